@@ -1,0 +1,1 @@
+"""The kinds: their types, labels, reasons and names; CRDs are generated from them."""

@@ -1,0 +1,1 @@
+"""Device selectors as Dynamic Resource Allocation understands them."""

@@ -1,0 +1,1 @@
+"""What each kind composes: one module per kind."""

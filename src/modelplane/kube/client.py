@@ -1,0 +1,277 @@
+"""One API server, spoken to in plain objects.
+
+lightkube reads the kubeconfig and authenticates (certificates, tokens, exec
+plugins); requests and answers are raw JSON, so that a kind needs no model of
+its own and nothing that the server sent is lost.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import httpx2
+import msgspec
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+
+from modelplane.kube import errors
+from modelplane.kube.resources import Object, Resource, resource_of
+
+_CONTENT_TYPES = {
+    "apply": "application/apply-patch+yaml",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+WATCH_SECONDS = 300
+"""How long one watch request lasts before the server ends it and it is opened again."""
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """The objects of one list, and the resource version from which to watch."""
+
+    items: tuple[Object, ...]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``."""
+
+    type: str
+    object: Object
+
+
+class Client:
+    """A connection pool to one API server under one identity."""
+
+    def __init__(self, http: httpx2.AsyncClient, field_manager: str) -> None:
+        self._http = http
+        self.field_manager = field_manager
+
+    @classmethod
+    def from_kubeconfig(
+        cls, kubeconfig: str | Mapping[str, Any], *, field_manager: str = "modelplane", timeout_s: float = 10.0
+    ) -> Self:
+        """Connect as the current context of a kubeconfig, given as a path or as its content.
+
+        Nothing is sent yet. Raises ``ValueError`` for a kubeconfig that cannot be used.
+        """
+        try:
+            if isinstance(kubeconfig, str):
+                config = KubeConfig.from_file(kubeconfig)
+            else:
+                config = KubeConfig.from_dict(dict(kubeconfig))
+            single = config.get()
+        except Exception as error:
+            raise ValueError(f"cannot use the kubeconfig: {error}") from error
+        parameters = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
+        return cls(AsyncClient(single, parameters), field_manager)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection, watches included."""
+        await self._http.aclose()
+
+    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
+        """Return one object, or None where there is none."""
+        try:
+            return await self._request("GET", resource.path(namespace, name))
+        except errors.NotFound:
+            return None
+
+    async def list(
+        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> ObjectList:
+        """Return every object of a kind, in one namespace or in all, that the selectors match."""
+        answer = await self._request("GET", resource.path(namespace), _selectors(labels, fields))
+        # The items of a list carry neither kind nor apiVersion; a reader should not have to know.
+        for item in answer["items"]:
+            item.setdefault("apiVersion", resource.api_version)
+            item.setdefault("kind", resource.kind)
+        return ObjectList(tuple(answer["items"]), answer["metadata"]["resourceVersion"])
+
+    async def watch(
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncIterator[WatchEvent]:
+        """Yield the changes after a resource version until the server ends the watch.
+
+        Raises ``Gone`` when the version is too old to continue from.
+        """
+        params = _selectors(labels, fields) | {
+            "watch": "true",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        timeout = httpx2.Timeout(10.0, read=WATCH_SECONDS + 30)
+        request = self._http.build_request("GET", resource.path(namespace), params=params, timeout=timeout)
+        try:
+            response = await self._http.send(request, stream=True)
+            try:
+                if response.is_error:
+                    await response.aread()
+                    _raise_for_status(response)
+                async for line in response.aiter_lines():
+                    event = _decode(line)
+                    if event["type"] == "ERROR":
+                        status = event["object"]
+                        raise errors.from_status(
+                            status.get("code", 500), status.get("reason", ""), status.get("message", "")
+                        )
+                    yield WatchEvent(event["type"], event["object"])
+            finally:
+                await response.aclose()
+        except httpx2.HTTPError as error:
+            raise errors.Unreachable(_sentence(error)) from error
+
+    async def apply(
+        self, manifest: Mapping[str, Any], *, subresource: str = "", force: bool = True, dry_run: bool = False
+    ) -> Object:
+        """Make the object have these fields, by server-side apply (KEP-555).
+
+        Fields of the manifest become owned by this client's field manager, and those it applied
+        before but leaves out now are removed. ``force`` takes fields from other managers.
+        """
+        resource = resource_of(manifest)
+        metadata = manifest["metadata"]
+        params = {
+            "fieldManager": self.field_manager,
+            "fieldValidation": "Strict",
+            "force": "true" if force else "false",
+        }
+        if dry_run:
+            params["dryRun"] = "All"
+        path = resource.path(metadata.get("namespace"), metadata["name"], subresource)
+        return await self._request("PATCH", path, params, manifest, _CONTENT_TYPES["apply"])
+
+    async def create(self, manifest: Mapping[str, Any]) -> Object:
+        """Create an object; ``Conflict`` when its name is taken."""
+        path = resource_of(manifest).path(manifest["metadata"].get("namespace"))
+        params = {"fieldManager": self.field_manager, "fieldValidation": "Strict"}
+        return await self._request("POST", path, params, manifest)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        kind: Literal["merge", "strategic"] = "merge",
+        subresource: str = "",
+    ) -> Object:
+        """Change the fields of a patch; put ``metadata.resourceVersion`` in it to guard against races."""
+        params = {"fieldManager": self.field_manager}
+        path = resource.path(namespace, name, subresource)
+        return await self._request("PATCH", path, params, body, _CONTENT_TYPES[kind])
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace_period_s: int | None = None,
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> None:
+        """Ask for an object's deletion; one that is already gone is a success.
+
+        With ``uid``, ``Conflict`` is raised when the name now belongs to another object.
+        """
+        options: Object = {"propagationPolicy": propagation}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
+        try:
+            await self._request("DELETE", resource.path(namespace, name), None, options)
+        except errors.NotFound:
+            return
+
+    async def get_raw(self, path: str) -> bytes:
+        """Return the body of any path, such as ``/readyz``."""
+        return (await self._send("GET", path, None, None, None)).content
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        response = await self._send(method, path, params, body, content_type)
+        answer: Object = _decode(response.content)
+        return answer
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        content_type: str | None,
+    ) -> httpx2.Response:
+        content = None if body is None else _encode(body)
+        headers = {"Content-Type": content_type} if content is not None and content_type else {}
+        try:
+            response = await self._http.request(method, path, params=params, content=content, headers=headers)
+        except httpx2.HTTPError as error:
+            raise errors.Unreachable(_sentence(error)) from error
+        _raise_for_status(response)
+        return response
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    params = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in params.items() if value}
+
+
+def _raise_for_status(response: httpx2.Response) -> None:
+    if not response.is_error:
+        return
+    try:
+        status = _decode(response.content)
+        reason, message = status.get("reason", ""), status.get("message", "")
+    except (msgspec.DecodeError, AttributeError):
+        reason, message = "", response.text.strip()
+    raise errors.from_status(response.status_code, reason, message or response.reason_phrase)
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+async def wait_until_ready(client: Client, timeout_s: float) -> None:
+    """Return once ``/readyz`` answers; raise ``Unreachable`` with the last cause after the timeout."""
+    cause = "no answer"
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                try:
+                    await client.get_raw("/readyz")
+                except errors.KubernetesError as error:
+                    cause = str(error)
+                    await asyncio.sleep(0.1)
+                else:
+                    return
+    except TimeoutError:
+        raise errors.Unreachable(f"not ready after {timeout_s:.0f} s: {cause}") from None

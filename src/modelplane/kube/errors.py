@@ -1,0 +1,60 @@
+"""What an API server can answer instead of the object that was asked for.
+
+One class per answer that a caller branches on; the rest is an ``ApiError``.
+Reasons are those of ``metav1.Status.reason`` (Kubernetes API conventions,
+"Response Status Kind").
+"""
+
+
+class KubernetesError(Exception):
+    """Base of every failure to get an answer from an API server."""
+
+
+class Unreachable(KubernetesError):
+    """No answer: refused, timed out, or broken off. Try again later."""
+
+
+class ApiError(KubernetesError):
+    """The API server answered with a failure."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+
+class NotFound(ApiError):
+    """404: no such object, or no such kind."""
+
+
+class Conflict(ApiError):
+    """409: another writer was first, or another field manager owns a field."""
+
+
+class Gone(ApiError):
+    """410: the resource version is too old; list again."""
+
+
+class Invalid(ApiError):
+    """400 or 422: the object was refused by validation or admission."""
+
+
+class Forbidden(ApiError):
+    """401 or 403: this identity may not do that."""
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: Invalid,
+    401: Forbidden,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+}
+
+
+def from_status(code: int, reason: str, message: str) -> ApiError:
+    """Return the error for one answer, given its HTTP status code."""
+    return _BY_CODE.get(code, ApiError)(code, reason, message)

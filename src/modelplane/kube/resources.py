@@ -1,0 +1,96 @@
+"""Which REST path serves which kind.
+
+A ``Resource`` is what discovery would answer; the kinds that Modelplane reads
+and writes are known beforehand, so nothing is discovered at run time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+"""A Kubernetes object in its wire form, decoded from JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind as its API server serves it."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` of its objects, such as ``apps/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
+        """Return the REST path of the collection, or of one object of it."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if namespace is not None:
+            if not self.namespaced:
+                raise ValueError(f"{self.kind} is cluster-scoped: it has no namespace {namespace!r}")
+            parts += ["namespaces", namespace]
+        elif self.namespaced and name is not None:
+            raise ValueError(f"{self.kind} {name!r} needs a namespace")
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(name)
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+def _modelplane(kind: str, plural: str, namespaced: bool = True) -> Resource:
+    return Resource("modelplane.ai", "v1alpha1", kind, plural, namespaced)
+
+
+INFERENCE_CLASSES = _modelplane("InferenceClass", "inferenceclasses", namespaced=False)
+INFERENCE_CLUSTERS = _modelplane("InferenceCluster", "inferenceclusters", namespaced=False)
+INFERENCE_GATEWAYS = _modelplane("InferenceGateway", "inferencegateways", namespaced=False)
+MODEL_CACHES = _modelplane("ModelCache", "modelcaches")
+MODEL_DEPLOYMENTS = _modelplane("ModelDeployment", "modeldeployments")
+MODEL_ENDPOINTS = _modelplane("ModelEndpoint", "modelendpoints")
+MODEL_REPLICAS = _modelplane("ModelReplica", "modelreplicas")
+MODEL_SERVICES = _modelplane("ModelService", "modelservices")
+
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
+EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
+GATEWAY_CLASSES = Resource("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", False)
+GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "Gateway", "gateways")
+HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
+PODS = Resource("", "v1", "Pod", "pods")
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
+RESOURCE_CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
+SECRETS = Resource("", "v1", "Secret", "secrets")
+SERVICES = Resource("", "v1", "Service", "services")
+
+_ALL = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
+_BY_KIND = {(resource.api_version, resource.kind): resource for resource in _ALL}
+
+
+def resource_of(manifest: Mapping[str, Any]) -> Resource:
+    """Return the resource that serves a manifest; ``KeyError`` names an unknown kind."""
+    key = (manifest.get("apiVersion", ""), manifest.get("kind", ""))
+    try:
+        return _BY_KIND[key]
+    except KeyError:
+        raise KeyError(f"kind {key[1]!r} of {key[0]!r} is not one that Modelplane writes") from None
+
+
+def resource_for(api_version: str, kind: str) -> Resource:
+    """Return the resource for a group, version and kind that Modelplane knows."""
+    return resource_of({"apiVersion": api_version, "kind": kind})

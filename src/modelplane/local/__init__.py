@@ -1,0 +1,1 @@
+"""A whole fleet on one machine: control plane, node agent, front door."""

@@ -1,0 +1,24 @@
+"""Where a pod listens, and what its address is called in the API.
+
+A pod without its own network namespace gets an address of the loopback range,
+but the API refuses loopback addresses in an EndpointSlice. So each pod binds
+127.77.a.b and is reported as 198.18.a.b, of the range that RFC 2544 sets aside
+for tests between hosts; whoever dials on this machine maps it back.
+"""
+
+_BOUND = "127.77."
+_REPORTED = "198.18."
+
+
+def bound(reported_address: str) -> str:
+    """Return the address to dial for one that the API reports; a foreign one is returned unchanged."""
+    if reported_address.startswith(_REPORTED):
+        return _BOUND + reported_address.removeprefix(_REPORTED)
+    return reported_address
+
+
+def reported(bound_address: str) -> str:
+    """Return what the API calls an address that a pod binds."""
+    if not bound_address.startswith(_BOUND):
+        raise ValueError(f"{bound_address!r} is not a pod's address: it does not start with {_BOUND!r}")
+    return _REPORTED + bound_address.removeprefix(_BOUND)

@@ -1,0 +1,1 @@
+"""Services and endpoints become routes, and routes become what a gateway reads."""
