@@ -70,6 +70,8 @@ class Client:
             single = config.get()
         except Exception as error:
             raise ValueError(f"cannot use the kubeconfig: {error}") from error
+        if single is None:
+            raise ValueError("cannot use the kubeconfig: it has no current context")
         parameters = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
         return cls(AsyncClient(single, parameters), field_manager)
 
@@ -91,10 +93,19 @@ class Client:
             return None
 
     async def list(
-        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
     ) -> ObjectList:
         """Return every object of a kind, in one namespace or in all, that the selectors match."""
-        answer = await self._request("GET", resource.path(namespace), _selectors(labels, fields))
+        response = await self._send(
+            "GET", resource.path(namespace), _selectors(labels, fields), accept=_accept(metadata_only, "List")
+        )
+        answer: Object = _decode(response.content)
         # The items of a list carry neither kind nor apiVersion; a reader should not have to know.
         for item in answer["items"]:
             item.setdefault("apiVersion", resource.api_version)
@@ -109,6 +120,7 @@ class Client:
         *,
         labels: str = "",
         fields: str = "",
+        metadata_only: bool = False,
     ) -> AsyncIterator[WatchEvent]:
         """Yield the changes after a resource version until the server ends the watch.
 
@@ -121,7 +133,13 @@ class Client:
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         timeout = httpx2.Timeout(10.0, read=WATCH_SECONDS + 30)
-        request = self._http.build_request("GET", resource.path(namespace), params=params, timeout=timeout)
+        request = self._http.build_request(
+            "GET",
+            resource.path(namespace),
+            params=params,
+            headers={"Accept": _accept(metadata_only, "")},
+            timeout=timeout,
+        )
         try:
             response = await self._http.send(request, stream=True)
             try:
@@ -208,7 +226,7 @@ class Client:
 
     async def get_raw(self, path: str) -> bytes:
         """Return the body of any path, such as ``/readyz``."""
-        return (await self._send("GET", path, None, None, None)).content
+        return (await self._send("GET", path)).content
 
     async def _request(
         self,
@@ -226,18 +244,25 @@ class Client:
         self,
         method: str,
         path: str,
-        params: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
-        content_type: str | None,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> httpx2.Response:
         content = None if body is None else _encode(body)
-        headers = {"Content-Type": content_type} if content is not None and content_type else {}
+        headers = {"Accept": accept} | ({} if content is None else {"Content-Type": content_type})
         try:
             response = await self._http.request(method, path, params=params, content=content, headers=headers)
         except httpx2.HTTPError as error:
             raise errors.Unreachable(_sentence(error)) from error
         _raise_for_status(response)
         return response
+
+
+def _accept(metadata_only: bool, suffix: str) -> str:
+    if not metadata_only:
+        return "application/json"
+    return f"application/json;as=PartialObjectMetadata{suffix};v=v1;g=meta.k8s.io"
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ how, and reads the copy.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from modelplane.kube import errors
@@ -53,6 +53,7 @@ class Informer:
         namespace: str | None = None,
         labels: str = "",
         fields: str = "",
+        metadata_only: bool = False,
         on_change: Handler | None = None,
     ) -> None:
         self.resource = resource
@@ -60,12 +61,15 @@ class Informer:
         self._namespace = namespace
         self._labels = labels
         self._fields = fields
+        self._metadata_only = metadata_only
         self._handlers: list[Handler] = [on_change] if on_change else []
         self._objects: dict[Key, Object] = {}
         self._synced = asyncio.Event()
         self._version: str | None = None
         self.problem = ""
         """Why the copy may be stale, in the server's words; empty while a watch is open."""
+        self.problem_since = 0.0
+        """When the present problem began, on the event loop's clock."""
 
     def __iter__(self) -> Iterator[Object]:
         return iter(tuple(self._objects.values()))
@@ -112,33 +116,54 @@ class Informer:
                 retry_s = _FIRST_RETRY_S
                 continue
             except errors.Unreachable as error:
-                self.problem = str(error)
+                self._suffer(str(error))
+            except errors.NotFound:
+                # The server does not know this kind, so it has none; the kind may be installed later.
+                self._version = None
+                self._replace(())
             except errors.ApiError as error:
                 self._version = None
                 if not isinstance(error, errors.Gone):
-                    self.problem = str(error)
-            _log.debug("cannot watch %s: %s", self.resource.plural, self.problem)
+                    self._suffer(str(error))
             await asyncio.sleep(retry_s * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
 
+    def _suffer(self, problem: str) -> None:
+        if not self.problem:
+            self.problem_since = asyncio.get_running_loop().time()
+        self.problem = problem
+        _log.debug("cannot watch %s: %s", self.resource.plural, problem)
+
     async def _list(self) -> None:
         answer = await self._client.list(
-            self.resource, self._namespace, labels=self._labels, fields=self._fields
+            self.resource,
+            self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+            metadata_only=self._metadata_only,
         )
-        listed = {key_of(item) for item in answer.items}
+        self._replace(answer.items)
+        self._version = answer.resource_version
+
+    def _replace(self, items: Sequence[Object]) -> None:
+        listed = {key_of(item) for item in items}
         for gone in [item for key, item in self._objects.items() if key not in listed]:
             self._drop(gone)
-        for item in answer.items:
+        for item in items:
             known = self._objects.get(key_of(item))
-            if known is None or known["metadata"].get("resourceVersion") != item["metadata"]["resourceVersion"]:
+            if known is None or known["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
                 self._put(item)
-        self._version = answer.resource_version
-        self._synced.set()
         self.problem = ""
+        self._synced.set()
 
     async def _watch(self) -> None:
         events = self._client.watch(
-            self.resource, self._version or "", self._namespace, labels=self._labels, fields=self._fields
+            self.resource,
+            self._version or "",
+            self._namespace,
+            labels=self._labels,
+            fields=self._fields,
+            metadata_only=self._metadata_only,
         )
         async for event in events:
             self.problem = ""

@@ -1,0 +1,192 @@
+# ruff: noqa: INP001  part of a script, not a package
+"""The reference pages in Markdown: one for each kind, one for all conditions.
+
+A page says what ``kubectl explain`` says, on one screen: it is written from
+the same schema that the API server enforces.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from modelplane.api.crd import schema
+from modelplane.api.kinds import KINDS, Kind
+from modelplane.api.reasons import DOCUMENTED, EVERY_KIND, Documented
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One row of a page's table, and the rules over the value."""
+
+    path: str
+    type: str
+    required: bool
+    default: str
+    limits: str
+    meaning: str
+    rules: tuple[str, ...]
+
+
+def kind_page(kind: Kind) -> str:
+    """Return the page of a kind."""
+    whole = schema(kind)
+    scope = "namespaced" if kind.namespaced else "cluster-scoped"
+    parts = [
+        f"# {kind.name}",
+        whole["description"],
+        f"`{kind.api_version}`, {scope}. `kubectl get {kind.plural}`, or `{kind.short}` for short.",
+        f"`kubectl explain {kind.singular}.spec` says the same as this page.",
+    ]
+    if kind.scale is not None:
+        parts.append(
+            f"It has a scale subresource: `kubectl scale {kind.singular} NAME --replicas=N` sets "
+            f"`{kind.scale.spec_replicas.lstrip('.')}`."
+        )
+    for section in ("spec", "status"):
+        fields = list(_fields(section, whole["properties"][section]))
+        parts += [f"## {section}", _table(fields, inputs=section == "spec")]
+        rules = [f"- `{field.path}`: {rule}." for field in fields for rule in field.rules]
+        own = [f"- {rule['message']}." for rule in whole["x-kubernetes-validations"]]
+        if section == "spec":
+            parts += [
+                "### Rules",
+                "The API server refuses an object that breaks one.",
+                "\n".join(own + rules),
+            ]
+    documented = [row for row in DOCUMENTED if row.kind == kind.name]
+    parts += [
+        "## Conditions",
+        _conditions(documented),
+        "Every kind also has [Synced and Ready](conditions.md).",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+_CONDITIONS = (
+    "Every object says in `status.conditions` what is the case: whether something holds (`status`), why "
+    "in one word (`reason`), and why in a sentence with what to do about it (`message`). "
+    "`observedGeneration` is the `metadata.generation` it was said for: where it is older than the "
+    "object's, the condition has yet to be looked at again."
+)
+_EVENTS = (
+    "`kubectl wait --for=condition=Ready` works on every kind. An event is recorded when a condition "
+    "changes; the reasons marked **warning** make it a warning."
+)
+
+
+def conditions_page() -> str:
+    """Return the page of all conditions."""
+    parts = ["# Conditions", _CONDITIONS, _EVENTS]
+    for name in (EVERY_KIND, *(kind.name for kind in KINDS)):
+        parts.append(f"## {name[:1].upper()}{name[1:]}")
+        parts.append(_conditions([row for row in DOCUMENTED if row.kind == name]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _conditions(rows: list[Documented]) -> str:
+    lines = ["| Condition | Status | Reason | Meaning |", "|---|---|---|---|"]
+    for type_, group in groupby(rows, key=lambda row: row.type):
+        for first, row in ((index == 0, row) for index, row in enumerate(group)):
+            mark = " **warning**" if row.alarming else ""
+            name = f"`{type_}`" if first else ""
+            lines.append(f"| {name} | {row.holds} | `{row.reason}` | {row.meaning}{mark} |")
+    return "\n".join(lines)
+
+
+def _table(fields: list[Field], inputs: bool) -> str:
+    if not inputs:
+        rows = [f"| `{field.path}` | {field.type} | {field.meaning} |" for field in fields]
+        return "\n".join(["| Field | Type | Meaning |", "|---|---|---|", *rows])
+    rows = []
+    for field in fields:
+        need = "required" if field.required else field.default
+        rows.append(f"| `{field.path}` | {field.type} | {need} | {field.limits} | {field.meaning} |")
+    header = ["| Field | Type | Default | Limits | Meaning |", "|---|---|---|---|---|"]
+    return "\n".join(header + rows)
+
+
+def _fields(path: str, whole: Schema, known: dict[str, str] | None = None) -> Iterator[Field]:
+    """Yield the fields below a value; what is described already is referred to."""
+    known = {} if known is None else known
+    required = whole.get("required", ())
+    for name, value in whole.get("properties", {}).items():
+        yield from _value(f"{path}.{name}", value, name in required, known)
+
+
+def _value(path: str, value: Schema, required: bool, known: dict[str, str]) -> Iterator[Field]:
+    inner, inner_path = value, path
+    while "items" in inner or "additionalProperties" in inner:
+        inner_path += "[]" if "items" in inner else "{}"
+        inner = inner.get("items") or inner["additionalProperties"]
+    meaning = value.get("description", "")
+    seen = known.get(repr(inner)) if "properties" in inner else None
+    if seen is not None:
+        meaning += f" Its fields are those of `{seen}`."
+    rules = [
+        rule["message"] for level in _levels(value) for rule in level.get("x-kubernetes-validations", ())
+    ]
+    yield Field(
+        path=path,
+        type=_type(value),
+        required=required,
+        default=f"`{value['default']}`" if "default" in value else "",
+        limits=_limits(value),
+        meaning=meaning,
+        rules=() if seen is not None else tuple(rules),
+    )
+    if "properties" in inner and seen is None:
+        known[repr(inner)] = inner_path
+        yield from _fields(inner_path, inner, known)
+
+
+def _messages(value: Schema) -> list[str]:
+    return [rule["message"] for rule in value.get("x-kubernetes-validations", ())]
+
+
+def _levels(value: Schema) -> Iterator[Schema]:
+    """Yield a value, and what its lists and maps hold."""
+    yield value
+    inner = value.get("items") or value.get("additionalProperties")
+    if inner:
+        yield from _levels(inner)
+
+
+def _type(value: Schema) -> str:
+    if "items" in value:
+        return f"list of {_type(value['items'])}"
+    if "additionalProperties" in value:
+        return f"map of {_type(value['additionalProperties'])}"
+    if "enum" in value:
+        return " \\| ".join(f"`{word}`" for word in value["enum"])
+    if "type" not in value:
+        words = next(form["enum"] for form in value["anyOf"] if "enum" in form)
+        return " \\| ".join([*(f"`{word}`" for word in words), "object"])
+    return "time" if value.get("format") == "date-time" else str(value["type"])
+
+
+_UNITS = {"Length": "characters", "Items": "items", "Properties": "keys"}
+
+
+def _limits(value: Schema) -> str:
+    limits = []
+    if "minimum" in value or "maximum" in value:
+        limits.append(_range(value.get("minimum"), value.get("maximum"), ""))
+    for suffix, unit in _UNITS.items():
+        least, most = value.get(f"min{suffix}"), value.get(f"max{suffix}")
+        if least or most:
+            limits.append(_range(least, most, f" {unit}"))
+    if "pattern" in value:
+        pattern = value["pattern"].replace("|", "\\|")
+        limits.append(f"`{pattern}`")
+    return ", ".join(limits)
+
+
+def _range(least: int | None, most: int | None, unit: str) -> str:
+    if most is None:
+        return "not empty" if unit and least == 1 else f"at least {least}{unit}"
+    if least is None:
+        return f"at most {most}{unit}"
+    return f"exactly {least}" if least == most else f"{least} to {most}{unit}"

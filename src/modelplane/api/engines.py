@@ -1,0 +1,237 @@
+"""How a replica is built from engines, and an engine from pods.
+
+Shared by ModelDeployment, which asks, and ModelReplica, where the placement is
+resolved. The topology rules are the same for both and are written here once.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from modelplane.api.fields import DNS_LABEL, LABEL_VALUE, Rule, about
+from modelplane.api.meta import LocalReference, Model
+
+
+class ServingMode(StrEnum):
+    """Whether one engine does a whole request, or two share it by phase."""
+
+    UNIFIED = "Unified"
+    PREFILL_DECODE = "PrefillDecode"
+
+
+class Phase(StrEnum):
+    """The half of a request that an engine serves in mode PrefillDecode."""
+
+    PREFILL = "Prefill"
+    DECODE = "Decode"
+
+
+class Role(StrEnum):
+    """The part a pod plays in its engine."""
+
+    STANDALONE = "Standalone"
+    LEADER = "Leader"
+    WORKER = "Worker"
+
+
+class KeyReference(Model):
+    """One key of a Secret or ConfigMap."""
+
+    name: Annotated[str, about("Name of the object.", min_length=1, max_length=253)]
+    key: Annotated[str, about("Key in its data.", min_length=1, max_length=253)]
+    optional: Annotated[bool, about("Start the pod although the object or the key is missing.")] | None = None
+
+
+class FieldReference(Model):
+    """A field of the pod itself."""
+
+    field_path: Annotated[str, about("Path of the field, such as status.podIP.", min_length=1)]
+    api_version: Annotated[str, about("Version of the schema that the path is written for.")] | None = None
+
+
+class EnvSource(Model):
+    """Where a variable's value comes from: exactly one of the fields is set."""
+
+    __rules__ = (
+        Rule(
+            "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)]"
+            ".filter(given, given).size() == 1",
+            "set exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+        ),
+    )
+
+    secret_key_ref: Annotated[KeyReference, about("A key of a Secret.")] | None = None
+    config_map_key_ref: Annotated[KeyReference, about("A key of a ConfigMap.")] | None = None
+    field_ref: Annotated[FieldReference, about("A field of the pod (downward API).")] | None = None
+
+
+class EnvVar(Model):
+    """One environment variable."""
+
+    __rules__ = (
+        Rule(
+            "!(has(self.value) && self.value != '' && has(self.valueFrom))",
+            "set either value or valueFrom, not both",
+        ),
+    )
+
+    name: Annotated[
+        str,
+        about(
+            "Name of the variable: printable ASCII without an equals sign.",
+            min_length=1,
+            max_length=253,
+            pattern="^[ -<>-~]+$",
+        ),
+    ]
+    value: Annotated[str, about("Its value. $(NAME) expands a variable set before it.")] | None = None
+    value_from: Annotated[EnvSource, about("Where to read the value from instead.")] | None = None
+
+
+class Container(Model):
+    """The container that runs the engine."""
+
+    name: Annotated[Literal["engine"], about("Always engine.")]
+    image: Annotated[str, about("Image of the engine, passed through as it is.", min_length=1)]
+    command: Annotated[
+        tuple[str, ...],
+        about("Replaces the entrypoint of the image. With it, no --model argument is added.", atomic=True),
+    ] = ()
+    args: Annotated[tuple[str, ...], about("Arguments of the engine.", atomic=True)] = ()
+    env: Annotated[
+        tuple[EnvVar, ...],
+        about("Environment of the engine, after the variables that Modelplane sets.", max_length=256),
+    ] = ()
+
+
+class PodSpec(Model):
+    """The part of a pod that is the author's to choose."""
+
+    containers: Annotated[
+        tuple[Container, ...],
+        about("The engine container, and nothing beside it.", min_length=1, max_length=1, atomic=True),
+    ]
+    image_pull_secrets: Annotated[
+        tuple[LocalReference, ...], about("Secrets to pull the image with.", atomic=True)
+    ] = ()
+
+
+RESERVED_PREFIX = Rule(
+    "self.all(key, !key.startsWith('modelplane.ai/'))",
+    "keys under modelplane.ai/ are set by Modelplane: use a prefix of your own",
+)
+QUALIFIED_KEYS = Rule(
+    "self.all(key, !format.qualifiedName().validate(key).hasValue())",
+    "a key has at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends, "
+    "after an optional DNS subdomain and a slash",
+)
+
+LabelValue = Annotated[str, about("Value of a label.", max_length=63, pattern=LABEL_VALUE)]
+
+
+class PodMetadata(Model):
+    """What the author adds to the metadata of the pods."""
+
+    labels: Annotated[
+        Mapping[str, LabelValue],
+        about(
+            "Labels of the pods. Those that Modelplane sets win.",
+            max_length=32,
+            rules=(RESERVED_PREFIX, QUALIFIED_KEYS),
+        ),
+    ] = {}
+    annotations: Annotated[
+        Mapping[str, Annotated[str, about("Value of an annotation.", max_length=8192)]],
+        about("Annotations of the pods.", max_length=32, rules=(QUALIFIED_KEYS,)),
+    ] = {}
+
+
+class PodTemplate(Model):
+    """The pods of a member: the part of a pod template that Modelplane leaves to the author."""
+
+    metadata: Annotated[PodMetadata, about("Labels and annotations of the pods.")] = PodMetadata()
+    spec: Annotated[PodSpec, about("The engine container and its pull Secrets.")]
+
+
+class WorkerSize(Model):
+    """The size of a gang beside its leader."""
+
+    nodes: Annotated[
+        int, about("Worker pods, one on each node; the gang has this many nodes and one.", ge=1, le=63)
+    ]
+
+
+class Serving(Model):
+    """How requests are served."""
+
+    mode: Annotated[
+        ServingMode,
+        about(
+            "Unified: each engine serves whole requests. PrefillDecode: two engines, one for each phase, "
+            "hand the KV cache over."
+        ),
+    ] = ServingMode.UNIFIED
+
+
+PHASE_RULES = (
+    Rule(
+        "!(has(self.serving) && self.serving.mode == 'PrefillDecode') || !has(self.engines) || "
+        "(size(self.engines) == 2 "
+        "&& self.engines.exists_one(e, has(e.phase) && e.phase == 'Prefill') "
+        "&& self.engines.exists_one(e, has(e.phase) && e.phase == 'Decode'))",
+        "serving.mode PrefillDecode needs two engines: one with phase Prefill and one with phase Decode",
+    ),
+    Rule(
+        "(has(self.serving) && self.serving.mode == 'PrefillDecode') || !has(self.engines) || "
+        "self.engines.all(e, !has(e.phase))",
+        "phase belongs to serving.mode PrefillDecode: set that mode or remove phase from the engines",
+    ),
+)
+"""On the object that has both ``serving`` and ``engines``."""
+
+ROLE_RULE = Rule(
+    "size(self.members) == 1 ? self.members[0].role == 'Standalone' : "
+    "self.members.exists_one(m, m.role == 'Leader') && self.members.exists_one(m, m.role == 'Worker')",
+    "an engine has either one Standalone member, or one Leader and one Worker",
+)
+"""On an engine."""
+
+WORKER_RULE = Rule(
+    "!has(self.worker) || self.role == 'Worker'",
+    "worker.nodes sizes a gang: set it on the member with role Worker only",
+)
+"""On a member."""
+
+
+class MemberPods(Model):
+    """What a member has before and after placement."""
+
+    role: Annotated[
+        Role,
+        about("Standalone: the engine is this one pod. Leader and Worker: the engine is a gang of both."),
+    ] = Role.STANDALONE
+    worker: (
+        Annotated[WorkerSize, about("Size of the gang, on the Worker. One worker node where absent.")] | None
+    ) = None
+    template: Annotated[PodTemplate, about("The member's pods.")]
+
+
+class EngineShape(Model):
+    """What an engine has before and after placement."""
+
+    name: Annotated[
+        str,
+        about(
+            "Name of the engine, part of the names of its workloads: a DNS label.",
+            min_length=1,
+            max_length=63,
+            pattern=DNS_LABEL,
+        ),
+    ]
+    copies: Annotated[
+        int,
+        about("How many equal copies of the engine one replica runs on its cluster.", ge=1, le=64),
+    ] = 1
+    phase: (
+        Annotated[Phase, about("The phase this engine serves; for serving.mode PrefillDecode only.")] | None
+    ) = None

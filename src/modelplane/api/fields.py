@@ -1,0 +1,108 @@
+"""What a field says about itself, beside its Python type.
+
+A type annotation carries everything that the API server must know: the text of
+``kubectl explain``, limits, list semantics and CEL rules. The CRDs, the
+reference pages and the decoder all read it from there, so it is written once.
+
+Theory of operation. ``Annotated[T, about(...)]`` describes a field; a class
+lists rules over several of its fields in ``__rules__``. A field with a default
+is optional. A default that is not empty (a number, a word) is also the default
+that the API server fills in; where that would be wrong the type is
+``... | None`` and the code decides. An empty default ("", 0, (), {}) only says
+how absence reads in Python.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Meta
+
+DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+"""RFC 1123 label: names of Services, containers, device requests."""
+
+DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+"""RFC 1123 subdomain: names of most Kubernetes objects."""
+
+DRIVER_NAME = r"^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$"
+"""DRA driver name: a DNS subdomain in which Kubernetes lets capitals pass."""
+
+QUALIFIED_NAME = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+)
+"""Key of a label, an annotation or a taint, its prefix included."""
+
+LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+"""Value of a label or of a taint."""
+
+SECRET_KEY = r"^[-._a-zA-Z0-9]+$"  # noqa: S105  the form of a key, not a secret
+"""Key of a Secret's or ConfigMap's data."""
+
+QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
+"""Kubernetes quantity (apimachinery, resource.Quantity) that is not negative."""
+
+SEMVER = (
+    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
+    r"(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
+)
+"""Semantic version 2.0.0, all three parts given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A CEL rule over one value, and what a user is told when it does not hold."""
+
+    expression: str
+    message: str
+    field_path: str = ""
+
+    def schema(self) -> dict[str, str]:
+        """Return the rule as an item of ``x-kubernetes-validations``."""
+        item = {"rule": self.expression, "message": self.message}
+        if self.field_path:
+            item["fieldPath"] = self.field_path
+        return item
+
+
+def about(  # noqa: PLR0913  one keyword for each thing a schema can say
+    description: str,
+    *,
+    ge: int | None = None,
+    le: int | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    pattern: str | None = None,
+    keys: Sequence[str] = (),
+    atomic: bool = False,
+    unique: bool = False,
+    rules: Sequence[Rule] = (),
+    any_of: Sequence[Mapping[str, Any]] = (),
+) -> Meta:
+    """Describe a field.
+
+    Lengths count characters of a string, items of a list or keys of a map. ``keys`` makes a list
+    a map keyed by those fields, ``atomic`` one that is replaced whole, ``unique`` a set: how
+    server-side apply merges it (Kubernetes API conventions, "list type"). ``any_of`` lists schemas
+    of which one must hold, for a value without one type, which CEL cannot see.
+    """
+    limits = {
+        "ge": ge,
+        "le": le,
+        "min_length": min_length,
+        "max_length": max_length,
+        "pattern": pattern,
+    }
+    extensions: dict[str, Any] = {}
+    if keys:
+        extensions |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+    elif atomic:
+        extensions["x-kubernetes-list-type"] = "atomic"
+    elif unique:
+        extensions["x-kubernetes-list-type"] = "set"
+    if rules:
+        extensions["x-kubernetes-validations"] = [rule.schema() for rule in rules]
+    if any_of:
+        extensions["anyOf"] = list(any_of)
+    given: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
+    return Meta(description=description, extra_json_schema=extensions or None, **given)

@@ -1,0 +1,133 @@
+"""InferenceClass: one sort of node, as the platform team publishes it.
+
+Devices are what schedulers match; provisioning is how a cloud makes such a
+node, and is never matched.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api.devices import Device
+from modelplane.api.fields import Rule, about
+from modelplane.api.meta import Model, ObjectMeta, Status
+
+
+class Provider(StrEnum):
+    """A cloud that nodes of a class can be made on."""
+
+    GKE = "GKE"
+    EKS = "EKS"
+    AKS = "AKS"
+    NEBIUS = "Nebius"
+    VULTR = "Vultr"
+
+
+DiskSizeGb = Annotated[int, about("Size of the boot disk, in GB.", ge=10)]
+
+
+class Accelerator(Model):
+    """The GPU of a node, in the cloud's words."""
+
+    type: Annotated[
+        str,
+        about(
+            "The cloud's name of the GPU; nodes carry it as the label modelplane.ai/gpu.",
+            min_length=1,
+            max_length=63,
+        ),
+    ]
+    count: Annotated[int, about("GPUs of one node.", ge=1, le=16)]
+
+
+class GKERecipe(Model):
+    """Nodes on Google Kubernetes Engine."""
+
+    machine_type: Annotated[str, about("Compute Engine machine type, such as g2-standard-8.", min_length=1)]
+    disk_size_gb: DiskSizeGb = 100
+    accelerator: Annotated[Accelerator, about("The GPUs attached to each node.")]
+
+
+class EKSRecipe(Model):
+    """Nodes on Amazon Elastic Kubernetes Service."""
+
+    instance_type: Annotated[str, about("EC2 instance type, which decides the GPU.", min_length=1)]
+    disk_size_gb: DiskSizeGb = 100
+    accelerator: Annotated[Accelerator, about("The GPUs of the instance type.")]
+
+
+class AKSRecipe(Model):
+    """Nodes on Azure Kubernetes Service."""
+
+    vm_size: Annotated[str, about("Azure VM size, which decides the GPU.", min_length=1)]
+    disk_size_gb: DiskSizeGb = 100
+    accelerator: Annotated[Accelerator, about("The GPUs of the VM size.")]
+
+
+class NebiusRecipe(Model):
+    """Nodes on Nebius Managed Kubernetes."""
+
+    platform: Annotated[str, about("Compute platform, such as gpu-h100-sxm.", min_length=1, max_length=63)]
+    preset: Annotated[
+        str, about("Shape within the platform, such as 8gpu-128vcpu-1600gb.", min_length=1, max_length=63)
+    ]
+    disk_size_gb: DiskSizeGb = 100
+    drivers_preset: Annotated[
+        str, about("NVIDIA driver set that Nebius installs on the node.", min_length=1, max_length=63)
+    ] = "cuda13.0"
+    accelerator: Annotated[Accelerator, about("The GPUs of the preset.")]
+
+
+class VultrRecipe(Model):
+    """Nodes on Vultr Kubernetes Engine."""
+
+    plan: Annotated[str, about("Plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
+    accelerator: Annotated[Accelerator, about("The GPUs of the plan.")]
+
+
+class Provisioning(Model):
+    """How a cloud makes a node of this class."""
+
+    __rules__ = tuple(
+        Rule(
+            f"self.provider != '{provider}' || has(self.{provider.lower()})",
+            f"{provider.lower()} is required when provider is {provider}",
+        )
+        for provider in Provider
+    )
+
+    provider: Annotated[Provider, about("The cloud; the block of the same name holds its recipe.")]
+    gke: Annotated[GKERecipe, about("Recipe for GKE.")] | None = None
+    eks: Annotated[EKSRecipe, about("Recipe for EKS.")] | None = None
+    aks: Annotated[AKSRecipe, about("Recipe for AKS.")] | None = None
+    nebius: Annotated[NebiusRecipe, about("Recipe for Nebius.")] | None = None
+    vultr: Annotated[VultrRecipe, about("Recipe for Vultr.")] | None = None
+
+
+class InferenceClassSpec(Model):
+    """What a node of this class has, and how it is made."""
+
+    description: Annotated[str, about("What the class is for, for people.")] | None = None
+    provisioning: (
+        Annotated[
+            Provisioning,
+            about("How pools of this class are provisioned. Absent for pools that exist already."),
+        ]
+        | None
+    ) = None
+    devices: Annotated[
+        tuple[Device, ...],
+        about(
+            "What one node has, one entry for each sort of device.",
+            min_length=1,
+            max_length=16,
+            keys=("name",),
+        ),
+    ]
+
+
+class InferenceClass(Model):
+    """A sort of node that node pools are made of and that deployments are matched against."""
+
+    metadata: ObjectMeta
+    spec: Annotated[InferenceClassSpec, about("What a node of this class has, and how it is made.")]
+    status: Annotated[Status, about("Whether the class can be used.")] = Status()

@@ -1,0 +1,400 @@
+"""InferenceCluster: a Kubernetes cluster of the fleet, made or brought.
+
+Its labels are what deployments select by; its ``status.gpuPools`` is all that
+the scheduler knows of its hardware.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from modelplane.api.devices import Device
+from modelplane.api.fields import LABEL_VALUE, QUALIFIED_NAME, SECRET_KEY, Rule, about
+from modelplane.api.meta import Model, ObjectMeta, Status
+
+
+class Source(StrEnum):
+    """Where a cluster comes from."""
+
+    GKE = "GKE"
+    EKS = "EKS"
+    AKS = "AKS"
+    NEBIUS = "Nebius"
+    VULTR = "Vultr"
+    EXISTING = "Existing"
+
+
+class CredentialsKind(StrEnum):
+    """The kind of provider configuration that holds a cloud's credentials."""
+
+    PROVIDER_CONFIG = "ProviderConfig"
+    CLUSTER_PROVIDER_CONFIG = "ClusterProviderConfig"
+
+
+class IdentityType(StrEnum):
+    """Which cloud a credential is for."""
+
+    GOOGLE = "GoogleApplicationCredentials"
+    AWS = "AWSWebIdentityCredentials"
+    NEBIUS = "NebiusServiceAccountCredentials"
+
+
+class TaintEffect(StrEnum):
+    """What a taint does to deployments that do not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class FabricType(StrEnum):
+    """The network between the nodes of a pool."""
+
+    NONE = "None"
+    EFA = "EFA"
+    INFINIBAND = "InfiniBand"
+
+
+class ServingProfile(StrEnum):
+    """How much is installed on a cluster."""
+
+    STANDARD = "Standard"
+    NONE = "None"
+
+
+SecretKey = Annotated[str, about("Key in the Secret.", min_length=1, max_length=253, pattern=SECRET_KEY)]
+SecretName = Annotated[
+    str, about("Name of a Secret in namespace modelplane-system.", min_length=1, max_length=253)
+]
+
+
+class KubeconfigSecret(Model):
+    """The Secret that holds a kubeconfig."""
+
+    name: SecretName
+    key: SecretKey = "kubeconfig"
+
+
+class IdentitySecret(Model):
+    """The Secret that holds a cloud credential."""
+
+    name: SecretName
+    key: SecretKey = "private_key"
+    type: Annotated[IdentityType, about("Which cloud the credential is for.")] = IdentityType.GOOGLE
+
+
+class CacheStorage(Model):
+    """Where a cluster keeps staged models."""
+
+    storage_class_name: (
+        Annotated[
+            str,
+            about("StorageClass that offers ReadWriteMany volumes.", min_length=1, max_length=253),
+        ]
+        | None
+    ) = None
+
+
+class Existing(Model):
+    """A cluster that exists already."""
+
+    secret_ref: Annotated[KubeconfigSecret, about("The kubeconfig that reaches the cluster.")]
+    identity_secret_ref: (
+        Annotated[
+            IdentitySecret,
+            about("A cloud credential used with the kubeconfig, for clusters that authenticate by IAM."),
+        ]
+        | None
+    ) = None
+    cache: Annotated[CacheStorage, about("Where ModelCaches are staged on this cluster.")] | None = None
+
+
+class Credentials(Model):
+    """The provider configuration to authenticate with."""
+
+    type: Annotated[
+        CredentialsKind,
+        about("Kind of the provider configuration; a ProviderConfig is read from modelplane-system."),
+    ] = CredentialsKind.CLUSTER_PROVIDER_CONFIG
+    name: Annotated[str, about("Name of the provider configuration.", min_length=1, max_length=253)] = (
+        "default"
+    )
+
+
+CloudCredentials = Annotated[
+    Credentials, about("Which cloud account to use. Absent: the provider's default.")
+]
+
+
+class GKE(Model):
+    """A cluster to make on Google Kubernetes Engine."""
+
+    region: Annotated[str, about("Region, such as us-central1.", min_length=1, max_length=32)]
+    kubernetes_version: Annotated[str, about("Kubernetes version.", min_length=1)] = "1.35"
+    credentials: CloudCredentials | None = None
+    project: (
+        Annotated[
+            str,
+            about(
+                "Deprecated: the project is read from the provider configuration.",
+                min_length=6,
+                max_length=30,
+            ),
+        ]
+        | None
+    ) = None
+
+
+class EKS(Model):
+    """A cluster to make on Amazon Elastic Kubernetes Service."""
+
+    region: Annotated[str, about("Region, such as us-west-2.", min_length=1, max_length=32)]
+    kubernetes_version: Annotated[str, about("Kubernetes version.", min_length=1)] = "1.36"
+    credentials: CloudCredentials | None = None
+
+
+class AKS(Model):
+    """A cluster to make on Azure Kubernetes Service."""
+
+    location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
+    kubernetes_version: Annotated[str, about("Kubernetes version.", min_length=1)] = "1.34"
+    credentials: CloudCredentials | None = None
+
+
+class Nebius(Model):
+    """A cluster to make on Nebius; project and region come from the provider configuration."""
+
+    kubernetes_version: Annotated[str, about("Kubernetes version.", min_length=1)] = "1.34"
+    credentials: CloudCredentials | None = None
+
+
+class Vultr(Model):
+    """A cluster to make on Vultr Kubernetes Engine."""
+
+    region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
+    kubernetes_version: Annotated[
+        str, about("Version of the Kubernetes Engine, with its build suffix.", min_length=1)
+    ] = "v1.36.1+3"
+    credentials: CloudCredentials | None = None
+
+
+class ClusterOrigin(Model):
+    """Where the cluster comes from."""
+
+    __rules__ = tuple(
+        Rule(
+            f"self.source != '{source}' || has(self.{source.lower()})",
+            f"{source.lower()} is required when source is {source}",
+        )
+        for source in Source
+    )
+
+    source: Annotated[Source, about("Existing, or the cloud that the cluster is made on.")]
+    existing: Annotated[Existing, about("A cluster that exists already.")] | None = None
+    gke: Annotated[GKE, about("Settings for GKE.")] | None = None
+    eks: Annotated[EKS, about("Settings for EKS.")] | None = None
+    aks: Annotated[AKS, about("Settings for AKS.")] | None = None
+    nebius: Annotated[Nebius, about("Settings for Nebius; may be empty.")] | None = None
+    vultr: Annotated[Vultr, about("Settings for Vultr.")] | None = None
+
+
+class Taint(Model):
+    """A mark that keeps deployments away unless they tolerate it."""
+
+    key: Annotated[str, about("Key of the taint.", min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
+    value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
+    effect: Annotated[
+        TaintEffect,
+        about("NoSchedule keeps new replicas away. NoExecute also moves the present ones elsewhere."),
+    ]
+
+
+class CapacityBlock(Model):
+    """Reserved AWS capacity."""
+
+    capacity_reservation_id: Annotated[
+        str,
+        about(
+            "Id of the reservation, such as cr-0a1b.", min_length=4, max_length=64, pattern="^cr-[0-9a-f]+$"
+        ),
+    ]
+
+
+class InfiniBand(Model):
+    """An InfiniBand network."""
+
+    fabric: Annotated[
+        str, about("Id of the physical Nebius fabric, such as fabric-2.", min_length=1, max_length=63)
+    ]
+
+
+class Fabric(Model):
+    """The network between the nodes of a pool."""
+
+    type: Annotated[FabricType, about("Technology. EFA is for EKS, InfiniBand for AKS and Nebius.")] = (
+        FabricType.NONE
+    )
+    infiniband: (
+        Annotated[InfiniBand, about("The InfiniBand network; Nebius needs it, AKS ignores it.")] | None
+    ) = None
+
+
+# Keywords for a type say nothing of a value of another type, so an object is what no word, number,
+# list or truth value can be.
+_OBJECT = {
+    "pattern": "[^\\s\\S]",
+    "minimum": 1,
+    "maximum": 0,
+    "minItems": 1,
+    "maxItems": 0,
+    "not": {"enum": [True, False]},
+}
+_FABRIC_FORMS = (
+    {"enum": ["None", "EFA"]},
+    _OBJECT | {"maxProperties": 1},
+    _OBJECT
+    | {
+        "maxProperties": 2,
+        "required": ["infiniband"],
+        "properties": {"type": {"enum": [str(FabricType.INFINIBAND)]}},
+    },
+)
+"""A word; a type alone, which the server has filled in by then; or InfiniBand with its settings."""
+
+
+class NodePool(Model):
+    """Like nodes of one class."""
+
+    __rules__ = (
+        Rule(
+            "!has(self.minNodeCount) || !has(self.maxNodeCount) || self.minNodeCount <= self.maxNodeCount",
+            "minNodeCount must not be greater than maxNodeCount",
+        ),
+    )
+
+    name: Annotated[
+        str,
+        about(
+            "Name of the pool. Nodes carry it as the label modelplane.ai/pool, which you set yourself "
+            "on an Existing cluster.",
+            min_length=1,
+            max_length=40,
+            pattern=LABEL_VALUE,
+        ),
+    ]
+    class_name: Annotated[str, about("InferenceClass of the nodes.", min_length=1, max_length=253)]
+    node_count: Annotated[int, about("Nodes to have, or to begin with when autoscaled.", ge=0)] = 1
+    min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=0)] | None = None
+    max_node_count: (
+        Annotated[int, about("Most nodes when autoscaled. Absent: the pool keeps its size.", ge=1)] | None
+    ) = None
+    zones: Annotated[
+        tuple[str, ...], about("Zones of the nodes; GKE and EKS need at least one.", atomic=True)
+    ] = ()
+    capacity_block: (
+        Annotated[CapacityBlock, about("AWS Capacity Block that backs the pool; for EKS.")] | None
+    ) = None
+    fabric: (
+        Annotated[
+            Literal["None", "EFA"] | Fabric,
+            about(
+                "Network between the nodes: an object, or the word None or EFA alone.", any_of=_FABRIC_FORMS
+            ),
+        ]
+        | None
+    ) = None
+
+    def interconnect(self) -> Fabric:
+        """Return ``fabric`` in its object form, whichever way it was written."""
+        if isinstance(self.fabric, Fabric):
+            return self.fabric
+        return Fabric() if self.fabric is None else Fabric(type=FabricType(self.fabric))
+
+
+class ServingStack(Model):
+    """What is installed on the cluster to serve models."""
+
+    profile: Annotated[
+        ServingProfile,
+        about("Standard: everything that serving needs. None: nothing, because it is there already."),
+    ] = ServingProfile.STANDARD
+
+
+class InferenceClusterSpec(Model):
+    """Where the cluster comes from and which nodes it has."""
+
+    __rules__ = (
+        Rule(
+            "self.cluster.source == 'Existing' || !has(self.nodePools) || "
+            "self.nodePools.all(pool, pool.name != 'system')",
+            "a provisioned cluster gets a pool named system of its own: give this pool another name",
+        ),
+    )
+
+    cluster: Annotated[ClusterOrigin, about("Where the cluster comes from.")]
+    taints: Annotated[
+        tuple[Taint, ...],
+        about("Keep away every ModelDeployment that does not tolerate them.", keys=("key", "effect")),
+    ] = ()
+    node_pools: Annotated[
+        tuple[NodePool, ...],
+        about("Pools of GPU nodes.", min_length=1, max_length=8, keys=("name",)),
+    ] = ()
+    serving_stack: Annotated[ServingStack, about("What is installed on the cluster.")] = ServingStack()
+
+
+class ProviderConfigReference(Model):
+    """The provider configuration that reaches the cluster."""
+
+    name: Annotated[str, about("Name of the ClusterProviderConfig.")]
+
+
+class ClusterGateway(Model):
+    """The gateway on the cluster."""
+
+    address: Annotated[str, about("Host or IP address, with a port where it is not 80.")]
+
+
+class GPUPool(Model):
+    """A pool that replicas can be placed on."""
+
+    name: Annotated[str, about("Name of the node pool.")]
+    nodes: Annotated[int, about("The most nodes the pool can have.", ge=0)] = 0
+    devices: Annotated[
+        tuple[Device, ...],
+        about("What each node has, as its class says.", max_length=16, keys=("name",)),
+    ] = ()
+
+
+class Capabilities(Model):
+    """What was found on the cluster."""
+
+    dra: Annotated[bool, about("Whether devices can be claimed (resource.k8s.io/v1).")]
+    leader_worker_set: Annotated[bool, about("Whether gangs can run (LeaderWorkerSet).")]
+    inference_pool: Annotated[bool, about("Whether an endpoint picker can route (InferencePool).")]
+
+
+class InferenceClusterStatus(Status):
+    """What is known of the cluster."""
+
+    provider_config_ref: (
+        Annotated[ProviderConfigReference, about("How the cluster is reached; under Crossplane only.")] | None
+    ) = None
+    gateway: Annotated[ClusterGateway, about("The gateway on the cluster.")] | None = None
+    cache: Annotated[CacheStorage, about("Where ModelCaches are staged.")] | None = None
+    gpu_pools: Annotated[
+        tuple[GPUPool, ...],
+        about("Pools that replicas can be placed on.", max_length=8, keys=("name",)),
+    ] = ()
+    namespace: Annotated[str, about("Namespace of the objects that provision the cluster.")] | None = None
+    capabilities: (
+        Annotated[Capabilities, about("What was found on the cluster. Absent until it was looked at.")] | None
+    ) = None
+
+
+class InferenceCluster(Model):
+    """A Kubernetes cluster on which models are served."""
+
+    metadata: ObjectMeta
+    spec: Annotated[InferenceClusterSpec, about("Where the cluster comes from and which nodes it has.")]
+    status: Annotated[InferenceClusterStatus, about("What is known of the cluster.")] = (
+        InferenceClusterStatus()
+    )

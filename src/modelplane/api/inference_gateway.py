@@ -1,0 +1,93 @@
+"""InferenceGateway: the one front door of the control plane, named ``default``."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api.fields import Rule, about
+from modelplane.api.meta import Model, ObjectMeta, Status
+
+DEFAULT_NAME = "default"
+"""The gateway that ModelServices are reached through."""
+
+
+class Backend(StrEnum):
+    """What carries the traffic."""
+
+    ENVOY = "Envoy"
+    TRAEFIK = "Traefik"
+
+
+class LoadBalancer(StrEnum):
+    """What gives the gateway an address where the platform does not."""
+
+    METALLB = "MetalLB"
+
+
+class MetalLB(Model):
+    """Settings of MetalLB."""
+
+    address_pool: Annotated[
+        str,
+        about(
+            "Addresses to hand out: first-last, or a CIDR.",
+            min_length=1,
+            pattern=r"^[0-9a-fA-F.:]+(-[0-9a-fA-F.:]+|/[0-9]{1,3})$",
+        ),
+    ]
+
+
+class Traefik(Model):
+    """Settings of the Traefik backend."""
+
+    __rules__ = (
+        Rule(
+            "!has(self.loadBalancer) || self.loadBalancer != 'MetalLB' || has(self.metallb)",
+            "metallb is required when loadBalancer is MetalLB: give it an addressPool",
+        ),
+    )
+
+    version: Annotated[str, about("Version of Traefik's Helm chart, such as 40.2.0.", min_length=1)]
+    load_balancer: (
+        Annotated[
+            LoadBalancer,
+            about("Load balancer to install. Absent where the platform hands out addresses itself."),
+        ]
+        | None
+    ) = None
+    metallb: Annotated[MetalLB, about("Settings of MetalLB.")] | None = None
+
+
+class InferenceGatewaySpec(Model):
+    """Which proxy serves, and its settings."""
+
+    __rules__ = (
+        Rule(
+            "self.backend != 'Traefik' || has(self.traefik)",
+            "traefik is required when backend is Traefik: give it a version",
+        ),
+    )
+
+    backend: Annotated[
+        Backend,
+        about("Envoy: a proxy that Modelplane configures itself. Traefik: installed by its Helm chart."),
+    ]
+    traefik: Annotated[Traefik, about("Settings of the Traefik backend.")] | None = None
+
+
+class InferenceGatewayStatus(Status):
+    """Where the gateway is reached."""
+
+    address: (
+        Annotated[str, about("Host or IP address, with a port where it is not 80. Absent until assigned.")]
+        | None
+    ) = None
+
+
+class InferenceGateway(Model):
+    """The front door through which every ModelService is reached. Name it default."""
+
+    metadata: ObjectMeta
+    spec: Annotated[InferenceGatewaySpec, about("Which proxy serves, and its settings.")]
+    status: Annotated[InferenceGatewayStatus, about("Where the gateway is reached.")] = (
+        InferenceGatewayStatus()
+    )

@@ -1,0 +1,170 @@
+"""The kinds, and how an API server serves them.
+
+The one list of kinds: CRDs, reference pages, decoding and permissions are
+derived from it.
+"""
+
+from dataclasses import dataclass
+
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.meta import API_VERSION, GROUP, VERSION, Model
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+
+CATEGORY = "modelplane"
+"""``kubectl get modelplane`` lists every kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of ``kubectl get``."""
+
+    name: str
+    path: str
+    type: str = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The scale subresource: where replica counts and their selector are."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of object."""
+
+    type: type[Model]
+    plural: str
+    short: str
+    namespaced: bool
+    own_columns: tuple[Column, ...] = ()
+    scale: Scale | None = None
+
+    @property
+    def name(self) -> str:
+        """The kind as manifests name it."""
+        return self.type.__name__
+
+    @property
+    def singular(self) -> str:
+        """The kind as ``kubectl`` accepts it for one object."""
+        return self.name.lower()
+
+    @property
+    def module(self) -> str:
+        """The kind as files are named for it: its type's module, its reference page."""
+        return self.type.__module__.rpartition(".")[2]
+
+    @property
+    def group(self) -> str:
+        """The API group."""
+        return GROUP
+
+    @property
+    def version(self) -> str:
+        """The one version served."""
+        return VERSION
+
+    @property
+    def api_version(self) -> str:
+        """What manifests say under ``apiVersion``."""
+        return API_VERSION
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The kind's own columns, then those of every kind."""
+        return self.own_columns + _COLUMNS
+
+
+def _condition(type_: str) -> str:
+    return f".status.conditions[?(@.type=='{type_}')].status"
+
+
+_COLUMNS = (
+    Column("SYNCED", _condition("Synced")),
+    Column("READY", _condition("Ready")),
+    Column("AGE", ".metadata.creationTimestamp", "date"),
+)
+
+KINDS = (
+    Kind(InferenceClass, "inferenceclasses", "icl", namespaced=False),
+    Kind(
+        InferenceCluster,
+        "inferenceclusters",
+        "ic",
+        namespaced=False,
+        own_columns=(
+            Column("SOURCE", ".spec.cluster.source"),
+            Column("GATEWAY", ".status.gateway.address"),
+        ),
+    ),
+    Kind(
+        InferenceGateway,
+        "inferencegateways",
+        "ig",
+        namespaced=False,
+        own_columns=(Column("GATEWAY", ".spec.backend"), Column("ADDRESS", ".status.address")),
+    ),
+    Kind(
+        ModelCache,
+        "modelcaches",
+        "mc",
+        namespaced=True,
+        # The share of clusters is STAGED, because READY is the condition, as for every kind.
+        own_columns=(
+            Column("SOURCE", ".spec.huggingFace.repo"),
+            Column("STAGED", ".status.summary.ready"),
+        ),
+    ),
+    Kind(
+        ModelDeployment,
+        "modeldeployments",
+        "md",
+        namespaced=True,
+        own_columns=(Column("REPLICAS", ".status.replicas.ready", "integer"),),
+        scale=Scale(".spec.replicas", ".status.replicas.total", ".status.selector"),
+    ),
+    Kind(
+        ModelEndpoint,
+        "modelendpoints",
+        "me",
+        namespaced=True,
+        own_columns=(Column("URL", ".spec.url"),),
+    ),
+    Kind(
+        ModelReplica,
+        "modelreplicas",
+        "mr",
+        namespaced=True,
+        own_columns=(Column("CLUSTER", ".spec.clusterName"),),
+    ),
+    Kind(
+        ModelService,
+        "modelservices",
+        "ms",
+        namespaced=True,
+        own_columns=(Column("ADDRESS", ".status.address"),),
+    ),
+)
+
+_BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
+_BY_TYPE = {kind.type: kind for kind in KINDS}
+
+
+def kind_named(api_version: str, name: str) -> Kind:
+    """Return a kind by what a manifest calls it; ``KeyError`` for one that is not ours."""
+    return _BY_NAME[api_version, name]
+
+
+def kind_of(type_: type[Model]) -> Kind:
+    """Return the kind of objects of a type; ``KeyError`` for a type that is only part of an object."""
+    return _BY_TYPE[type_]

@@ -1,0 +1,95 @@
+"""Every label and annotation key that Modelplane sets or reads.
+
+Keys under ``modelplane.ai/`` are ours; the others belong to whom their prefix
+names.
+"""
+
+PREFIX = "modelplane.ai/"
+"""Reserved: users cannot set such keys on what Modelplane makes."""
+
+DEPLOYMENT = "modelplane.ai/deployment"
+"""On ModelReplicas and ModelEndpoints: the ModelDeployment they belong to."""
+
+CLUSTER = "modelplane.ai/cluster"
+"""On ModelReplicas and ModelEndpoints: the InferenceCluster they are on."""
+
+REPLICA_INDEX = "modelplane.ai/replica-index"
+"""On ModelReplicas and ModelEndpoints: which of the deployment's replicas on that cluster, from 0."""
+
+SERVING = "modelplane.ai/serving"
+"""On pods that take requests: the ModelReplica."""
+
+WORKLOAD = "modelplane.ai/workload"
+"""On Standalone pods: the Deployment, which selects by it."""
+
+LWS_ROLE = "modelplane.ai/lws-role"
+"""On the leader pods of a gang: ``leader``."""
+
+POOL = "modelplane.ai/pool"
+"""On nodes: the node pool. On an Existing cluster its operator sets it."""
+
+GPU = "modelplane.ai/gpu"
+"""On nodes of GPU pools: the accelerator type."""
+
+MODEL_CACHE = "modelplane.ai/modelcache"
+"""On what stages a ModelCache: its name."""
+
+RELEASE = "modelplane.ai/release"
+"""On the gateway's Helm releases: which one."""
+
+RESOURCE = "modelplane.ai/resource"
+"""On parts of a serving stack: which one."""
+
+USAGE_CONSUMER = "modelplane.ai/usage-consumer"
+"""On parts of a serving stack that hold others: their key."""
+
+IAM_ROLE = "modelplane.ai/iam-role"
+"""On AWS roles and policies: what the role is for."""
+
+ZONE = "modelplane.ai/zone"
+"""On AWS subnets and route tables: the availability zone."""
+
+SUBNET_TIER = "modelplane.ai/subnet-tier"
+"""On AWS subnets and route tables: ``public`` or ``private``."""
+
+SECURITY_GROUP_ROLE = "modelplane.ai/sg-role"
+"""On AWS security groups: what the group is for."""
+
+FABRIC = "modelplane.ai/fabric"
+"""On AWS EFA groups and Nebius GPU clusters: the fabric."""
+
+PICKER_CONFIG_CHECKSUM = "modelplane.ai/epp-config-checksum"
+"""Annotation of endpoint picker pods: the hash of their configuration, so that a change restarts them."""
+
+MANAGED_BY = "modelplane.ai/managed-by"
+"""On everything that Modelplane applies to an inference cluster: ``modelplane``."""
+
+OWNER_KIND = "modelplane.ai/owner-kind"
+"""On everything applied to an inference cluster: kind of the object it is made for."""
+
+OWNER_NAMESPACE = "modelplane.ai/owner-namespace"
+"""On everything applied to an inference cluster: namespace of the object it is made for."""
+
+OWNER_NAME = "modelplane.ai/owner-name"
+"""On everything applied to an inference cluster: name of the object it is made for."""
+
+OWNER_UID = "modelplane.ai/owner-uid"
+"""On everything applied to an inference cluster: uid of the object it is made for; what it is found by."""
+
+CHILD = "modelplane.ai/child"
+"""On everything applied to an inference cluster: the key of this child among its owner's."""
+
+SERVICE_NAME = "kubernetes.io/service-name"
+"""On EndpointSlices: the Service they are for (Kubernetes)."""
+
+APP = "app"
+"""On endpoint picker pods: what their Service selects by."""
+
+LLM_D_ROLE = "llm-d.ai/role"
+"""On PrefillDecode pods: ``prefill`` or ``decode``, which the endpoint picker filters by (llm-d)."""
+
+LLM_D_SERVING = "llm-d.ai/inference-serving"
+"""On PrefillDecode pods: ``true`` (llm-d)."""
+
+APPLIED = "modelplane.ai/applied"
+"""Annotation of everything that is applied: a hash of the manifest, to see when it is another."""

@@ -1,0 +1,128 @@
+"""The base of every API type, and what all kinds have in common.
+
+Decoding is tolerant: a field that a type does not know is ignored, because the
+API server has already pruned or refused it. Nothing here is mutable.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, dataclass_transform
+
+import msgspec
+
+from modelplane.api.fields import Rule, about
+
+GROUP = "modelplane.ai"
+"""API group of every kind that users meet."""
+
+VERSION = "v1alpha1"
+"""The one version that is served and stored."""
+
+API_VERSION = f"{GROUP}/{VERSION}"
+
+SYSTEM_NAMESPACE = "modelplane-system"
+"""Where kubeconfig Secrets, the gateways and everything that belongs to no team live."""
+
+
+class _KeywordOnly(msgspec.StructMeta):
+    """Makes every subclass keyword-only, which msgspec does not inherit as it does the other options."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
+    ) -> "_KeywordOnly":
+        return super().__new__(mcls, name, bases, namespace, **options | {"kw_only": True})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Model(
+    msgspec.Struct, metaclass=_KeywordOnly, frozen=True, kw_only=True, rename="camel", omit_defaults=True
+):
+    """Part of an API object; its wire names are the camel-case forms of its fields."""
+
+    __rules__: ClassVar[tuple[Rule, ...]] = ()
+
+
+class OwnerReference(Model):
+    """The owner of an object, whose deletion deletes it."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class ObjectMeta(Model):
+    """The part of ``metadata`` that is read here; empty where the server has not set it."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: dt.datetime | None = None
+    deletion_timestamp: dt.datetime | None = None
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition holds."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(Model):
+    """One observation of an object's state (Kubernetes API conventions, "typical status properties")."""
+
+    type: Annotated[str, about("What is observed, in CamelCase.", min_length=1, max_length=316)]
+    status: Annotated[ConditionStatus, about("Whether it holds.")]
+    reason: Annotated[
+        str,
+        about(
+            "Why, as one word that programs can compare.",
+            min_length=1,
+            max_length=1024,
+            pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+        ),
+    ]
+    message: Annotated[
+        str, about("Why, as a sentence for people, with what to do about it.", max_length=32768)
+    ] = ""
+    last_transition_time: Annotated[dt.datetime, about("When the status last changed.")]
+    observed_generation: Annotated[
+        int, about("The metadata.generation that this was observed for. Older than the object: stale.", ge=0)
+    ] = 0
+
+
+_CONDITIONS = about("What is known about this object, one entry for each condition type.", keys=("type",))
+
+Conditions = Annotated[tuple[Condition, ...], _CONDITIONS]
+"""The ``status.conditions`` that every kind has."""
+
+
+class Status(Model):
+    """The status of a kind that reports conditions only."""
+
+    conditions: Conditions = ()
+
+
+class LabelSelector(Model):
+    """Selects objects by their labels."""
+
+    match_labels: Annotated[
+        Mapping[str, str],
+        about("Labels that an object must all carry, with these values. Empty matches every object."),
+    ] = {}
+
+
+class LocalReference(Model):
+    """The name of an object in the same namespace."""
+
+    name: Annotated[str, about("Name of the object.", min_length=1, max_length=253)]

@@ -1,0 +1,242 @@
+"""ModelDeployment: a model to serve, in so many replicas, somewhere in the fleet.
+
+A replica is written either directly under ``spec`` or under
+``spec.template.spec``, never both; ``replica_template()`` gives the one form
+that everything else reads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api.devices import NodeSelector
+from modelplane.api.engines import (
+    PHASE_RULES,
+    QUALIFIED_KEYS,
+    RESERVED_PREFIX,
+    ROLE_RULE,
+    WORKER_RULE,
+    EngineShape,
+    LabelValue,
+    MemberPods,
+    Serving,
+    ServingMode,
+)
+from modelplane.api.fields import Rule, about
+from modelplane.api.inference_cluster import TaintEffect
+from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
+
+
+class TolerationOperator(StrEnum):
+    """How a toleration compares itself with a taint."""
+
+    EQUAL = "Equal"
+    EXISTS = "Exists"
+
+
+class Toleration(Model):
+    """Lets replicas go to clusters with a matching taint."""
+
+    __rules__ = (
+        Rule(
+            "self.operator == 'Exists' || (has(self.key) && self.key != '')",
+            "key is required with operator Equal: name the taint, or use operator Exists to tolerate all",
+        ),
+        Rule("self.operator != 'Exists' || !has(self.value)", "value must be absent with operator Exists"),
+    )
+
+    key: Annotated[str, about("Key of the taint. Absent with operator Exists: every taint.")] = ""
+    operator: Annotated[TolerationOperator, about("Equal compares key and value, Exists the key only.")] = (
+        TolerationOperator.EQUAL
+    )
+    value: Annotated[str, about("Value of the taint.")] = ""
+    effect: Annotated[TaintEffect, about("Effect of the taint. Absent: every effect.")] | None = None
+
+
+class Member(MemberPods):
+    """A pod of the engine, or the like pods of a gang's workers."""
+
+    __rules__ = (WORKER_RULE,)
+
+    node_selector: (
+        Annotated[
+            NodeSelector,
+            about("Devices that each pod of the member needs. At least one member of an engine has it."),
+        ]
+        | None
+    ) = None
+
+
+class Engine(EngineShape):
+    """An inference engine: one pod, or a gang of pods that serve together."""
+
+    __rules__ = (
+        ROLE_RULE,
+        Rule(
+            "self.members.exists(m, has(m.nodeSelector))",
+            "an engine must say which devices it needs: give at least one member a nodeSelector",
+        ),
+    )
+
+    members: Annotated[
+        tuple[Member, ...],
+        about(
+            "The pods of the engine: one Standalone, or one Leader and one Worker.",
+            min_length=1,
+            max_length=2,
+            atomic=True,
+        ),
+    ]
+
+
+_ENGINES = about("Engines that make up one replica.", min_length=1, max_length=8, keys=("name",))
+
+
+class ReplicaSettings(Model):
+    """What is chosen for a replica beside its engines."""
+
+    cluster_selector: (
+        Annotated[
+            LabelSelector, about("Labels of the clusters that replicas may go to. Absent: every cluster.")
+        ]
+        | None
+    ) = None
+    model_cache_ref: (
+        Annotated[
+            LocalReference,
+            about("ModelCache of this namespace, mounted in every pod. Replicas go where it is staged."),
+        ]
+        | None
+    ) = None
+    serving: Annotated[Serving, about("How requests are served. Absent: mode Unified.")] | None = None
+    tolerations: Annotated[
+        tuple[Toleration, ...],
+        about("Taints of clusters that replicas may go to all the same.", atomic=True),
+    ] = ()
+
+
+class ReplicaSpec(ReplicaSettings):
+    """One replica."""
+
+    __rules__ = PHASE_RULES
+
+    engines: Annotated[tuple[Engine, ...], _ENGINES]
+
+
+class TemplateMetadata(Model):
+    """Metadata of what is made for a replica."""
+
+    labels: Annotated[
+        Mapping[str, LabelValue],
+        about(
+            "Labels of every ModelReplica and ModelEndpoint. Those that Modelplane sets win.",
+            max_length=32,
+            rules=(RESERVED_PREFIX, QUALIFIED_KEYS),
+        ),
+    ] = {}
+
+
+class DeploymentTemplate(Model):
+    """What every replica is made from."""
+
+    metadata: Annotated[TemplateMetadata, about("Metadata of what is made for a replica.")] = (
+        TemplateMetadata()
+    )
+    spec: Annotated[ReplicaSpec, about("One replica.")]
+
+
+class ModelDeploymentSpec(ReplicaSettings):
+    """How many replicas, and what one of them is."""
+
+    __rules__ = (
+        Rule(
+            "has(self.engines) || has(self.template)",
+            "engines are required: list those of one replica in spec.engines or spec.template.spec.engines",
+        ),
+        Rule(
+            "!(has(self.engines) && has(self.template))",
+            "spec.engines and spec.template are two ways to write one thing: keep one of them",
+        ),
+        Rule(
+            "!has(self.template) || !(has(self.clusterSelector) || has(self.modelCacheRef) "
+            "|| has(self.serving) || has(self.tolerations))",
+            "with spec.template, move clusterSelector, modelCacheRef, serving and tolerations "
+            "to spec.template.spec",
+        ),
+        *PHASE_RULES,
+    )
+
+    replicas: Annotated[
+        int,
+        about("How many ModelReplicas to run across the fleet: the one number to scale by.", ge=0, le=10000),
+    ]
+    engines: Annotated[tuple[Engine, ...], _ENGINES] = ()
+    template: (
+        Annotated[
+            DeploymentTemplate,
+            about("The replica with labels for what is made from it, instead of the fields beside this one."),
+        ]
+        | None
+    ) = None
+
+
+class ReplicaCounts(Model):
+    """How many replicas there are."""
+
+    total: Annotated[int, about("Replicas that have a cluster.", ge=0)]
+    ready: Annotated[int, about("Those of them that serve.", ge=0)]
+
+
+class ModelDeploymentStatus(Status):
+    """How far the deployment is."""
+
+    replicas: Annotated[ReplicaCounts, about("How many replicas there are.")] | None = None
+    selector: (
+        Annotated[
+            str,
+            about("Label selector of what the replica count stands for, in text form, for autoscalers."),
+        ]
+        | None
+    ) = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaTemplate:
+    """One replica of a deployment, whichever way the deployment was written."""
+
+    labels: Mapping[str, str]
+    cluster_selector: Mapping[str, str]
+    model_cache_name: str | None
+    serving: ServingMode
+    tolerations: tuple[Toleration, ...]
+    engines: tuple[Engine, ...]
+
+
+class ModelDeployment(Model):
+    """A model to serve: its engines, the devices they need, and how many replicas."""
+
+    __rules__ = (
+        Rule(
+            "!self.metadata.name.contains('.')",
+            "metadata.name must not contain a dot: Services are named after it",
+        ),
+    )
+
+    metadata: ObjectMeta
+    spec: Annotated[ModelDeploymentSpec, about("How many replicas, and what one of them is.")]
+    status: Annotated[ModelDeploymentStatus, about("How far the deployment is.")] = ModelDeploymentStatus()
+
+    def replica_template(self) -> ReplicaTemplate:
+        """Return what every replica is made from, in the one form for both ways of writing it."""
+        template = self.spec.template
+        settings: ReplicaSettings = self.spec if template is None else template.spec
+        selector, cache, serving = settings.cluster_selector, settings.model_cache_ref, settings.serving
+        return ReplicaTemplate(
+            labels={} if template is None else template.metadata.labels,
+            cluster_selector={} if selector is None else selector.match_labels,
+            model_cache_name=None if cache is None else cache.name,
+            serving=ServingMode.UNIFIED if serving is None else serving.mode,
+            tolerations=settings.tolerations,
+            engines=self.spec.engines if template is None else template.spec.engines,
+        )

@@ -1,0 +1,113 @@
+"""ModelReplica: one complete serving instance, pinned to one cluster and its pools.
+
+Written by a ModelDeployment; it can also be written by hand.
+"""
+
+from typing import Annotated
+
+from modelplane.api.devices import DeviceSelector
+from modelplane.api.engines import PHASE_RULES, ROLE_RULE, WORKER_RULE, EngineShape, MemberPods, Serving
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, Rule, about
+from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
+
+
+class ResolvedRequest(Model):
+    """Devices that each pod claims."""
+
+    name: Annotated[
+        str,
+        about("Name of the request in the ResourceClaim.", min_length=1, max_length=63, pattern=DNS_LABEL),
+    ]
+    device_class_name: Annotated[
+        str,
+        about("DRA DeviceClass to claim through.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
+    ]
+    count: Annotated[int, about("How many devices each pod claims.", ge=1, le=64)] = 1
+    selectors: Annotated[
+        tuple[DeviceSelector, ...],
+        about("Conditions that a device must all meet.", max_length=8, atomic=True),
+    ] = ()
+
+
+class PlacedMember(MemberPods):
+    """A pod of the engine, or the like pods of a gang's workers, and where they go."""
+
+    __rules__ = (WORKER_RULE,)
+
+    node_pool_name: Annotated[
+        str, about("Node pool that the member is pinned to, the same for all of an engine.", min_length=1)
+    ]
+    device_requests: Annotated[
+        tuple[ResolvedRequest, ...],
+        about(
+            "Devices that each pod claims. Absent for a member that claims none.",
+            min_length=1,
+            max_length=16,
+            keys=("name",),
+        ),
+    ] = ()
+
+
+class PlacedEngine(EngineShape):
+    """An engine whose place is decided."""
+
+    __rules__ = (
+        ROLE_RULE,
+        Rule(
+            "self.members.exists(m, has(m.deviceRequests))",
+            "an engine must claim a device: give at least one member deviceRequests",
+        ),
+    )
+
+    members: Annotated[
+        tuple[PlacedMember, ...],
+        about(
+            "The pods of the engine: one Standalone, or one Leader and one Worker.",
+            min_length=1,
+            max_length=2,
+            atomic=True,
+        ),
+    ]
+
+
+class ModelReplicaSpec(Model):
+    """What runs, and on which cluster."""
+
+    __rules__ = PHASE_RULES
+
+    cluster_name: Annotated[str, about("InferenceCluster that the replica is pinned to.", min_length=1)]
+    model_cache_ref: (
+        Annotated[LocalReference, about("ModelCache of this namespace, mounted in every pod.")] | None
+    ) = None
+    serving: Annotated[Serving, about("How requests are served. Absent: mode Unified.")] | None = None
+    engines: Annotated[
+        tuple[PlacedEngine, ...],
+        about("Engines of the replica, with their place.", min_length=1, max_length=8, keys=("name",)),
+    ]
+
+
+class ModelReplicaStatus(Status):
+    """How far the replica is."""
+
+    clusters: Annotated[
+        tuple[str, ...],
+        about(
+            "InferenceClusters that may hold objects of this replica, to be cleaned before it goes.",
+            unique=True,
+        ),
+    ] = ()
+
+
+class ModelReplica(Model):
+    """One complete serving instance of a model on one cluster."""
+
+    __rules__ = (
+        Rule(
+            "!self.metadata.name.contains('.')",
+            "metadata.name must not contain a dot: Services are named after it",
+        ),
+    )
+
+    metadata: ObjectMeta
+    spec: Annotated[ModelReplicaSpec, about("What runs, and on which cluster.")]
+    status: Annotated[ModelReplicaStatus, about("How far the replica is.")] = ModelReplicaStatus()

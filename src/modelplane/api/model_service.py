@@ -1,0 +1,60 @@
+"""ModelService: one address in front of every ModelEndpoint that it selects."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from modelplane.api.fields import about
+from modelplane.api.meta import Model, ObjectMeta, Status
+
+
+class EndpointSelector(Model):
+    """Selects ModelEndpoints of the service's namespace."""
+
+    match_labels: Annotated[
+        Mapping[str, str],
+        about("Labels that an endpoint must all carry, with these values. Empty selects every endpoint."),
+    ]
+
+
+class EndpointEntry(Model):
+    """A group of endpoints, and its share of the traffic."""
+
+    weight: (
+        Annotated[
+            int,
+            about(
+                "Share of the traffic that goes to the whole group, relative to the other entries, 1 where "
+                "it is absent. With no weight on any entry, each endpoint gets the same share.",
+                ge=1,
+                le=1_000_000,
+            ),
+        ]
+        | None
+    ) = None
+    selector: Annotated[EndpointSelector, about("The endpoints of the group.")]
+
+
+class ModelServiceSpec(Model):
+    """Where requests go."""
+
+    endpoints: Annotated[
+        tuple[EndpointEntry, ...],
+        about("Groups of endpoints; requests go to the union of them.", min_length=1, atomic=True),
+    ]
+
+
+class ModelServiceStatus(Status):
+    """Where the service is reached."""
+
+    address: (
+        Annotated[str, about("URL of the service, without a slash at the end. Absent until it is routed.")]
+        | None
+    ) = None
+
+
+class ModelService(Model):
+    """One stable address for a model, whatever serves it."""
+
+    metadata: ObjectMeta
+    spec: Annotated[ModelServiceSpec, about("Where requests go.")]
+    status: Annotated[ModelServiceStatus, about("Where the service is reached.")] = ModelServiceStatus()

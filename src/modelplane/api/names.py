@@ -1,0 +1,33 @@
+"""Names of what is made for an object.
+
+A name is what a person reads, then five hex digits that make it unique; it
+never has more than 63 characters, so that it fits wherever Kubernetes wants a
+DNS label. A name never changes once given: the hash covers names only.
+"""
+
+import hashlib
+
+MAX_LENGTH = 63
+"""Characters of a DNS label (RFC 1123)."""
+
+DIGITS = 5
+
+
+def child_name(*parts: str) -> str:
+    """Return the name of a thing that belongs to the things named by the parts."""
+    joined = "-".join(parts)
+    return _hashed(joined, joined, DIGITS)
+
+
+def replica_name(deployment: str, cluster: str, index: int, digits: int = DIGITS) -> str:
+    """Return the name of a deployment's replica on a cluster.
+
+    Only the deployment can be read in it; cluster and index are in the hash. Where two replicas of
+    one deployment would have the same name, the later one takes one digit more.
+    """
+    return _hashed(deployment, f"{deployment}-{cluster}-{index}", digits)
+
+
+def _hashed(readable: str, identity: str, digits: int) -> str:
+    suffix = hashlib.sha256(identity.encode()).hexdigest()[:digits]
+    return f"{readable[: MAX_LENGTH - 1 - digits].rstrip('-')}-{suffix}"

@@ -1,0 +1,143 @@
+"""One device, in the form that selectors read: maps from domain to name to value.
+
+One rule: reading an unknown domain gives an empty map, reading an unknown name is an error, and both are Kubernetes'
+rules (`cel/compile.go`, `newStringInterfaceMapWithDefault`). What is read is remembered, so that a refusal can show
+the values that it looked at.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from modelplane.cel import quantity, semver
+from modelplane.cel.device import AttributeValue, PublishedDevice, Version
+from modelplane.cel.errors import EvaluationError
+from modelplane.cel.quantity import Quantity
+from modelplane.cel.semver import Semver
+
+Value: TypeAlias = str | bool | int | Semver | Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One value that a selector looked at. `text` is what the device publishes."""
+
+    name: str
+    text: str
+    quantity: Quantity | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.text}"
+
+
+class Domain:
+    """The attributes or capacities that a device publishes in one domain."""
+
+    __slots__ = ("_known", "_reads", "kind", "name", "texts", "values")
+
+    def __init__(self, kind: str, name: str, known: Mapping[str, "Domain"], reads: dict[str, Read]) -> None:
+        self.kind = kind
+        self.name = name
+        self.values: dict[str, Value] = {}
+        self.texts: dict[str, str] = {}
+        self._known = known
+        self._reads = reads
+
+    def read(self, key: str) -> Value:
+        """Return a value. Raises EvaluationError with the names there are."""
+        if key not in self.values:
+            raise EvaluationError(self._unknown(key))
+        value = self.values[key]
+        amount = value if isinstance(value, Quantity) else None
+        self._reads[f"{self.kind}/{self.name}/{key}"] = Read(key, self.texts[key], amount)
+        return value
+
+    def _unknown(self, key: str) -> str:
+        if self.values:
+            return f'it has no {self.kind} "{key}" in domain "{self.name}", only {_listed(self.values)}'
+        if self._known:
+            return f'it has no {self.kind} in domain "{self.name}", only in {_listed(self._known)}'
+        return f'it has no {self.kind} "{key}" in domain "{self.name}", and none at all'
+
+
+class Domains:
+    """All attributes or all capacities of a device, by domain."""
+
+    __slots__ = ("domains", "kind", "reads")
+
+    def __init__(self, kind: str, reads: dict[str, Read]) -> None:
+        self.kind = kind
+        self.domains: dict[str, Domain] = {}
+        self.reads = reads
+
+    def read(self, name: str) -> Domain:
+        """Return a domain; one that the device does not have is empty."""
+        found = self.domains.get(name)
+        return found if found is not None else Domain(self.kind, name, self.domains, self.reads)
+
+    def add(self, qualified: str, driver: str, value: Value, text: str) -> None:
+        """Add a published value; a bare name goes to the driver's domain."""
+        domain, slash, key = qualified.partition("/")
+        if not slash:
+            domain, key = driver, qualified
+        target = self.domains.setdefault(domain, Domain(self.kind, domain, self.domains, self.reads))
+        target.values[key] = value
+        target.texts[key] = text
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """What the names `device.driver`, `device.attributes` and `device.capacity` stand for."""
+
+    driver: str
+    attributes: Domains
+    capacity: Domains
+    reads: dict[str, Read]
+
+
+def bind(device: PublishedDevice) -> Bindings:
+    """Return the device's values. Raises EvaluationError when one of them is malformed.
+
+    As in Kubernetes, a malformed value spoils the device for every selector, also for one that does not read it.
+    """
+    reads: dict[str, Read] = {}
+    attributes = Domains("attribute", reads)
+    capacity = Domains("capacity", reads)
+    for name, attribute in device.attributes.items():
+        attributes.add(name, device.driver, _parsed(name, attribute), _text(attribute))
+    for name, amount in device.capacity.items():
+        try:
+            capacity.add(name, device.driver, quantity.parse(amount), amount)
+        except quantity.QuantityError as error:
+            raise EvaluationError(f'its capacity "{name}" is malformed: {error}') from error
+    return Bindings(device.driver, attributes, capacity, reads)
+
+
+def _parsed(name: str, attribute: AttributeValue) -> Value:
+    if not isinstance(attribute, Version):
+        return attribute
+    try:
+        return semver.parse(attribute.text)
+    except semver.SemverError as error:
+        raise EvaluationError(f'its attribute "{name}" is malformed: {error}') from error
+
+
+def _text(attribute: AttributeValue) -> str:
+    match attribute:
+        case Version(text):
+            return text
+        case bool():
+            return "true" if attribute else "false"
+        case str():
+            return f'"{attribute}"'
+        case int():
+            return str(attribute)
+
+
+_SHOWN: Final = 5
+
+
+def _listed(names: Iterable[str]) -> str:
+    known = sorted(names)
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return ", ".join(known[:_SHOWN]) + more

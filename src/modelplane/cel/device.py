@@ -1,0 +1,34 @@
+"""What a selector can read of one device, as a DRA ResourceSlice publishes it.
+
+One rule: keys and values are kept as published; a bare key belongs to the device's own driver.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """An attribute value of kind version, as text; semver 2.0.0 is demanded where a selector reads it."""
+
+    text: str
+
+
+AttributeValue: TypeAlias = str | bool | int | Version
+
+
+class PublishedDevice(Protocol):
+    """The part of a device that selectors see (KEP-4381: driver, attributes, capacity)."""
+
+    @property
+    def driver(self) -> str:
+        """The DRA driver's name, the domain of every bare key."""
+
+    @property
+    def attributes(self) -> Mapping[str, AttributeValue]:
+        """Values by `name` or `domain/name`."""
+
+    @property
+    def capacity(self) -> Mapping[str, str]:
+        """Quantities, as text, by `name` or `domain/name`."""

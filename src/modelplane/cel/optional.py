@@ -1,0 +1,47 @@
+"""CEL's optional values: `a.?b`, `a[?b]`, `orValue`, as Kubernetes enables them for selectors.
+
+One rule: only a missing key is absent; any other fault stays an error.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from modelplane.cel.errors import EvaluationError
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be absent."""
+
+    present: bool
+    value: Any = None
+
+    def get(self) -> Any:  # noqa: ANN401  (any CEL value)
+        """Return the value. Raises EvaluationError when it is absent."""
+        if not self.present:
+            raise EvaluationError("the value of an empty optional is read")
+        return self.value
+
+
+ABSENT: Final = Optional(present=False)
+
+
+def of(value: Any) -> Optional:  # noqa: ANN401  (any CEL value)
+    """Return an optional with a value."""
+    return Optional(present=True, value=value)
+
+
+def of_non_zero(value: Any) -> Optional:  # noqa: ANN401  (any CEL value)
+    """Return an optional that is absent for a zero, empty or null value."""
+    return of(value) if value else ABSENT
+
+
+FUNCTIONS: Final = {
+    "optional.of": of,
+    "optional.none": lambda: ABSENT,
+    "optional.ofNonZeroValue": of_non_zero,
+    "hasValue": lambda optional: optional.present,
+    "value": lambda optional: optional.get(),
+    "or": lambda optional, other: optional if optional.present else other,
+    "orValue": lambda optional, default: optional.value if optional.present else default,
+}

@@ -1,0 +1,70 @@
+"""How the build of the control plane's binary is shown: a bar, or a line now and then."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from modelplane.local.build import Progress
+
+ANNOUNCEMENT = (
+    "Building the control plane (Kubernetes and etcd) from source, once: about 5 minutes on two cores"
+)
+_LINE_EVERY_S = 10.0
+
+
+class BuildProgress:
+    """Shows what a build reports; silent as long as nothing is built."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started = time.monotonic()
+        self.announced = False
+        self._last_line = 0.0
+        self._bar = Bar(
+            TextColumn("  {task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it was made."""
+        return time.monotonic() - self._started
+
+    def __call__(self, progress: Progress) -> None:
+        """Show where the build is."""
+        if not self.announced:
+            self.announced = True
+            self._console.print(ANNOUNCEMENT)
+            if self._console.is_terminal:
+                self._bar.start()
+        total = progress.total or None
+        self._bar.update(self._task, description=progress.phase, completed=progress.done, total=total)
+        if not self._console.is_terminal and self.elapsed_s - self._last_line >= _LINE_EVERY_S:
+            self._last_line = self.elapsed_s
+            self._console.print(f"  {_sentence(progress)}, {self.elapsed_s:.0f} s")
+
+
+def _sentence(progress: Progress) -> str:
+    if progress.total:
+        return f"{progress.phase}: {progress.done} of {progress.total} packages"
+    return f"{progress.phase}: {progress.done}" if progress.done else progress.phase

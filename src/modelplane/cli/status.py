@@ -1,0 +1,109 @@
+"""``modelplane status``: what runs on this machine, and how the fleet is."""
+
+import asyncio
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.options import home_option
+from modelplane.local.home import Home, home_directory
+from modelplane.local.process_status import ProcessStatus
+
+
+@click.command()
+@home_option
+@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def status(home: Path | None, output: str) -> None:
+    """Show the processes of the fleet on this machine, and a summary of its objects.
+
+    The exit status is 1 where a process that should run does not.
+    """
+    from modelplane.local import process_status
+
+    place = home_directory(home)
+    if not place.settings.exists():
+        raise UserError(f"there is no fleet in {place.root}: run `modelplane up`")
+    processes = process_status.of(place)
+    fleet = asyncio.run(_fleet(place)) if any(each.pid for each in processes) else {}
+    if output == "json":
+        document = {
+            "home": str(place.root),
+            "processes": [asdict(each) for each in processes],
+            "fleet": fleet,
+        }
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _print(place, processes, fleet)
+    if not all(each.state == "Running" for each in processes):
+        raise click.exceptions.Exit(1)
+
+
+async def _fleet(place: Home) -> dict[str, dict[str, int]]:
+    """Return for each kind how many objects there are and how many are Ready; empty without an answer."""
+    from modelplane.kube import resources
+    from modelplane.kube.client import Client
+    from modelplane.kube.errors import KubernetesError
+
+    kinds = (
+        resources.INFERENCE_CLUSTERS,
+        resources.INFERENCE_GATEWAYS,
+        resources.MODEL_DEPLOYMENTS,
+        resources.MODEL_REPLICAS,
+        resources.MODEL_SERVICES,
+    )
+    counted = {}
+    try:
+        async with Client.from_kubeconfig(str(place.kubeconfig), timeout_s=2.0) as client:
+            for kind in kinds:
+                items = (await client.list(kind)).items
+                counted[kind.kind] = {"total": len(items), "ready": sum(map(_ready, items))}
+    except (KubernetesError, ValueError):
+        return {}
+    return counted
+
+
+def _ready(item: dict[str, object]) -> bool:
+    from modelplane.compose.readiness import holds
+
+    return holds(item, "Ready")
+
+
+def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: dict[str, dict[str, int]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    table = Table("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT", box=box.SIMPLE_HEAD)
+    for each in processes:
+        table.add_row(
+            each.name,
+            each.state,
+            str(each.pid or "-"),
+            _ago(each.since),
+            str(each.restarts),
+            f"{each.memory_bytes / 1e6:.0f} MB" if each.memory_bytes else "-",
+            each.last_exit or "-",
+        )
+    console.print(table)
+    total = sum(each.memory_bytes for each in processes)
+    console.print(f"home {place.root}, memory {total / 1e6:.0f} MB without the engines", soft_wrap=True)
+    if fleet:
+        counts = (f"{kind} {count['ready']}/{count['total']}" for kind, count in fleet.items())
+        console.print(f"ready: {', '.join(counts)}", soft_wrap=True)
+    else:
+        console.print("the API server does not answer")
+
+
+def _ago(since: float) -> str:
+    if not since:
+        return "-"
+    seconds = max(0, int(time.time() - since))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

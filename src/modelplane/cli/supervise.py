@@ -1,0 +1,19 @@
+"""``modelplane supervise``: keep a fleet's processes running; ``up`` starts it."""
+
+from pathlib import Path
+
+import click
+
+from modelplane.local.home import Home
+
+
+@click.command(hidden=True)
+@click.option("--home", required=True, type=click.Path(path_type=Path))
+@click.option("--binary", required=True, type=click.Path(path_type=Path))
+@click.option("--process", "only", multiple=True, metavar="NAME", help="Only these processes.")
+def supervise(home: Path, binary: Path, only: tuple[str, ...]) -> None:
+    """Lead the fleet of a home, or stand by for whoever leads it."""
+    from modelplane.local import ports, processes, supervisor
+
+    place = Home(home)
+    supervisor.supervise(place, processes.table(place, ports.load(place.settings), binary, only))

@@ -1,0 +1,131 @@
+"""``modelplane up``: start a whole fleet on this machine, or find the one that runs.
+
+Each step is skipped when it is done already, so a second ``up`` completes
+whatever the first did not get to.
+"""
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from rich.console import Console
+
+from modelplane.cli.build_progress import BuildProgress
+from modelplane.cli.errors import UserError
+from modelplane.cli.options import home_option
+from modelplane.kube.client import Client
+from modelplane.kube.errors import KubernetesError
+from modelplane.local import binary, bootstrap, lifecycle, locks, ports, processes, records, setup
+from modelplane.local.home import Home, home_directory
+from modelplane.local.records import Record
+
+_API = ("etcd", "kube-apiserver")
+
+
+@click.command()
+@home_option
+@click.option("--foreground", is_flag=True, help="Stay, and stop the fleet on Ctrl-C.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the fleet; a build is not counted.",
+)
+def up(home: Path | None, foreground: bool, timeout_s: float) -> None:
+    """Start a whole fleet on this machine: control plane, node agent, gateway."""
+    place = home_directory(home)
+    console = Console(highlight=False, soft_wrap=True)
+    with BuildProgress(console) as progress:
+        program = binary.find_or_build(progress)
+        if progress.announced:
+            console.print(f"Built {program} in {progress.elapsed_s:.0f} s")
+    started = _start(place, program)
+    if started:
+        console.print(f"Starting a fleet in {place.root}")
+    else:
+        console.print(f"A fleet runs already in {place.root}")
+        if not lifecycle.runs_as(place, program):
+            console.print("It was started by another version: `modelplane down`, then `up`, renews it")
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        asyncio.run(_until_ready(place, console, timeout_s))
+        console.print(f"\n{bootstrap.next_steps(place)}", end="", markup=False)
+        if foreground:
+            _stay(place, console)
+    except KeyboardInterrupt:
+        if not foreground:
+            raise
+        console.print("Stopping")
+        lifecycle.stop(place)
+
+
+def _start(place: Home, program: Path) -> bool:
+    """Start the supervisor unless one runs; return whether it was started."""
+    setup.make_home(place)
+    # Two commands at once would both find nothing running.
+    turn = place.lock("up")
+    locks.take(turn, wait=True)
+    try:
+        setup.set_up(place)
+        return lifecycle.start(place, program)
+    finally:
+        locks.release(turn)
+
+
+async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
+    begun = time.monotonic()
+    names = [process.name for process in processes.table(place, ports.load(place.settings), Path())]
+
+    def step(text: str) -> None:
+        console.print(f"  {text:<40}{time.monotonic() - begun:5.1f} s")
+
+    def running(record: Record) -> None:
+        step(record.name)
+
+    await lifecycle.until_running(place, _API, timeout_s, running)
+    async with Client.from_kubeconfig(str(place.kubeconfig)) as client:
+        others = asyncio.create_task(
+            lifecycle.until_running(place, [name for name in names if name not in _API], timeout_s, running)
+        )
+        fleet = asyncio.create_task(_install(client, place, step, timeout_s))
+        # A process that keeps dying explains a fleet that never becomes ready, so its error comes first.
+        _, pending = await asyncio.wait({others, fleet}, return_when=asyncio.FIRST_EXCEPTION)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for task in (others, fleet):
+            if not task.cancelled():
+                task.result()
+
+
+async def _install(client: Client, place: Home, report: bootstrap.Report, timeout_s: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await bootstrap.install(client, place, report)
+    except (KubernetesError, TimeoutError) as error:
+        cause = str(error) or f"not done after {timeout_s:g} s"
+        raise UserError(f"cannot set up the fleet: {cause}: see `modelplane status`") from error
+
+
+def _stay(place: Home, console: Console) -> None:
+    """Show what dies and is started again, until the fleet is stopped from elsewhere."""
+    console.print("Ctrl-C stops the fleet")
+    restarts: dict[Path, int] = {}
+    while lifecycle.supervised(place):
+        for path in place.run.glob("*.json"):
+            record = records.read(path)
+            if record is None:
+                continue
+            if record.restarts > restarts.get(path, record.restarts):
+                console.print(f"  {record.name} {record.last_exit} and is started again", markup=False)
+            restarts[path] = record.restarts
+        time.sleep(0.5)
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt

@@ -1,0 +1,119 @@
+"""What a composition function is given, and what it gives back.
+
+One rule: **never delete on doubt**. A child that a composition names neither
+as ``Desired`` nor as ``Keep`` is deleted, so leaving it out is always a
+decision: scaled down, replaced, or no longer asked for. Where an input is
+missing, invalid or unreadable, the answer is ``Keep``.
+
+The types say nothing about who asks. A controller, the Crossplane function and
+the offline commands build the same ``Request`` and read the same ``Composition``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from modelplane.api.meta import Model
+from modelplane.compose.conditions import Condition
+
+Object = Mapping[str, Any]
+"""A Kubernetes object in its wire form."""
+
+Readiness = Callable[[Object], bool]
+"""Whether a child, as observed, is ready."""
+
+Owner = TypeVar("Owner", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Objects that a composition reads but does not own.
+
+    Either one object by ``name``, or every object of the kind that ``labels`` match.
+    """
+
+    key: str
+    api_version: str
+    kind: str
+    namespace: str = ""
+    """Empty means all namespaces, or a cluster-scoped kind."""
+    name: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
+    """The InferenceCluster that holds them; empty is the control plane."""
+    wakes: bool = True
+    """Whether a change of such an object is a reason to compose again.
+
+    Where it is False, it is one only for an owner whose last composition was ``short``.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A requirement that could not be looked at, and why. Not the same as "there is none"."""
+
+    cause: str
+    loading: bool = False
+    """Whether the answer is on its way, so that composing had better wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[Owner]):
+    """Everything a composition function may know."""
+
+    owner: Owner
+    observed: Mapping[str, Object]
+    """The owner's children as they are now, by key."""
+    required: Mapping[str, tuple[Object, ...] | Unknown]
+    """What each requirement found, by its key."""
+    front_door: str = ""
+    """``host:port`` where the fleet's gateway accepts requests, where whoever composes runs it."""
+
+    def found(self, key: str) -> tuple[Object, ...]:
+        """Return what a requirement found; empty where it is unknown."""
+        found = self.required.get(key, ())
+        return () if isinstance(found, Unknown) else found
+
+    def unknown(self, key: str) -> str:
+        """Return why a requirement is unknown, or nothing when it was looked at."""
+        found = self.required.get(key, Unknown("not fetched yet"))
+        return found.cause if isinstance(found, Unknown) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """A child that should exist with these fields, and how its readiness is read."""
+
+    key: str
+    manifest: Object
+    ready: Readiness
+    cluster: str = ""
+    """The InferenceCluster to write it to; empty is the control plane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A child to leave exactly as it is, because nobody can tell what it should be."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """What should be, as far as one owner decides it."""
+
+    children: tuple[Desired | Keep, ...] = ()
+    status: Mapping[str, Any] = field(default_factory=dict)
+    """The owner's status fields in wire form, without conditions."""
+    conditions: tuple[Condition, ...] = ()
+    ready: bool | None = None
+    """Whether the owner is ready; None derives it from the children."""
+    doubt: str = ""
+    """Why nothing can be said. Then every child and the status stay as they are, and the rest is ignored."""
+    short: bool = False
+    """Whether the owner got less than it asked for, and would like to be asked again."""
+
+
+def keep_all(observed: Iterable[str]) -> tuple[Keep, ...]:
+    """Keep every child that is there."""
+    return tuple(Keep(key) for key in sorted(observed))

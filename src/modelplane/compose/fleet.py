@@ -1,0 +1,161 @@
+"""API objects as the scheduler sees them."""
+
+from collections.abc import Iterable
+
+from modelplane import scheduler
+from modelplane.api import labels
+from modelplane.api.devices import Device, DeviceAttribute
+from modelplane.api.engines import Role
+from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
+from modelplane.api.model_deployment import Engine, Member, ModelDeployment
+from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
+from modelplane.compose.conditions import READY
+
+
+def cluster(source: InferenceCluster) -> scheduler.Cluster:
+    """Return a cluster with the pools and capabilities that it publishes in its status."""
+    status = source.status
+    ready = next((condition for condition in status.conditions if condition.type == READY), None)
+    up = ready is not None and ready.status == "True"
+    why = "" if up else (ready.message if ready and ready.message else "it is not ready yet")
+    return scheduler.Cluster(
+        name=source.metadata.name,
+        labels=dict(source.metadata.labels),
+        ready=up,
+        not_ready=why,
+        gateway_address=status.gateway.address if status.gateway else "",
+        pools=tuple(_pool(pool) for pool in status.gpu_pools),
+        taints=tuple(
+            scheduler.Taint(taint.key, taint.value, scheduler.Effect(taint.effect))
+            for taint in source.spec.taints
+        ),
+        capabilities=_capabilities(status.capabilities),
+    )
+
+
+def _capabilities(found: Capabilities | None) -> scheduler.Capabilities:
+    if found is None:
+        return scheduler.Capabilities()
+    return scheduler.Capabilities(found.dra, found.leader_worker_set, found.inference_pool)
+
+
+def _pool(pool: GPUPool) -> scheduler.Pool:
+    return scheduler.Pool(pool.name, max(pool.nodes, 0), tuple(_device(device) for device in pool.devices))
+
+
+def _device(device: Device) -> scheduler.Device:
+    return scheduler.Device(
+        name=device.name,
+        driver=device.driver,
+        count=max(device.count, 0),
+        claim=scheduler.Claim(device.claim),
+        device_class_name=device.device_class_name or "",
+        attributes={name: _attribute(value) for name, value in device.attributes.items()},
+        capacity={name: capacity.value for name, capacity in device.capacity.items()},
+    )
+
+
+def _attribute(value: DeviceAttribute) -> scheduler.AttributeValue:
+    if value.version is not None:
+        return scheduler.Version(value.version)
+    if value.boolean is not None:
+        return value.boolean
+    if value.integer is not None:
+        return value.integer
+    return value.string or ""
+
+
+def replica(source: ModelReplica) -> scheduler.Replica:
+    """Return an existing replica with what it holds."""
+    owner = next((owner for owner in source.metadata.owner_references if owner.controller), None)
+    ready = any(
+        condition.type == READY and condition.status == "True" for condition in source.status.conditions
+    )
+    return scheduler.Replica(
+        namespace=source.metadata.namespace,
+        name=source.metadata.name,
+        uid=source.metadata.uid,
+        deployment_uid=owner.uid if owner else "",
+        deployment_name=source.metadata.labels.get(labels.DEPLOYMENT, ""),
+        cluster=source.spec.cluster_name,
+        index=_index(source),
+        engines=tuple(_placed_engine(engine) for engine in source.spec.engines),
+        ready=ready,
+        deleting=bool(source.metadata.deletion_timestamp),
+    )
+
+
+def _index(source: ModelReplica) -> int:
+    text = source.metadata.labels.get(labels.REPLICA_INDEX, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _placed_engine(engine: PlacedEngine) -> scheduler.PlacedEngine:
+    members = tuple(_placed_member(member) for member in engine.members)
+    return scheduler.PlacedEngine(engine.name, engine.copies, members)
+
+
+def _placed_member(member: PlacedMember) -> scheduler.PlacedMember:
+    claims = tuple(
+        scheduler.ResolvedRequest(
+            request.name,
+            request.device_class_name,
+            request.count,
+            tuple(selector.cel for selector in request.selectors),
+        )
+        for request in member.device_requests
+    )
+    return scheduler.PlacedMember(scheduler.Role(member.role), member.node_pool_name, _pods(member), claims)
+
+
+def _pods(member: Member | PlacedMember) -> int:
+    return member.worker.nodes if member.role is Role.WORKER and member.worker else 1
+
+
+def deployment(
+    source: ModelDeployment, cache: scheduler.CacheFootprint | None
+) -> scheduler.Deployment:
+    """Return a deployment in the scheduler's words, from either of its published shapes."""
+    template = source.replica_template()
+    return scheduler.Deployment(
+        namespace=source.metadata.namespace,
+        name=source.metadata.name,
+        uid=source.metadata.uid,
+        replicas=source.spec.replicas,
+        engines=_engines(template.engines),
+        cluster_selector=dict(template.cluster_selector),
+        cache=cache,
+        tolerations=tuple(
+            scheduler.Toleration(
+                toleration.key,
+                scheduler.Operator(toleration.operator),
+                toleration.value,
+                scheduler.Effect(toleration.effect) if toleration.effect else None,
+            )
+            for toleration in template.tolerations
+        ),
+        mode=scheduler.Mode(template.serving),
+    )
+
+
+def _engines(engines: Iterable[Engine]) -> tuple[scheduler.Engine, ...]:
+    return tuple(
+        scheduler.Engine(
+            name=engine.name,
+            copies=engine.copies,
+            members=tuple(_member(member) for member in engine.members),
+            phase=scheduler.Phase(engine.phase or ""),
+        )
+        for engine in engines
+    )
+
+
+def _member(member: Member) -> scheduler.Member:
+    devices = member.node_selector.devices if member.node_selector else ()
+    requests = tuple(
+        scheduler.DeviceRequest(
+            device.name, device.count, tuple(selector.cel for selector in device.selectors)
+        )
+        for device in devices
+    )
+    return scheduler.Member(scheduler.Role(member.role), _pods(member), requests)

@@ -1,0 +1,146 @@
+"""An InferenceCluster publishes what its pools offer, and where its gateway is.
+
+A cluster of source ``Existing`` is reached by its kubeconfig Secret. Whoever
+composes tells what was found there: the gateway, and which API groups it serves.
+"""
+
+from typing import Any
+
+import msgspec
+
+from modelplane.api.decode import decode_as
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster, NodePool, Source
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.api.names import child_name
+from modelplane.api.reasons import InferenceClusterCondition as Type
+from modelplane.api.reasons import InferenceClusterReason as Reason
+from modelplane.compose.composition import Composition, Request, Requirement, keep_all
+from modelplane.compose.conditions import Condition, false, listing, true
+from modelplane.compose.model_replica import GATEWAY_NAME
+
+CRD_API_VERSION = "apiextensions.k8s.io/v1"
+CAPABILITY_CRDS = {
+    "leaderWorkerSet": "leaderworkersets.leaderworkerset.x-k8s.io",
+    "inferencePool": "inferencepools.inference.networking.k8s.io",
+}
+"""Which CustomResourceDefinition says that a cluster has a capability."""
+
+
+def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
+    """Return what composing a cluster needs to see: its classes, and what is found on it."""
+    name = cluster.metadata.name
+    classes = sorted({pool.class_name for pool in cluster.spec.node_pools})
+    return (
+        *(
+            Requirement(f"class-{class_name}", API_VERSION, "InferenceClass", name=class_name)
+            for class_name in classes
+        ),
+        Requirement(
+            "gateway",
+            "gateway.networking.k8s.io/v1",
+            "Gateway",
+            namespace=SYSTEM_NAMESPACE,
+            name=GATEWAY_NAME,
+            cluster=name,
+        ),
+        *(
+            Requirement(key, CRD_API_VERSION, "CustomResourceDefinition", name=crd, cluster=name)
+            for key, crd in CAPABILITY_CRDS.items()
+        ),
+    )
+
+
+def compose(request: Request[InferenceCluster]) -> Composition:
+    """Publish a cluster's pools, gateway and capabilities."""
+    cluster = request.owner
+    missing = [
+        pool.class_name for pool in cluster.spec.node_pools if not request.found(f"class-{pool.class_name}")
+    ]
+    ready, backend = _conditions(request, missing)
+    return Composition(
+        children=keep_all(request.observed),
+        status=_status(request),
+        conditions=(ready, backend),
+        ready=ready.holds and backend.holds,
+    )
+
+
+def _conditions(request: Request[InferenceCluster], missing: list[str]) -> tuple[Condition, Condition]:
+    cluster = request.owner
+    if missing:
+        message = f"there is no InferenceClass {listing(sorted(set(missing)))}: publish it, or correct className"
+        return (
+            false(Type.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message),
+            false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
+        )
+    if cluster.spec.cluster.source != Source.EXISTING:
+        message = (
+            f"clusters of source {cluster.spec.cluster.source} are not provisioned by this version: "
+            "create the cluster yourself and register it as Existing"
+        )
+        return (
+            false(Type.CLUSTER_READY, Reason.PROVISIONING, message),
+            false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
+        )
+    if cause := request.unknown("gateway"):
+        return (
+            false(Type.CLUSTER_READY, Reason.UNREACHABLE, cause),
+            false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, cause),
+        )
+    running = true(Type.CLUSTER_READY, Reason.CLUSTER_RUNNING, "its API server answers")
+    if not _gateway_address(request):
+        message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
+        return running, false(Type.BACKEND_READY, Reason.INSTALLING, message)
+    return running, true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, "its gateway has an address")
+
+
+def _gateway_address(request: Request[InferenceCluster]) -> str:
+    """Return ``host`` or ``host:port`` of the cluster's gateway; the last known while it cannot be read."""
+    if request.unknown("gateway"):
+        known = request.owner.status.gateway
+        return known.address if known else ""
+    for gateway in request.found("gateway"):
+        addresses = gateway.get("status", {}).get("addresses", ())
+        listeners = gateway.get("spec", {}).get("listeners", ())
+        if addresses and listeners:
+            host, port = addresses[0]["value"], listeners[0]["port"]
+            host = f"[{host}]" if ":" in host else host
+            return host if port == 80 else f"{host}:{port}"
+    return ""
+
+
+def _status(request: Request[InferenceCluster]) -> dict[str, Any]:
+    cluster = request.owner
+    status: dict[str, Any] = {
+        "providerConfigRef": {"name": child_name(cluster.metadata.name, "cluster-kubeconfig")},
+        "namespace": SYSTEM_NAMESPACE,
+        "gpuPools": [pool for node_pool in cluster.spec.node_pools if (pool := _pool(request, node_pool))],
+    }
+    if capabilities := _capabilities(request):
+        status["capabilities"] = capabilities
+    if address := _gateway_address(request):
+        status["gateway"] = {"address": address}
+    existing = cluster.spec.cluster.existing
+    if existing is not None and existing.cache is not None and existing.cache.storage_class_name:
+        status["cache"] = {"storageClassName": existing.cache.storage_class_name}
+    return status
+
+
+def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
+    found = request.found(f"class-{pool.class_name}")
+    if not found:
+        # A class that cannot be read takes nothing away from what was published before.
+        published = (known for known in request.owner.status.gpu_pools if known.name == pool.name)
+        return next((msgspec.to_builtins(known) for known in published), {})
+    devices = msgspec.to_builtins(decode_as(InferenceClass, found[0]).spec.devices)
+    return {"name": pool.name, "nodes": pool.max_node_count or pool.node_count, "devices": devices}
+
+
+def _capabilities(request: Request[InferenceCluster]) -> dict[str, bool]:
+    known = msgspec.to_builtins(request.owner.status.capabilities)
+    if request.unknown("gateway"):
+        return dict(known) if known else {}
+    found = {key: bool(request.found(key)) for key in CAPABILITY_CRDS}
+    # resource.k8s.io/v1 is on by default in every Kubernetes that Modelplane supports (1.34 and later).
+    return {"dra": True, **found}

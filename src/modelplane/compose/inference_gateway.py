@@ -1,0 +1,35 @@
+"""The InferenceGateway is the fleet's front door: one address for every ModelService."""
+
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.reasons import InferenceGatewayCondition as Type
+from modelplane.api.reasons import InferenceGatewayReason as Reason
+from modelplane.compose.composition import Composition, Request, Requirement, keep_all
+from modelplane.compose.conditions import false, true
+
+
+def requirements(_gateway: InferenceGateway) -> tuple[Requirement, ...]:
+    """Return nothing: the gateway's address comes with the request."""
+    return ()
+
+
+def compose(request: Request[InferenceGateway]) -> Composition:
+    """Publish where the front door is."""
+    gateway = request.owner
+    if gateway.metadata.name != DEFAULT_NAME:
+        message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
+        condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
+        return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
+    if not request.front_door:
+        status = {"address": gateway.status.address} if gateway.status.address else {}
+        condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, "the front door is not open yet")
+        return Composition(
+            children=keep_all(request.observed), status=status, conditions=(condition,), ready=False
+        )
+    message = f"Envoy accepts requests at {request.front_door}"
+    if gateway.spec.backend != Backend.ENVOY:
+        message += f"; it takes the place of {gateway.spec.backend}, which this fleet does not run"
+    return Composition(
+        status={"address": request.front_door},
+        conditions=(true(Type.CONTROLLER_READY, Reason.CONTROLLER_HEALTHY, message),),
+        ready=True,
+    )

@@ -1,0 +1,299 @@
+"""A ModelDeployment composes one ModelReplica per placement, and one ModelEndpoint per serving replica.
+
+The scheduler says where; this module says what follows. A replica leaves in two
+steps: first its endpoint goes, so that no gateway sends it any more, and then
+the replica itself.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from modelplane import scheduler
+from modelplane.api import labels
+from modelplane.api.decode import decode_as
+from modelplane.api.engines import ServingMode
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import API_VERSION
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaCounts, ReplicaTemplate
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.names import replica_name
+from modelplane.api.reasons import ModelDeploymentCondition as Type
+from modelplane.api.reasons import ModelDeploymentReason as Reason
+from modelplane.cel import SelectorError
+from modelplane.compose import fleet
+from modelplane.compose.composition import (
+    Composition,
+    Desired,
+    Keep,
+    Object,
+    Request,
+    Requirement,
+    keep_all,
+)
+from modelplane.compose.conditions import READY, Condition, false, true
+from modelplane.compose.readiness import condition_of, holds, when_condition
+
+
+def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
+    """Return what a placement is computed from: the whole fleet, and the cache's footprint."""
+    needed = [
+        Requirement("clusters", API_VERSION, "InferenceCluster"),
+        # Another deployment's replica matters only to one that waits for room.
+        Requirement("replicas", API_VERSION, "ModelReplica", wakes=False),
+    ]
+    cache = deployment.replica_template().model_cache_name
+    if cache:
+        needed.append(
+            Requirement("cache", API_VERSION, "ModelCache", deployment.metadata.namespace, name=cache)
+        )
+    return tuple(needed)
+
+
+def compose(request: Request[ModelDeployment]) -> Composition:
+    """Compose the replicas and endpoints of a deployment."""
+    for key in ("clusters", "replicas"):
+        if cause := request.unknown(key):
+            return Composition(doubt=f"cannot list the fleet's {key}: {cause}")
+    deployment = request.owner
+    template = deployment.replica_template()
+    clusters = _clusters(request)
+    cache, cache_conditions = _cache(request, template)
+    try:
+        placement = scheduler.schedule(
+            scheduler.Fleet(tuple(clusters.values()), _replicas(request)), fleet.deployment(deployment, cache)
+        )
+    except SelectorError as error:
+        return _invalid(request, str(error), cache_conditions)
+    children = tuple(_children(request, template, placement, clusters))
+    scheduled = _scheduled(request, placement, clusters)
+    ready, ready_condition = _ready(request, placement)
+    staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    return Composition(
+        children=children,
+        status={"replicas": {"total": len(staying), "ready": ready}, "selector": _selector(deployment)},
+        conditions=(scheduled, ready_condition, *cache_conditions),
+        ready=scheduled.holds and ready_condition.holds,
+        short=len(staying) < deployment.spec.replicas or any(a.leaving for a in placement.assignments),
+    )
+
+
+def _selector(deployment: ModelDeployment) -> str:
+    return f"{labels.DEPLOYMENT}={deployment.metadata.name}"
+
+
+def _clusters(request: Request[ModelDeployment]) -> dict[str, scheduler.Cluster]:
+    decoded = (decode_as(InferenceCluster, found) for found in request.found("clusters"))
+    return {cluster.metadata.name: fleet.cluster(cluster) for cluster in decoded}
+
+
+def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
+    return tuple(fleet.replica(decode_as(ModelReplica, found)) for found in request.found("replicas"))
+
+
+def _cache(
+    request: Request[ModelDeployment], template: ReplicaTemplate
+) -> tuple[scheduler.CacheFootprint | None, tuple[Condition, ...]]:
+    name = template.model_cache_name
+    if not name:
+        return None, ()
+    type_ = Type.MODEL_CACHE_RESOLVED
+    if cause := request.unknown("cache"):
+        message = f'cannot read ModelCache "{name}": {cause}'
+        return scheduler.CacheFootprint(False), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
+    found = request.found("cache")
+    if not found:
+        message = f'there is no ModelCache "{name}" in namespace "{request.owner.metadata.namespace}"'
+        return scheduler.CacheFootprint(False), (false(type_, Reason.MODEL_CACHE_NOT_FOUND, message),)
+    selector = decode_as(ModelCache, found[0]).spec.cluster_selector
+    footprint = scheduler.CacheFootprint(True, dict(selector.match_labels) if selector else {})
+    return footprint, (true(type_, Reason.MODEL_CACHE_RESOLVED, f'ModelCache "{name}" is read'),)
+
+
+def _invalid(
+    request: Request[ModelDeployment], problem: str, cache_conditions: tuple[Condition, ...]
+) -> Composition:
+    counts = request.owner.status.replicas or ReplicaCounts(total=0, ready=0)
+    return Composition(
+        children=keep_all(request.observed),
+        status={
+            "replicas": {"total": counts.total, "ready": counts.ready},
+            "selector": _selector(request.owner),
+        },
+        conditions=(
+            false(Type.REPLICAS_SCHEDULED, Reason.INVALID_NODE_SELECTOR, problem),
+            false(
+                Type.REPLICAS_READY,
+                Reason.NO_REPLICAS_SCHEDULED,
+                "nothing is changed until the node selector is corrected",
+            ),
+            *cache_conditions,
+        ),
+        ready=False,
+    )
+
+
+def _children(
+    request: Request[ModelDeployment],
+    template: ReplicaTemplate,
+    placement: scheduler.Placement,
+    clusters: dict[str, scheduler.Cluster],
+) -> Iterator[Desired | Keep]:
+    taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
+    for assignment in placement.assignments:
+        replica_key, endpoint_key = _keys(assignment.cluster, assignment.index)
+        if assignment.leaving:
+            yield from (Keep(key) for key in (replica_key, endpoint_key) if key in request.observed)
+            continue
+        name = assignment.replica or _new_name(request.owner, assignment, taken)
+        taken.add(name)
+        yield Desired(
+            replica_key, _replica(request.owner, template, assignment, name), when_condition(READY)
+        )
+        observed = request.observed.get(replica_key)
+        address = clusters[assignment.cluster].gateway_address
+        if observed is None or not holds(observed, READY):
+            continue
+        if address:
+            manifest = _endpoint(request.owner, template, assignment, name, address)
+            yield Desired(endpoint_key, manifest, when_condition(READY))
+        elif endpoint_key in request.observed:
+            yield Keep(endpoint_key)
+    for key in sorted(request.observed):
+        endpoint_key = key.replace("replica-", "endpoint-", 1)
+        leaving = key.startswith("replica-") and _object_name(request, key) not in taken
+        if leaving and endpoint_key in request.observed:
+            yield Keep(key)
+
+
+def _object_name(request: Request[ModelDeployment], key: str) -> str:
+    return str(request.observed[key]["metadata"]["name"])
+
+
+def _keys(cluster: str, index: int) -> tuple[str, str]:
+    return f"replica-{cluster}-{index}", f"endpoint-{cluster}-{index}"
+
+
+def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: set[str]) -> str:
+    # Five hex digits can collide within one large deployment; then the name grows by one.
+    digits = 5
+    while (name := replica_name(owner.metadata.name, assignment.cluster, assignment.index, digits)) in taken:
+        digits += 1
+    return name
+
+
+def _metadata(
+    owner: ModelDeployment, template: ReplicaTemplate, assignment: scheduler.Assignment, name: str
+) -> dict[str, Any]:
+    own = {
+        labels.DEPLOYMENT: owner.metadata.name,
+        labels.CLUSTER: assignment.cluster,
+        labels.REPLICA_INDEX: str(assignment.index),
+    }
+    return {"name": name, "namespace": owner.metadata.namespace, "labels": {**template.labels, **own}}
+
+
+def _replica(
+    owner: ModelDeployment, template: ReplicaTemplate, assignment: scheduler.Assignment, name: str
+) -> Object:
+    placed = {engine.name: engine for engine in assignment.engines}
+    spec: dict[str, Any] = {
+        "clusterName": assignment.cluster,
+        "engines": [_engine(engine, placed[engine.name]) for engine in template.engines],
+    }
+    if template.model_cache_name:
+        spec["modelCacheRef"] = {"name": template.model_cache_name}
+    if template.serving is not ServingMode.UNIFIED:
+        spec["serving"] = {"mode": str(template.serving)}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ModelReplica",
+        "metadata": _metadata(owner, template, assignment, name),
+        "spec": spec,
+    }
+
+
+def _engine(engine: Engine, placed: scheduler.PlacedEngine) -> dict[str, Any]:
+    members = []
+    for member, place in zip(engine.members, placed.members, strict=True):
+        wire: dict[str, Any] = msgspec.to_builtins(member)
+        wire.pop("nodeSelector", None)
+        wire |= {"role": str(member.role), "nodePoolName": place.pool}
+        if place.claims:
+            wire["deviceRequests"] = [_claim(claim) for claim in place.claims]
+        members.append(wire)
+    composed: dict[str, Any] = {"name": engine.name, "copies": engine.copies, "members": members}
+    if engine.phase:
+        composed["phase"] = str(engine.phase)
+    return composed
+
+
+def _claim(claim: scheduler.ResolvedRequest) -> dict[str, Any]:
+    return {
+        "name": claim.name,
+        "deviceClassName": claim.device_class_name,
+        "count": claim.count,
+        "selectors": [{"cel": selector} for selector in claim.selectors],
+    }
+
+
+def _endpoint(
+    owner: ModelDeployment,
+    template: ReplicaTemplate,
+    assignment: scheduler.Assignment,
+    name: str,
+    address: str,
+) -> Object:
+    path = f"/{owner.metadata.namespace}/{name}/"
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ModelEndpoint",
+        "metadata": _metadata(owner, template, assignment, name),
+        "spec": {"url": f"http://{address}{path}v1", "rewritePath": path},
+    }
+
+
+def _scheduled(
+    request: Request[ModelDeployment],
+    placement: scheduler.Placement,
+    clusters: dict[str, scheduler.Cluster],
+) -> Condition:
+    type_ = Type.REPLICAS_SCHEDULED
+    wanted = request.owner.spec.replicas
+    staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    if wanted and not clusters:
+        return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
+    problem = placement.diagnosis.sentence()
+    if len(staying) < wanted:
+        return false(type_, Reason.INSUFFICIENT_CAPACITY, problem)
+    if wanted and not any(_keys(a.cluster, a.index)[0] in request.observed for a in staying):
+        return false(type_, Reason.SCHEDULING, f"{len(staying)} of {wanted} replicas are being created")
+    on = ", ".join(sorted({assignment.cluster for assignment in staying}))
+    message = f"{len(staying)} of {wanted} replicas placed" + (f", on {on}" if on else "")
+    return true(type_, Reason.REPLICAS_CREATED, f"{message}; {problem}" if problem else message)
+
+
+def _ready(request: Request[ModelDeployment], placement: scheduler.Placement) -> tuple[int, Condition]:
+    type_ = Type.REPLICAS_READY
+    wanted = request.owner.spec.replicas
+    staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    observed = [request.observed.get(_keys(a.cluster, a.index)[0]) for a in staying]
+    ready = sum(1 for replica in observed if replica is not None and holds(replica, READY))
+    if ready >= wanted:
+        return ready, true(type_, Reason.ALL_REPLICAS_READY, f"{ready} of {wanted} replicas ready")
+    if not staying:
+        return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica is placed")
+    message = f"{ready} of {wanted} replicas ready"
+    trouble = next(
+        (
+            f'replica "{replica["metadata"]["name"]}": {condition_of(replica, "ModelReady")["message"]}'
+            for replica in observed
+            if replica is not None
+            and not holds(replica, READY)
+            and condition_of(replica, "ModelReady").get("message")
+        ),
+        "",
+    )
+    return ready, false(type_, Reason.MODEL_STARTING, f"{message}; {trouble}" if trouble else message)

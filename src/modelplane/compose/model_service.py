@@ -1,0 +1,69 @@
+"""A ModelService is one URL in front of the endpoints that it selects.
+
+The address says where the service will answer, so it stays when no endpoint is
+left: the front door then answers 503 and says why.
+"""
+
+from modelplane.api.decode import decode_as
+from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
+from modelplane.api.meta import API_VERSION
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.api.reasons import ModelServiceCondition as Type
+from modelplane.api.reasons import ModelServiceReason as Reason
+from modelplane.compose.composition import Composition, Request, Requirement, keep_all
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.routing.services import select
+
+
+def requirements(service: ModelService) -> tuple[Requirement, ...]:
+    """Return what a service routes over: the gateway, and the endpoints of its own namespace."""
+    return (
+        Requirement("gateway", API_VERSION, "InferenceGateway", name=GATEWAY),
+        Requirement("endpoints", API_VERSION, "ModelEndpoint", namespace=service.metadata.namespace),
+    )
+
+
+def compose(request: Request[ModelService]) -> Composition:
+    """Publish a service's address, and whether anything answers there."""
+    service = request.owner
+    for key in ("gateway", "endpoints"):
+        if cause := request.unknown(key):
+            return Composition(doubt=f"cannot read the {key}: {cause}")
+    gateways = request.found("gateway")
+    host = gateways[0].get("status", {}).get("address", "") if gateways else ""
+    # An address that was handed out is not taken back while the gateway is away.
+    address = (
+        f"http://{host}/{service.metadata.namespace}/{service.metadata.name}"
+        if host
+        else service.status.address or ""
+    )
+    endpoints = tuple(decode_as(ModelEndpoint, found) for found in request.found("endpoints"))
+    matched = select(service, endpoints)
+    resolved = _resolved(len(matched))
+    routing = _routing(host, len(matched))
+    return Composition(
+        children=keep_all(request.observed),
+        status={"address": address} if address else {},
+        conditions=(resolved, routing),
+        ready=resolved.holds and routing.holds,
+    )
+
+
+def _resolved(matched: int) -> Condition:
+    if not matched:
+        return false(
+            Type.ENDPOINTS_RESOLVED,
+            Reason.NO_ENDPOINTS,
+            "no ModelEndpoint of this namespace has the selected labels; a deployment's appear once it serves",
+        )
+    return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"routes to {matched} endpoint(s)")
+
+
+def _routing(host: str, matched: int) -> Condition:
+    if not host:
+        message = f'InferenceGateway "{GATEWAY}" has no address yet'
+        return false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, message)
+    if not matched:
+        return false(Type.ROUTING_READY, Reason.CONFIGURING, "there is no endpoint to route to")
+    return true(Type.ROUTING_READY, Reason.ROUTE_CONFIGURED, "the front door routes to its endpoints")

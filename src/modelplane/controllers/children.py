@@ -1,0 +1,51 @@
+"""The children of each owner, by uid, as informers bring them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from modelplane.controllers.ownership import child_key
+from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.resources import Object
+
+Identity = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+def identity(item: Mapping[str, Any]) -> Identity:
+    """Return what tells an object from every other on its API server."""
+    metadata = item["metadata"]
+    return item["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+class ChildIndex:
+    """Which objects belong to which owner, on one API server."""
+
+    def __init__(self, owner_uid: Callable[[Mapping[str, Any]], str]) -> None:
+        self._owner_uid = owner_uid
+        self._children: dict[str, dict[Identity, Object]] = defaultdict(dict)
+
+    def follow(self, informer: Informer) -> None:
+        """Index an informer's objects from now on."""
+
+        def changed(item: Object) -> None:
+            uid = self._owner_uid(item)
+            if not uid:
+                return
+            if informer.get(key_of(item).name, key_of(item).namespace) is None:
+                self._children[uid].pop(identity(item), None)
+                if not self._children[uid]:
+                    del self._children[uid]
+            else:
+                self._children[uid][identity(item)] = item
+
+        informer.add_handler(changed)
+
+    def of(self, uid: str) -> tuple[Object, ...]:
+        """Return an owner's children."""
+        return tuple(self._children.get(uid, {}).values())
+
+    def keyed(self, uid: str) -> dict[str, Object]:
+        """Return an owner's children by their key; one on its way out gives way to its successor."""
+        leaving_first = sorted(self.of(uid), key=lambda child: "deletionTimestamp" not in child["metadata"])
+        return {child_key(child): child for child in leaving_first if child_key(child)}

@@ -1,0 +1,95 @@
+"""Who must be looked at again when an object changes.
+
+Each owner's requirements are kept from its last composition. An object that is
+required by name wakes only those who named it, so that the cost of a change
+does not grow with the objects that it does not concern.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from modelplane.compose.composition import Requirement
+
+
+class OwnerKey(NamedTuple):
+    """An object of a kind that is reconciled; the namespace is empty for a cluster-scoped one."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class _Slot(NamedTuple):
+    cluster: str
+    api_version: str
+    kind: str
+    name: str
+    """Empty for a requirement of many objects."""
+
+
+class Interests:
+    """The requirements of every owner, found by what they require."""
+
+    def __init__(self) -> None:
+        self._requirements: dict[OwnerKey, tuple[Requirement, ...]] = {}
+        self._owners: dict[_Slot, dict[OwnerKey, Requirement]] = defaultdict(dict)
+        self._short: set[OwnerKey] = set()
+
+    def of(self, owner: OwnerKey) -> tuple[Requirement, ...]:
+        """Return an owner's requirements."""
+        return self._requirements.get(owner, ())
+
+    def set(self, owner: OwnerKey, requirements: tuple[Requirement, ...]) -> None:
+        """Replace an owner's requirements."""
+        if self._requirements.get(owner) == requirements:
+            return
+        self._remove(owner)
+        self._requirements[owner] = requirements
+        for requirement in requirements:
+            self._owners[_slot(requirement)][owner] = requirement
+
+    def set_short(self, owner: OwnerKey, short: bool) -> None:
+        """Remember whether an owner waits for more than it got."""
+        if short:
+            self._short.add(owner)
+        else:
+            self._short.discard(owner)
+
+    def forget(self, owner: OwnerKey) -> None:
+        """Drop an owner that is no more."""
+        self._remove(owner)
+        self._short.discard(owner)
+
+    def _remove(self, owner: OwnerKey) -> None:
+        for requirement in self._requirements.pop(owner, ()):
+            slot = _slot(requirement)
+            self._owners[slot].pop(owner, None)
+            if not self._owners[slot]:
+                del self._owners[slot]
+
+    def woken_by(self, item: Mapping[str, Any], cluster: str) -> Iterator[OwnerKey]:
+        """Yield the owners that a change of an object, on a cluster or the control plane, concerns."""
+        metadata = item["metadata"]
+        for name in (metadata["name"], ""):
+            slot = _Slot(cluster, item["apiVersion"], item["kind"], name)
+            for owner, requirement in tuple(self._owners.get(slot, {}).items()):
+                if (requirement.wakes or owner in self._short) and matches(requirement, item):
+                    yield owner
+
+
+def _slot(requirement: Requirement) -> _Slot:
+    return _Slot(requirement.cluster, requirement.api_version, requirement.kind, requirement.name)
+
+
+def matches(requirement: Requirement, item: Mapping[str, Any]) -> bool:
+    """Whether an object of the required kind is one of those required."""
+    metadata = item["metadata"]
+    if requirement.name and requirement.name != metadata["name"]:
+        return False
+    if requirement.namespace and requirement.namespace != metadata.get("namespace", ""):
+        return False
+    return bool(requirement.labels.items() <= metadata.get("labels", {}).items())

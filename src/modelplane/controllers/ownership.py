@@ -1,0 +1,99 @@
+"""Whose object is whose.
+
+A child on the owner's own API server carries an owner reference, so Kubernetes
+itself collects it. A child on another cluster cannot; it carries the owner's
+uid as a label, and a finalizer holds the owner until no such object is left.
+Either way the uid decides, never a name.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.compose.composition import Desired
+from modelplane.kube.resources import Object
+
+FINALIZER = "modelplane.ai/remote-objects"
+"""Holds an owner until its objects on other clusters are gone."""
+
+
+def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
+    """Return a desired child's manifest with what says whose it is and which one."""
+    manifest: Object = {**desired.manifest}
+    metadata = {**manifest["metadata"]}
+    own_annotations = {labels.CHILD: desired.key, labels.APPLIED: _digest(desired.manifest)}
+    own_labels = {labels.MANAGED_BY: "modelplane"}
+    if desired.cluster:
+        own_labels[labels.OWNER_UID] = owner["metadata"]["uid"]
+        own_annotations |= {
+            labels.OWNER_KIND: owner["kind"],
+            labels.OWNER_NAME: owner["metadata"]["name"],
+        }
+    else:
+        metadata["ownerReferences"] = [_reference(owner)]
+    metadata["labels"] = {**metadata.get("labels", {}), **own_labels}
+    metadata["annotations"] = {**metadata.get("annotations", {}), **own_annotations}
+    manifest["metadata"] = metadata
+    return manifest
+
+
+def _reference(owner: Mapping[str, Any]) -> Object:
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def controller_uid(item: Mapping[str, Any]) -> str:
+    """Return the uid of an object's controlling owner, empty where it has none."""
+    for reference in item["metadata"].get("ownerReferences", ()):
+        if reference.get("controller"):
+            return str(reference["uid"])
+    return ""
+
+
+def child_key(item: Mapping[str, Any]) -> str:
+    """Return which child of its owner an object is."""
+    return str(item["metadata"].get("annotations", {}).get(labels.CHILD, ""))
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]
+
+
+def is_current(manifest: Mapping[str, Any], observed: Mapping[str, Any]) -> bool:
+    """Whether an object already has every field of a manifest, and was written from that very manifest.
+
+    The digest finds fields that the manifest no longer has; the comparison finds what somebody changed.
+    """
+    annotations = observed["metadata"].get("annotations", {})
+    if annotations.get(labels.APPLIED) != manifest["metadata"]["annotations"][labels.APPLIED]:
+        return False
+    return _contains(observed, manifest)
+
+
+def _contains(whole: Any, part: Any) -> bool:
+    if isinstance(part, Mapping):
+        return isinstance(whole, Mapping) and all(
+            key in whole and _contains(whole[key], value) if not _empty(value) else True
+            for key, value in part.items()
+        )
+    if isinstance(part, list | tuple):
+        return (
+            isinstance(whole, list | tuple)
+            and len(whole) == len(part)
+            and all(_contains(w, p) for w, p in zip(whole, part, strict=True))
+        )
+    return bool(whole == part)
+
+
+def _empty(value: Any) -> bool:
+    # The API server drops empty maps and lists of optional fields.
+    return isinstance(value, Mapping | list | tuple) and not value

@@ -1,0 +1,74 @@
+"""What is written into an owner's status, and when it need not be."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from modelplane.api.reasons import READY_REASONS, SyncedReason
+from modelplane.compose.composition import Composition, Desired, Object
+from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
+
+
+def ready(
+    composition: Composition, observed: Mapping[str, Object], before: Iterable[Mapping[str, Any]]
+) -> Condition:
+    """Return the Ready condition: what the composition says, else whether every child is ready."""
+    waiting = sorted(
+        child.key
+        for child in composition.children
+        if isinstance(child, Desired) and not (child.key in observed and child.ready(observed[child.key]))
+    )
+    is_ready = not waiting if composition.ready is None else composition.ready
+    if is_ready:
+        return true(READY, READY_REASONS.AVAILABLE)
+    was_ready = any(
+        old["type"] == READY and (old["status"] == "True" or old["reason"] == READY_REASONS.UNAVAILABLE)
+        for old in before
+    )
+    cause = next((own.message for own in composition.conditions if not own.holds), "")
+    message = cause or f"waiting for {', '.join(waiting[:3])}"
+    return false(READY, READY_REASONS.UNAVAILABLE if was_ready else READY_REASONS.CREATING, message)
+
+
+def synced(problem: str) -> Condition:
+    """Return the Synced condition: whether what was decided could be written."""
+    if problem:
+        return false(SYNCED, SyncedReason.RECONCILE_ERROR, problem)
+    return true(SYNCED, SyncedReason.RECONCILE_SUCCESS)
+
+
+def with_times(
+    conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]], generation: int, now: str
+) -> list[dict[str, Any]]:
+    """Return conditions in wire form; one whose status is unchanged keeps its transition time."""
+    known = {old["type"]: old for old in before}
+    wire = []
+    for condition in conditions:
+        old = known.get(condition.type, {})
+        since = old["lastTransitionTime"] if old.get("status") == condition.status else now
+        written: dict[str, Any] = {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "lastTransitionTime": since,
+            "observedGeneration": generation,
+        }
+        if condition.message:
+            written["message"] = condition.message
+        wire.append(written)
+    return wire
+
+
+def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]]) -> list[Condition]:
+    """Return the conditions whose status or reason is news."""
+    known = {(old["type"], old["status"], old["reason"]) for old in before}
+    return [own for own in conditions if (own.type, own.status, own.reason) not in known]
+
+
+def same(observed: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether a status already says what is wanted, in whatever order its conditions stand."""
+    return _by_type(observed) == _by_type(wanted)
+
+
+def _by_type(whole: Mapping[str, Any]) -> dict[str, Any]:
+    conditions = {condition["type"]: condition for condition in whole.get("conditions", ())}
+    return {**whole, "conditions": conditions}

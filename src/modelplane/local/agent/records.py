@@ -1,0 +1,193 @@
+"""What the agent keeps on disk, and where: the whole of its memory.
+
+    DIR/pods/UID/pod.json                    which pod, and its address
+    DIR/pods/UID/CONTAINER/NUMBER/           one attempt to run a container (see ``shim``)
+    DIR/models/                              models made from installed packages
+
+The number of a container's last attempt is its restart count.
+"""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from modelplane.local.agent.processes import Process
+from modelplane.local.agent.shim import write_record
+
+_ATTEMPTS_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """Which pod a directory belongs to, and the address that it binds."""
+
+    namespace: str
+    name: str
+    uid: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How an engine ended."""
+
+    code: int
+    signal: int
+    finished_at: str
+    supervised: bool
+    """Whether its supervisor saw it end; if not, the code is that of a kill and the time that of the finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to run a container, by its directory."""
+
+    directory: Path
+
+    @property
+    def number(self) -> int:
+        """How many attempts came before it."""
+        return int(self.directory.name)
+
+    @property
+    def log(self) -> Path:
+        """The file of its output."""
+        return self.directory / "log"
+
+    @property
+    def shim(self) -> Process | None:
+        """Its supervisor; None for an attempt that was never released."""
+        record = _read(self.directory / "shim.json")
+        return Process(record["pid"], record["identity"]) if record else None
+
+    @property
+    def engine(self) -> Process | None:
+        """Its engine; None until it starts."""
+        record = _read(self.directory / "engine.json")
+        return Process(record["pid"], record["identity"]) if record else None
+
+    @property
+    def started_at(self) -> str:
+        """When its engine started; empty until then."""
+        record = _read(self.directory / "engine.json")
+        return str(record["startedAt"]) if record else ""
+
+    @property
+    def exit(self) -> Exit | None:
+        """How its engine ended; None for as long as nobody knows."""
+        record = _read(self.directory / "exit.json")
+        if not record:
+            return None
+        return Exit(record["exitCode"], record["signal"], record["finishedAt"], record.get("supervised", True))
+
+    def record_exit(self, ended: Exit) -> None:
+        """Record an end that no supervisor saw."""
+        record: dict[str, object] = {
+            "exitCode": ended.code,
+            "signal": ended.signal,
+            "finishedAt": ended.finished_at,
+            "supervised": ended.supervised,
+        }
+        write_record(self.directory / "exit.json", record)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDirectory:
+    """The attempts to run one container."""
+
+    path: Path
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Return the attempts that are kept, oldest first."""
+        try:
+            entries = [entry for entry in self.path.iterdir() if entry.name.isdecimal()]
+        except FileNotFoundError:
+            return ()
+        return tuple(Attempt(entry) for entry in sorted(entries, key=lambda entry: int(entry.name)))
+
+    def latest(self) -> Attempt | None:
+        """Return the last attempt that was released."""
+        return next((attempt for attempt in reversed(self.attempts()) if attempt.shim), None)
+
+    def attempt(self, number: int) -> Attempt:
+        """Return one attempt, which need not exist."""
+        return Attempt(self.path / str(number))
+
+    def new_attempt(self) -> Attempt:
+        """Make the directory of the next attempt, and forget all but the last one before it."""
+        last = self.latest()
+        attempt = self.attempt(last.number + 1 if last else 0)
+        # One that was made but never released has nothing worth keeping.
+        shutil.rmtree(attempt.directory, ignore_errors=True)
+        attempt.directory.mkdir(parents=True, mode=0o700)
+        for old in self.attempts()[:-_ATTEMPTS_KEPT]:
+            shutil.rmtree(old.directory, ignore_errors=True)
+        return attempt
+
+
+@dataclass(frozen=True, slots=True)
+class PodDirectory:
+    """What is kept of one pod."""
+
+    path: Path
+
+    @property
+    def record(self) -> PodRecord | None:
+        """Which pod it is; None for a directory without a record."""
+        record = _read(self.path / "pod.json")
+        return PodRecord(**record) if record else None
+
+    def write(self, record: PodRecord) -> None:
+        """Record which pod it is."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_record(self.path / "pod.json", asdict(record))
+
+    def container(self, name: str) -> ContainerDirectory:
+        """Return the directory of one of its containers."""
+        return ContainerDirectory(self.path / name)
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Yield every attempt of every container."""
+        with contextlib.suppress(FileNotFoundError):
+            for entry in self.path.iterdir():
+                if entry.is_dir():
+                    yield from ContainerDirectory(entry).attempts()
+
+    def remove(self) -> None:
+        """Forget the pod."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDirectory:
+    """The directory of one agent."""
+
+    path: Path
+
+    @property
+    def models(self) -> Path:
+        """Where models made from installed packages lie."""
+        return self.path / "models"
+
+    def pod(self, uid: str) -> PodDirectory:
+        """Return the directory of one pod, which need not exist."""
+        return PodDirectory(self.path / "pods" / uid)
+
+    def pods(self) -> tuple[PodDirectory, ...]:
+        """Return what is kept of every pod."""
+        try:
+            return tuple(PodDirectory(entry) for entry in sorted((self.path / "pods").iterdir()))
+        except FileNotFoundError:
+            return ()
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return record

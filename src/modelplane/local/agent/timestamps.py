@@ -1,0 +1,29 @@
+"""Times as the API writes them: RFC 3339, UTC, whole seconds (``metav1.Time``)."""
+
+from datetime import UTC, datetime
+
+
+def now() -> str:
+    """Return the present time."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def now_micro() -> str:
+    """Return the present time with microseconds, as a Lease has it (``metav1.MicroTime``)."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse(text: str) -> datetime:
+    """Return the time that a text names; ``ValueError`` where it names none."""
+    # The standard library reads six digits of a second at most, the records have nine.
+    head, dot, rest = text.partition(".")
+    digits = len(rest) - len(rest.lstrip("0123456789"))
+    moment = datetime.fromisoformat(f"{head}{dot}{rest[: min(digits, 6)]}{rest[digits:]}")
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return moment.astimezone(UTC)
+
+
+def to_seconds(text: str) -> str:
+    """Return a recorded time without the fraction of its second."""
+    return parse(text).strftime("%Y-%m-%dT%H:%M:%SZ")

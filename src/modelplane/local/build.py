@@ -1,0 +1,145 @@
+"""Building the control plane's binary with Go, never silently.
+
+It takes minutes the first time, so every second the caller is told what is
+being done and how far it is: Go says which packages there are and prints each
+one as it is compiled.
+"""
+
+import os
+import select
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from modelplane.local import go_toolchain
+from modelplane.local.errors import LocalError
+
+VERSION = "v1.35.4"
+"""The Kubernetes that ``kubernetes/go.mod`` requires, which the binary reports as its own."""
+
+FLAGS = ("-trimpath", f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={VERSION}")
+
+_FREE_BYTES = 5 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is being done; ``done`` of ``total`` packages where they can be counted, else total is 0."""
+
+    phase: str
+    done: int = 0
+    total: int = 0
+
+
+Report = Callable[[Progress], None]
+
+
+def build(sources: Path, target: Path, go: Path, report: Report) -> None:
+    """Compile the module at ``sources`` to ``target``, replacing it in one step."""
+    environment = go_toolchain.environment()
+    _check_space(go, environment)
+    total = _packages(sources, go, environment, report)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        _compile(sources, unfinished, total, go, environment, report)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _packages(sources: Path, go: Path, environment: dict[str, str], report: Report) -> int:
+    """Return the number of packages to compile, after Go has downloaded the modules they are in."""
+    report(Progress("downloading modules"))
+    listing = subprocess.Popen(
+        [go, "list", "-deps", "."],
+        cwd=sources,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    packages, downloaded, said = 0, 0, []
+    for line in _lines(listing):
+        if line.startswith("go: downloading"):
+            downloaded += 1
+        elif line.startswith("go:") or ": " in line:
+            said.append(line)
+        elif line:
+            packages += 1
+        report(Progress("downloading modules", downloaded))
+    if listing.wait():
+        raise _failure("go list", said)
+    return packages
+
+
+def _compile(
+    sources: Path, target: Path, total: int, go: Path, environment: dict[str, str], report: Report
+) -> None:
+    building = subprocess.Popen(
+        [go, "build", "-v", *FLAGS, "-o", target, "."],
+        cwd=sources,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    compiled, said = 0, []
+    for line in _lines(building):
+        # A compiled package is a bare path; anything else is a complaint.
+        if line and " " not in line:
+            compiled += 1
+        elif line:
+            said.append(line)
+        report(Progress("compiling", min(compiled, total), total))
+    if building.wait():
+        raise _failure("go build", said)
+
+
+def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
+    """Yield the lines that a process prints, and an empty one for each second without any."""
+    stream = process.stdout or process.stderr
+    try:
+        yield from _read(stream) if stream is not None else ()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        if stream is not None:
+            stream.close()
+
+
+def _read(stream: IO[bytes]) -> Iterator[str]:
+    rest = b""
+    while True:
+        if not select.select([stream], [], [], 1.0)[0]:
+            yield ""
+            continue
+        data = os.read(stream.fileno(), 65536)
+        if not data:
+            break
+        *lines, rest = (rest + data).split(b"\n")
+        yield from (line.decode(errors="replace") for line in lines)
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+def _failure(what: str, said: list[str]) -> LocalError:
+    last = "".join(f"\n  {line}" for line in said[-8:])
+    return LocalError(f"cannot build the control plane's binary: {what} failed:{last}")
+
+
+def _check_space(go: Path, environment: dict[str, str]) -> None:
+    answer = subprocess.run(
+        [go, "env", "GOCACHE"], capture_output=True, text=True, check=False, env=environment
+    )
+    cache = Path(answer.stdout.strip() or "/")
+    while not cache.exists():
+        cache = cache.parent
+    free = shutil.disk_usage(cache).free
+    if free < _FREE_BYTES:
+        raise LocalError(
+            f"only {free >> 20} MiB are free at {cache}, and Go's build cache there needs "
+            f"{_FREE_BYTES >> 20} once: make room, or set GOCACHE to another place"
+        )

@@ -1,0 +1,152 @@
+"""The four programs of Kubernetes' control plane, trimmed for one machine.
+
+Everything is on loopback, and etcd only on a Unix socket inside the private
+home, because a port of etcd would show every Secret to any user of the machine.
+None of them elects a leader: the supervisor's locks allow one of each, and an
+election would make a restart wait for the old lease to run out.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.local.certificate_files import Pki
+from modelplane.local.home import Home
+from modelplane.local.ports import Ports
+
+NODE = "local"
+"""The name of the one Node of this machine."""
+
+ENVIRONMENT = {"GOGC": "30"}
+"""Collect garbage early: half the memory for a little processor time."""
+
+# etcd wants host:port even of a Unix socket; the socket is a file of that name in the working directory.
+_CLIENT_SOCKET = "localhost:1"
+_PEER_SOCKET = "localhost:2"
+
+_CONTROLLERS = (
+    "clusterrole-aggregation-controller",
+    "deployment-controller",
+    "disruption-controller",
+    "endpointslice-controller",
+    "garbage-collector-controller",
+    "job-controller",
+    "namespace-controller",
+    "node-lifecycle-controller",
+    "pod-garbage-collector-controller",
+    "replicaset-controller",
+    "resourceclaim-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "statefulset-controller",
+    "taint-eviction-controller",
+    "ttl-after-finished-controller",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """The command lines of one local control plane."""
+
+    home: Home
+    ports: Ports
+    binary: Path
+
+    @property
+    def directory(self) -> Path:
+        """The working directory of all four: etcd's socket is found relative to it."""
+        return self.home.etcd
+
+    @property
+    def socket(self) -> Path:
+        """The socket on which etcd serves."""
+        return self.home.etcd / _CLIENT_SOCKET
+
+    @property
+    def pki(self) -> Pki:
+        """The certificates."""
+        return Pki(self.home.pki)
+
+    def kubeconfig(self, identity: str) -> Path:
+        """Return the kubeconfig of a program of the control plane itself."""
+        return self.home.pki / f"{identity}.kubeconfig"
+
+    def etcd(self) -> tuple[str, ...]:
+        """Return the command line of etcd."""
+        client, peer = f"unix://{_CLIENT_SOCKET}", f"unix://{_PEER_SOCKET}"
+        return (
+            str(self.binary),
+            "etcd",
+            "--name=local",
+            f"--data-dir={self.home.etcd / 'data'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=local={peer}",
+            "--snapshot-count=2000",
+            # Alone it waits for nobody's vote: short timeouts only shorten its start.
+            "--heartbeat-interval=50",
+            "--election-timeout=250",
+            "--log-level=warn",
+        )
+
+    def api_server(self) -> tuple[str, ...]:
+        """Return the command line of kube-apiserver."""
+        pki = self.pki
+        return (
+            str(self.binary),
+            "kube-apiserver",
+            f"--etcd-servers=unix://{_CLIENT_SOCKET}",
+            "--etcd-count-metric-poll-period=0",
+            "--bind-address=127.0.0.1",
+            # Without a default route there is no address to find, and none is needed.
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={self.ports.api_server}",
+            f"--tls-cert-file={pki.certificate('kube-apiserver')}",
+            f"--tls-private-key-file={pki.key('kube-apiserver')}",
+            f"--client-ca-file={pki.authority}",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            f"--kubelet-client-certificate={pki.certificate('kubelet-client')}",
+            f"--kubelet-client-key={pki.key('kubelet-client')}",
+            f"--kubelet-certificate-authority={pki.authority}",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+            f"--service-account-key-file={pki.service_accounts}",
+            f"--service-account-signing-key-file={pki.service_accounts}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--enable-priority-and-fairness=false",
+            "--runtime-config=flowcontrol.apiserver.k8s.io/v1=false",
+            "--profiling=false",
+        )
+
+    def controller_manager(self) -> tuple[str, ...]:
+        """Return the command line of kube-controller-manager."""
+        return (
+            str(self.binary),
+            "kube-controller-manager",
+            *self._client("kube-controller-manager", self.ports.controller_manager),
+            f"--controllers={','.join(_CONTROLLERS)}",
+            "--use-service-account-credentials=true",
+            f"--root-ca-file={self.pki.authority}",
+            "--concurrent-gc-syncs=4",
+            "--kube-api-qps=100",
+            "--kube-api-burst=200",
+        )
+
+    def scheduler(self) -> tuple[str, ...]:
+        """Return the command line of kube-scheduler."""
+        return (str(self.binary), "kube-scheduler", *self._client("kube-scheduler", self.ports.scheduler))
+
+    def _client(self, identity: str, port: int) -> tuple[str, ...]:
+        return (
+            f"--kubeconfig={self.kubeconfig(identity)}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self.pki.certificate('serving')}",
+            f"--tls-private-key-file={self.pki.key('serving')}",
+            "--authentication-skip-lookup=true",
+            "--profiling=false",
+        )

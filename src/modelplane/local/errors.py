@@ -1,0 +1,9 @@
+"""What can go wrong on this machine that its owner can put right.
+
+One class, because nobody branches on the cause: the message is one sentence
+that says what failed, why, and what to do.
+"""
+
+
+class LocalError(Exception):
+    """Something about this machine keeps Modelplane from running here."""

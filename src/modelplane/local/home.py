@@ -1,0 +1,136 @@
+"""Where a local fleet keeps its things: one directory, readable by its owner only.
+
+Everything that must survive a restart is below it, so moving it away or
+deleting it is a complete reset. Directories are 0700 and files 0600: the keys
+in it give full control of the fleet.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+ENVIRONMENT_VARIABLE = "MODELPLANE_HOME"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The paths of one local fleet."""
+
+    root: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, for people."""
+        return self.root / "kubeconfig"
+
+    @property
+    def controller_kubeconfig(self) -> Path:
+        """The identity of ``modelplane controller``."""
+        return self.root / "controller.kubeconfig"
+
+    @property
+    def agent_kubeconfig(self) -> Path:
+        """The identity of ``modelplane agent``: a node, and no more."""
+        return self.root / "agent.kubeconfig"
+
+    @property
+    def settings(self) -> Path:
+        """What was chosen once for this fleet, such as its ports."""
+        return self.root / "settings.json"
+
+    @property
+    def pki(self) -> Path:
+        """The certificate authority, certificates and keys."""
+        return self.root / "pki"
+
+    @property
+    def etcd(self) -> Path:
+        """The data of etcd, and its sockets."""
+        return self.root / "etcd"
+
+    @property
+    def logs(self) -> Path:
+        """One log per process."""
+        return self.root / "logs"
+
+    @property
+    def run(self) -> Path:
+        """Locks and records of the processes that run now."""
+        return self.root / "run"
+
+    @property
+    def envoy(self) -> Path:
+        """The configuration that the controllers write for Envoy."""
+        return self.root / "envoy"
+
+    @property
+    def agent(self) -> Path:
+        """What the node agent remembers of its pods."""
+        return self.root / "agent"
+
+    @property
+    def models(self) -> Path:
+        """Weights of models, shared by the engines of this machine."""
+        return self.root / "models"
+
+    @property
+    def kubectl_cache(self) -> Path:
+        """What kubectl remembers of this API server's kinds."""
+        return self.root / "kubectl-cache"
+
+    @property
+    def down(self) -> Path:
+        """Present while everything is to be stopped, pods included."""
+        return self.run / "down"
+
+    def log(self, process: str) -> Path:
+        """Return the log of a process."""
+        return self.logs / f"{process}.log"
+
+    def record(self, process: str) -> Path:
+        """Return the file in which the supervisor describes a process."""
+        return self.run / f"{process}.json"
+
+    def lock(self, process: str) -> Path:
+        """Return the file that a process holds locked for as long as it lives."""
+        return self.run / f"{process}.lock"
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Every directory, parents first."""
+        below = (self.pki, self.etcd, self.logs, self.run, self.envoy, self.agent, self.models)
+        return (self.root, *below, self.kubectl_cache)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that lies directly in the root."""
+        return (self.kubeconfig, self.controller_kubeconfig, self.agent_kubeconfig, self.settings)
+
+    def create(self) -> None:
+        """Make the directories that are missing and keep others out of all of them."""
+        for directory in self.directories:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.chmod(0o700)
+
+
+def home_directory(chosen: Path | None) -> Home:
+    """Return the home chosen on the command line or, without one, the default of this user."""
+    if chosen is None and (variable := os.environ.get(ENVIRONMENT_VARIABLE)):
+        chosen = Path(variable)
+    if chosen is None:
+        import platformdirs  # noqa: PLC0415 - not needed where a home is named
+
+        chosen = platformdirs.user_data_path("modelplane", appauthor=False)
+    return Home(chosen.expanduser().absolute())
+
+
+def write_private(path: Path, content: str | bytes) -> None:
+    """Replace a file in one step; nobody but the owner can read it at any moment."""
+    data = content.encode() if isinstance(content, str) else content
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

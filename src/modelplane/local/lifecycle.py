@@ -1,0 +1,158 @@
+"""Starting, awaiting and ending the supervisor of a home, from outside it.
+
+Whoever does it may die at any moment: what was begun is completed by the next
+``up`` or ``down``, because the state is in locks and files, not in a process.
+"""
+
+import asyncio
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from modelplane.local import locks, records
+from modelplane.local.errors import LocalError
+from modelplane.local.home import Home
+from modelplane.local.ports import load
+from modelplane.local.processes import LEADER, STANDBY, supervisor_argv, table
+from modelplane.local.records import Record, State
+from modelplane.local.supervisor import Supervisor
+
+_POLL_S = 0.05
+_HOPELESS_RESTARTS = 4
+_TAIL_LINES = 8
+
+
+def leader(home: Home) -> int | None:
+    """Return the pid of the supervisor that leads a home, if one does."""
+    return locks.holder(home.lock(LEADER))
+
+
+def supervised(home: Home) -> bool:
+    """Whether someone looks after a home: a leader, or a standby about to lead."""
+    return leader(home) is not None or locks.holder(home.lock(STANDBY)) is not None
+
+
+def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
+    """Start a supervisor unless one leads already; return whether one was started."""
+    if leader(home) is not None:
+        return False
+    home.down.unlink(missing_ok=True)
+    log = os.open(home.log(LEADER), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        started = subprocess.Popen(
+            supervisor_argv(home, binary, only),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=home.root,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+    deadline = time.monotonic() + 10
+    while leader(home) is None:
+        if started.poll() is not None or time.monotonic() > deadline:
+            raise LocalError(f"the supervisor does not start{_log_tail(home, LEADER)}")
+        time.sleep(_POLL_S)
+    return True
+
+
+def runs_as(home: Home, binary: Path) -> bool:
+    """Whether the leader was started as one would be started now, by this version and with this binary."""
+    pid = leader(home)
+    try:
+        actual = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return actual == b"".join(os.fsencode(each) + b"\0" for each in supervisor_argv(home, binary))
+
+
+async def until_running(
+    home: Home, names: Collection[str], timeout_s: float, report: Callable[[Record], None]
+) -> None:
+    """Wait until every named process is ready, reporting each as it gets there.
+
+    Raises ``LocalError`` with the end of the log of one that keeps dying or takes too long.
+    """
+    waiting = list(names)
+    before = {name: record.restarts for name in names if (record := records.read(home.record(name)))}
+    deadline = time.monotonic() + timeout_s
+    while waiting:
+        for name in list(waiting):
+            record = records.read(home.record(name))
+            if record is None:
+                continue
+            if record.state is State.RUNNING and locks.holder(home.lock(name)) == record.pid:
+                waiting.remove(name)
+                report(record)
+            elif record.restarts - min(before.get(name, 0), record.restarts) >= _HOPELESS_RESTARTS:
+                raise LocalError(f"{name} keeps ending ({record.last_exit}){_log_tail(home, name)}")
+        if not supervised(home):
+            raise LocalError(f"the supervisor ended{_log_tail(home, LEADER)}")
+        if waiting and time.monotonic() > deadline:
+            raise LocalError(f"{waiting[0]} is not ready after {timeout_s:g} s{_log_tail(home, waiting[0])}")
+        await asyncio.sleep(_POLL_S)
+
+
+def stop(home: Home, timeout_s: float = 90.0) -> tuple[str, ...]:
+    """End every process of a home, its pods included; return the names of those that ran."""
+    processes = table(home, load(home.settings), Path())
+    ran = tuple(
+        name
+        for name in (LEADER, *(process.name for process in processes))
+        if locks.holder(home.lock(name)) is not None
+    )
+    home.down.touch()
+    deadline = time.monotonic() + timeout_s
+    # A standby that takes over now sees the file and goes on with the stopping: ask whoever leads.
+    while locks.take(home.lock(LEADER)) is None:
+        _end(leader(home), deadline)
+        if time.monotonic() > deadline:
+            raise LocalError(f"the supervisor does not end within {timeout_s:g} s: see {home.log(LEADER)}")
+    Supervisor(home, processes).stop()
+    locks.release(home.lock(LEADER))
+    for record in home.run.glob("*.json"):
+        record.unlink()
+    home.down.unlink(missing_ok=True)
+    return ran
+
+
+def _end(pid: int | None, deadline: float) -> None:
+    """Ask a supervisor to end, and wait for it."""
+    if pid is None:
+        return
+    with suppress(ProcessLookupError):
+        pidfd = os.pidfd_open(pid)
+        try:
+            signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+            select.select([pidfd], [], [], max(0.0, deadline - time.monotonic()))
+        finally:
+            os.close(pidfd)
+
+
+def purge(home: Home) -> None:
+    """Delete what a home holds, and the home itself unless something else is in it."""
+    if any(locks.holder(path) is not None for path in home.run.glob("*.lock")):
+        raise LocalError(f"something still runs in {home.root}: run `modelplane down` first")
+    for path in home.files:
+        path.unlink(missing_ok=True)
+    for directory in reversed(home.directories[1:]):
+        shutil.rmtree(directory, ignore_errors=True)
+    with suppress(OSError):
+        home.root.rmdir()
+
+
+def _log_tail(home: Home, name: str) -> str:
+    """Return where a process' log is, and how it ends."""
+    log = home.log(name)
+    try:
+        lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+    except OSError:
+        lines = []
+    return "".join([f"; the end of {log}:", *(f"\n  {line}" for line in lines)])

@@ -1,0 +1,56 @@
+"""A process holds its lock for as long as it lives, and the kernel knows its pid.
+
+A POSIX record lock (POSIX.1 fcntl, F_SETLK) is taken between fork and exec. It
+survives exec, is not inherited by children, and is released at death however
+that came. So at any moment, after any ``kill -9``, "is it running, and as
+which pid?" has one true answer, and a second copy can never start.
+
+The rule that comes with it: a process loses its lock when it closes any
+descriptor of the lock file, so nobody opens the lock of his own name twice.
+"""
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+# struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid.
+_FLOCK = struct.Struct("hhqqi4x")
+
+
+def take(path: Path, *, wait: bool = False) -> int | None:
+    """Lock a file for this process; return its descriptor, or None when another holds it.
+
+    With ``wait``, return only when it is held. The descriptor stays open over exec.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.set_inheritable(descriptor, True)
+    return descriptor
+
+
+def release(path: Path) -> None:
+    """Give up this process' lock on a file, wherever its descriptor is."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def holder(path: Path) -> int | None:
+    """Return the pid of the other process that holds a file locked, if there is one."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        question = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, question)
+    finally:
+        os.close(descriptor)
+    kind, _whence, _start, _length, pid = _FLOCK.unpack(answer)
+    return None if kind == fcntl.F_UNLCK else pid

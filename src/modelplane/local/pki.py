@@ -1,0 +1,210 @@
+"""Who is who on a local fleet: one certificate authority, one certificate per identity.
+
+Kubernetes reads a client's user name from the common name and its groups from
+the organisations of its certificate (Kubernetes, "Authenticating", X.509). The
+identities are the table below; whatever is missing, expires within thirty days
+or no longer matches the table is made anew, the rest is kept.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from modelplane.local.certificate_files import AUTHORITY, Pki
+from modelplane.local.home import write_private
+
+_AUTHORITY_LIFETIME = timedelta(days=3650)
+_LIFETIME = timedelta(days=1825)
+_RENEW_BEFORE = timedelta(days=30)
+
+_SERVICE = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "10.96.0.1",
+)
+"""The names of the API server inside a cluster, and the first address of the service range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What one certificate says of its holder."""
+
+    name: str
+    """The name of the files: ``NAME.crt`` and ``NAME.key``."""
+    common_name: str
+    organisations: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """The names and addresses under which it serves; none for a client."""
+
+
+def identities(node: str) -> tuple[Identity, ...]:
+    """Return everyone who needs a certificate on a fleet whose one node has this name."""
+    loopback = ("127.0.0.1", "::1", "localhost")
+    return (
+        Identity("kube-apiserver", "kube-apiserver", (), (*loopback, *_SERVICE)),
+        Identity("serving", "modelplane", (), loopback),
+        Identity("agent-serving", f"system:node:{node}", ("system:nodes",), (*loopback, node)),
+        Identity("admin", "modelplane:admin", ("system:masters",)),
+        Identity("controller", "modelplane:controller", ("modelplane:controllers",)),
+        Identity("agent", f"system:node:{node}", ("system:nodes",)),
+        Identity("kube-controller-manager", "system:kube-controller-manager"),
+        Identity("kube-scheduler", "system:kube-scheduler"),
+        Identity("kubelet-client", "kube-apiserver-kubelet-client"),
+    )
+
+
+def ensure(pki: Pki, wanted: Sequence[Identity], now: datetime) -> None:
+    """Make every certificate and key that is missing or can no longer be used."""
+    if not pki.service_accounts.exists():
+        write_private(pki.service_accounts, _pem(ec.generate_private_key(ec.SECP256R1())))
+    authority, authority_key = _authority(pki, now)
+    for identity in wanted:
+        if not _usable(pki, identity, authority, now):
+            _issue(pki, identity, authority, authority_key, now)
+
+
+def _authority(pki: Pki, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    found = _load(pki, AUTHORITY)
+    if found is not None and found[0].not_valid_after_utc - now > _RENEW_BEFORE:
+        return found
+    key = ec.generate_private_key(ec.SECP256R1())
+    # The number of seconds keeps two authorities of one home apart for those who cache by subject.
+    name = _subject(f"modelplane local {int(now.timestamp())}", ())
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        _builder(name, name, key, now, _AUTHORITY_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    _save(pki, AUTHORITY, certificate, key)
+    return certificate, key
+
+
+def _issue(
+    pki: Pki,
+    identity: Identity,
+    authority: x509.Certificate,
+    authority_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    lifetime = min(_LIFETIME, authority.not_valid_after_utc - now)
+    subject = _subject(identity.common_name, identity.organisations)
+    purpose = ExtendedKeyUsageOID.SERVER_AUTH if identity.hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+    builder = (
+        _builder(subject, authority.subject, key, now, lifetime)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
+        )
+    )
+    if identity.hosts:
+        builder = builder.add_extension(_alternative_names(identity.hosts), critical=False)
+    _save(pki, identity.name, builder.sign(authority_key, hashes.SHA256()), key)
+
+
+def _usable(pki: Pki, identity: Identity, authority: x509.Certificate, now: datetime) -> bool:
+    found = _load(pki, identity.name)
+    if found is None:
+        return False
+    certificate, key = found
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
+        return False
+    names = [extension.value for extension in certificate.extensions if extension.oid == _NAMES_OID]
+    return (
+        certificate.not_valid_after_utc - now > _RENEW_BEFORE
+        and certificate.public_key() == key.public_key()
+        and certificate.subject == _subject(identity.common_name, identity.organisations)
+        and names == ([_alternative_names(identity.hosts)] if identity.hosts else [])
+    )
+
+
+_NAMES_OID = x509.SubjectAlternativeName.oid
+
+
+def _alternative_names(hosts: Sequence[str]) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _subject(common_name: str, organisations: Sequence[str]) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organisations]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    lifetime: timedelta,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    # RFC 5915: the one form of such a key that kube-apiserver reads for service accounts.
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+
+
+def _save(pki: Pki, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    # The key first: a crash between the two leaves a pair that does not match, and is made again.
+    write_private(pki.key(name), _pem(key))
+    write_private(pki.certificate(name), certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _load(pki: Pki, name: str) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None:
+    try:
+        certificate = x509.load_pem_x509_certificate(pki.certificate(name).read_bytes())
+        key = serialization.load_pem_private_key(pki.key(name).read_bytes(), password=None)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate.public_key() != key.public_key():
+        return None
+    return certificate, key
+
+
+def now() -> datetime:
+    """Return the present time as ``ensure`` wants it."""
+    return datetime.now(UTC)

@@ -1,0 +1,103 @@
+"""The loopback ports of one local fleet: chosen once, then kept.
+
+Kubeconfigs, certificates and people's notes name them, so a port never moves
+by itself after the first start; one that a stranger has taken is an error.
+"""
+
+import dataclasses
+import errno
+import json
+import socket
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.local.errors import LocalError
+from modelplane.local.home import write_private
+
+_HIGHEST = 32767
+"""Above it Linux hands out ports to whoever dials out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Who listens where on 127.0.0.1; the values here are tried first."""
+
+    api_server: int = 6443
+    controller_manager: int = 10257
+    scheduler: int = 10259
+    agent: int = 10250
+    gateway: int = 8080
+    workload_gateway: int = 8081
+
+
+OWNERS = {
+    "api_server": "kube-apiserver",
+    "controller_manager": "kube-controller-manager",
+    "scheduler": "kube-scheduler",
+    "agent": "agent",
+    "gateway": "envoy",
+    "workload_gateway": "envoy",
+}
+"""Which process listens on which port."""
+
+
+def free(port: int) -> bool:
+    """Whether a server could listen on this port of 127.0.0.1 now."""
+    with socket.socket() as probe:
+        # As servers do: a connection that lingers in TIME_WAIT is no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+                return False
+            raise
+    return True
+
+
+def choose(is_free: Callable[[int], bool] = free) -> Ports:
+    """Return the first free port at or after each preferred one, no port twice."""
+    chosen: dict[str, int] = {}
+    for field in dataclasses.fields(Ports):
+        first = getattr(Ports(), field.name)
+        for port in range(first, _HIGHEST + 1):
+            if port not in chosen.values() and is_free(port):
+                chosen[field.name] = port
+                break
+        else:
+            raise LocalError(f"no port from {first} to {_HIGHEST} of 127.0.0.1 is free for the {field.name}")
+    return Ports(**chosen)
+
+
+def load(settings: Path) -> Ports:
+    """Return the ports chosen before; raise ``LocalError`` where none were, or they cannot be read."""
+    try:
+        return Ports(**json.loads(settings.read_text())["ports"])
+    except FileNotFoundError:
+        raise LocalError(f"nothing was ever started in {settings.parent}: run `modelplane up`") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise LocalError(
+            f"cannot read {settings}: {error}: delete the file to have ports chosen again"
+        ) from error
+
+
+def load_or_choose(settings: Path, running: Collection[str], is_free: Callable[[int], bool] = free) -> Ports:
+    """Return the ports of a fleet, choosing and saving them the first time.
+
+    ``running`` names the fleet's own processes that run already and may hold their ports. Raises
+    ``LocalError`` naming the port that a stranger holds.
+    """
+    if not settings.exists():
+        ports = choose(is_free)
+        write_private(settings, json.dumps({"ports": dataclasses.asdict(ports)}, indent=2) + "\n")
+        return ports
+    ports = load(settings)
+    for name, owner in OWNERS.items():
+        port = getattr(ports, name)
+        if owner not in running and not is_free(port):
+            raise LocalError(
+                f"port {port} of 127.0.0.1, which {owner} uses, is taken by another program: "
+                f"stop that program, or choose another port in {settings}"
+            )
+    return ports

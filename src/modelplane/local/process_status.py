@@ -1,0 +1,52 @@
+"""What each process of a home does now: its record, corrected by its lock."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.local import locks, ports, processes, records
+from modelplane.local.home import Home
+from modelplane.local.processes import LEADER
+from modelplane.local.records import State
+
+_ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """One process; ``pid`` 0 means none, ``since`` is in seconds of the epoch, 0 where unknown."""
+
+    name: str
+    state: str
+    pid: int
+    since: float
+    restarts: int
+    memory_bytes: int
+    """Its proportional share of what it has in memory (PSS, proc(5)), 0 where it is not to be known."""
+    last_exit: str
+
+
+def of(home: Home) -> tuple[ProcessStatus, ...]:
+    """Return every process of a home, the supervisor first."""
+    table = processes.table(home, ports.load(home.settings), Path())
+    return tuple(_status(home, name) for name in (LEADER, *(process.name for process in table)))
+
+
+def _status(home: Home, name: str) -> ProcessStatus:
+    pid = locks.holder(home.lock(name)) or 0
+    record = records.read(home.record(name))
+    if record is None:
+        return ProcessStatus(name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, memory(pid), "")
+    state = record.state
+    if (pid != 0) != (state in _ALIVE):
+        # The supervisor has not seen it yet, or is gone itself.
+        state = State.STARTING if pid else State.STOPPED
+    return ProcessStatus(name, state, pid, record.since, record.restarts, memory(pid), record.last_exit)
+
+
+def memory(pid: int) -> int:
+    """Return the proportional set size of a process in bytes; 0 where it cannot be read."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

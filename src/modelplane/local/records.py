@@ -1,0 +1,52 @@
+"""What the supervisor last knew of each process, for whoever asks for the status.
+
+One JSON file per process, replaced in one step at each change. A record
+describes; whether the process lives is answered by its lock.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from modelplane.local.home import Home, write_private
+
+
+class State(StrEnum):
+    """Where a process is in its life."""
+
+    WAITING = "Waiting"
+    """For another process to be ready."""
+    STARTING = "Starting"
+    """Alive; its readiness check does not pass yet."""
+    RUNNING = "Running"
+    BACK_OFF = "BackOff"
+    """Died; started again after a pause."""
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One process at its last change. ``since`` is in seconds of the epoch; ``pid`` 0 means none."""
+
+    name: str
+    state: State
+    pid: int
+    since: float
+    restarts: int = 0
+    last_exit: str = ""
+
+
+def write(home: Home, record: Record) -> None:
+    """Save the record of a process."""
+    write_private(home.record(record.name), json.dumps(asdict(record)))
+
+
+def read(path: Path) -> Record | None:
+    """Return a saved record; None where there is none that can be read."""
+    try:
+        fields = json.loads(path.read_text())
+        return Record(**(fields | {"state": State(fields["state"])}))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

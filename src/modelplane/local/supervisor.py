@@ -1,0 +1,267 @@
+"""Keeps every process of a local fleet running, and is itself kept running.
+
+Two identical supervisors run. One holds the lock and leads; the other, the
+standby, is a process in the leader's own table and waits for that lock, which
+the kernel hands over the instant the leader dies. A new leader finds what runs
+by the processes' locks and adopts it, so nothing is restarted by a take-over.
+
+Nothing is polled while all is well: the deaths of processes arrive through
+pidfds (pidfd_open(2)), signals through a pipe.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from modelplane.local import back_off, locks, records, spawn
+from modelplane.local.home import Home
+from modelplane.local.processes import LEADER, STANDBY, Process
+from modelplane.local.records import Record, State
+
+_PROBE_EVERY_S = 0.05
+_ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
+
+
+@dataclass(slots=True)
+class _Supervised:
+    """One process and what is known of it; times are of the monotonic clock."""
+
+    process: Process
+    state: State = State.STOPPED
+    pid: int = 0
+    pidfd: int = -1
+    started: float = 0.0
+    act_at: float = 0.0
+    """When a process in back-off is started, one that stops is killed."""
+    failures: int = 0
+    restarts: int = 0
+    last_exit: str = ""
+
+    @property
+    def alive(self) -> bool:
+        return self.state in _ALIVE
+
+
+class Supervisor:
+    """The leader of one home. Only the holder of the home's supervisor lock may make one."""
+
+    def __init__(self, home: Home, table: Sequence[Process]) -> None:
+        self._home = home
+        self._all = {process.name: _Supervised(process) for process in table}
+        self._poll = select.poll()
+        self._by_pidfd: dict[int, _Supervised] = {}
+        self._stopping = False
+        self._wakeup = -1
+
+    def run(self) -> None:
+        """Start or adopt everything and keep it running until a signal says stop; then stop it."""
+        self._listen_for_signals()
+        self._stopping = self._home.down.exists()
+        for each in self._all.values():
+            if not self._adopt(each):
+                self._enter(each, State.WAITING)
+        while not self._stopping:
+            now = time.monotonic()
+            for each in self._all.values():
+                self._advance(each, now)
+            self._wait(self._next_deadline(now))
+        self.stop()
+
+    def stop(self) -> None:
+        """End every process, dependants first; return when none is left."""
+        # The agent ends its pods only when this file says that all is coming down.
+        with suppress(OSError):
+            self._home.down.touch()
+        for each in self._all.values():
+            if not each.alive and not self._adopt(each):
+                self._stopped(each)
+        while any(each.alive for each in self._all.values()):
+            now = time.monotonic()
+            for each in self._all.values():
+                self._advance_stop(each, now)
+            deadlines = [each.act_at for each in self._all.values() if each.state is State.STOPPING]
+            self._wait(max(0.0, min(deadlines, default=now) - now))
+
+    # -- running
+
+    def _advance(self, each: _Supervised, now: float) -> None:
+        if each.state is State.BACK_OFF and now >= each.act_at:
+            self._enter(each, State.WAITING)
+        if each.state is State.WAITING and self._dependencies_run(each.process):
+            self._start(each)
+        if each.state is State.STARTING and each.process.ready.passes(now - each.started):
+            self._enter(each, State.RUNNING)
+
+    def _dependencies_run(self, process: Process) -> bool:
+        needed = (self._all[name] for name in process.after if name in self._all)
+        return all(each.state is State.RUNNING for each in needed)
+
+    def _next_deadline(self, now: float) -> float | None:
+        """Return the seconds after which something is to be done without an event; None for never."""
+        waits = [each.act_at - now for each in self._all.values() if each.state is State.BACK_OFF]
+        waits += [_PROBE_EVERY_S for each in self._all.values() if each.state is State.STARTING]
+        startable = (each for each in self._all.values() if each.state is State.WAITING)
+        waits += [0.0 for each in startable if self._dependencies_run(each.process)]
+        return max(0.0, min(waits)) if waits else None
+
+    def _start(self, each: _Supervised) -> None:
+        try:
+            if not self._adopt(each):
+                self._watch(each, spawn.start(self._home, each.process))
+                self._enter(each, State.STARTING)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on and this one is tried again
+            self._failed(each, 0.0, f"cannot be started: {error!r}")
+
+    def _adopt(self, each: _Supervised) -> bool:
+        """Take over a process that runs already, if it does."""
+        lock = self._home.lock(each.process.name)
+        pid = locks.holder(lock)
+        if pid is None:
+            return False
+        try:
+            self._watch(each, pid)
+        except ProcessLookupError:
+            return False
+        if locks.holder(lock) != pid:  # it died, and the pid may be another's by now
+            self._forget(each)
+            return False
+        _say(f"{each.process.name}: adopted, pid {pid}")
+        known = records.read(self._home.record(each.process.name))
+        if known is not None:
+            each.restarts, each.last_exit = known.restarts, known.last_exit
+        if known is not None and (known.pid, known.state) == (pid, State.RUNNING):
+            each.state = State.RUNNING
+        else:
+            self._enter(each, State.STARTING)
+        return True
+
+    def _watch(self, each: _Supervised, pid: int) -> None:
+        each.pidfd = os.pidfd_open(pid)
+        each.pid = pid
+        each.started = time.monotonic()
+        self._by_pidfd[each.pidfd] = each
+        self._poll.register(each.pidfd, select.POLLIN)
+
+    def _forget(self, each: _Supervised) -> None:
+        self._poll.unregister(each.pidfd)
+        del self._by_pidfd[each.pidfd]
+        os.close(each.pidfd)
+        each.pid, each.pidfd = 0, -1
+
+    def _ended(self, each: _Supervised) -> None:
+        """Note the death of a process, and when it is to be started again."""
+        how = _how_it_ended(each.pidfd)
+        self._forget(each)
+        if each.state is State.STOPPING or self._stopping:
+            each.last_exit = how
+            self._stopped(each)
+        else:
+            self._failed(each, time.monotonic() - each.started, how)
+
+    def _failed(self, each: _Supervised, lived_s: float, how: str) -> None:
+        each.last_exit = how
+        each.failures = back_off.failures_after(each.failures, lived_s)
+        each.restarts += 1
+        pause_s = back_off.pause_s(each.failures)
+        each.act_at = time.monotonic() + pause_s
+        _say(f"{each.process.name}: {how}; starting it again in {pause_s:g} s")
+        self._enter(each, State.BACK_OFF)
+
+    # -- stopping
+
+    def _advance_stop(self, each: _Supervised, now: float) -> None:
+        if each.state is State.STOPPING and now >= each.act_at:
+            _say(f"{each.process.name}: still there after {each.process.grace_s:g} s; killing it")
+            signal.pidfd_send_signal(each.pidfd, signal.SIGKILL)
+            each.act_at = now + each.process.grace_s
+        elif each.state in {State.STARTING, State.RUNNING} and not self._dependants(each.process):
+            signal.pidfd_send_signal(each.pidfd, signal.SIGTERM)
+            each.act_at = now + each.process.grace_s
+            self._enter(each, State.STOPPING)
+
+    def _stopped(self, each: _Supervised) -> None:
+        try:
+            each.process.stopped()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are still to be stopped
+            _say(f"{each.process.name}: cannot clean up after it: {error!r}")
+        self._enter(each, State.STOPPED)
+
+    def _dependants(self, process: Process) -> list[str]:
+        return [name for name, each in self._all.items() if each.alive and process.name in each.process.after]
+
+    # -- events
+
+    def _listen_for_signals(self) -> None:
+        readable, writable = os.pipe()
+        os.set_blocking(readable, False)
+        os.set_blocking(writable, False)
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self._wakeup = readable
+        self._poll.register(readable, select.POLLIN)
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        self._stopping = True
+
+    def _wait(self, timeout_s: float | None) -> None:
+        """Sleep until something happens or the time is over, and take note of what happened."""
+        milliseconds = None if timeout_s is None else timeout_s * 1000 + 1
+        for descriptor, _ in self._poll.poll(milliseconds):
+            if descriptor == self._wakeup:
+                os.read(descriptor, 64)
+            else:
+                self._ended(self._by_pidfd[descriptor])
+
+    def _enter(self, each: _Supervised, state: State) -> None:
+        each.state = state
+        record = Record(each.process.name, state, each.pid, time.time(), each.restarts, each.last_exit)
+        # A full disk must not bring down what still runs.
+        with suppress(OSError):
+            records.write(self._home, record)
+
+
+def supervise(home: Home, table: Sequence[Process]) -> None:
+    """Lead a home, or stand by until its leader dies, until it is stopped.
+
+    Returns at once where both places are taken.
+    """
+    os.umask(0o077)
+    restarts, last_exit = 0, ""
+    lock = home.lock(LEADER)
+    if locks.take(lock) is None:
+        if locks.take(home.lock(STANDBY)) is None:
+            _say("two supervisors run already")
+            return
+        locks.take(lock, wait=True)
+        locks.release(home.lock(STANDBY))
+        known = records.read(home.record(LEADER))
+        restarts, last_exit = known.restarts + 1 if known else 1, "ended"
+        _say("the leader died: taking over")
+    with suppress(OSError):
+        records.write(home, Record(LEADER, State.RUNNING, os.getpid(), time.time(), restarts, last_exit))
+    Supervisor(home, table).run()
+
+
+def _how_it_ended(pidfd: int) -> str:
+    try:
+        result = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    except ChildProcessError:
+        result = None
+    if result is None:
+        return "ended"  # it was started by an earlier leader: only its parent is told how
+    if result.si_code == os.CLD_EXITED:
+        return f"exited with status {result.si_status}"
+    return f"killed by {signal.Signals(result.si_status).name}"
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text}\n")
+        sys.stderr.flush()

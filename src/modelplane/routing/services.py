@@ -1,0 +1,192 @@
+"""From services and endpoints to the routes of the front door.
+
+A service routes to endpoints of its own namespace only, whatever its selectors
+say. An endpoint takes part as long as its URL can be used and it is not being
+deleted; whether something answers there is decided by whoever writes the
+endpoint, and by the proxy's retries.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.routing.table import Backend, Route
+from modelplane.routing.weights import spread
+
+_PORTS = {"http": 80, "https": 443}
+_HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
+_VERSION = re.compile(r"v\d+\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an endpoint's URL points."""
+
+    host: str
+    """An IP address, or a host name in lower case."""
+    port: int
+    tls: bool
+    authority: str
+    """The Host header of a request to the URL (RFC 9110, section 7.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidURL:
+    """A URL that requests cannot be sent to, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """An endpoint that a service routes to, and its share of the requests."""
+
+    endpoint: ModelEndpoint
+    target: Target
+    weight: int
+
+
+def parse_url(url: str) -> Target | InvalidURL:
+    """Return where a URL points; its path, query and fragment play no part."""
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        return InvalidURL(f"{error}: use http://HOST:PORT or https://HOST")
+    default = _PORTS.get(parts.scheme)
+    if default is None:
+        return InvalidURL(f'its scheme is "{parts.scheme}": use http://HOST:PORT or https://HOST')
+    if not host:
+        return InvalidURL("it has no host: use http://HOST:PORT or https://HOST")
+    if "@" in parts.netloc:
+        return InvalidURL("it holds credentials, which everyone who can read the endpoint would see")
+    if port == 0:
+        return InvalidURL("no server listens on port 0: use a port from 1 to 65535, or none")
+    host = host.rstrip(".")
+    version = _ip_version(host)
+    if not version and not _HOST_NAME.fullmatch(host):
+        return InvalidURL(f'"{host}" is neither a host name nor an IP address')
+    name = f"[{host}]" if version == 6 else host
+    authority = name if port in (None, default) else f"{name}:{port}"
+    return Target(host, port or default, parts.scheme == "https", authority)
+
+
+def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[Selected, ...]:
+    """Return the endpoints that a service routes to, in the order of its entries, then by name.
+
+    An endpoint belongs to the first entry that matches it. Where no entry has a weight, endpoints
+    share the requests evenly; where one has, entries share them by weight, 1 where it is absent.
+    """
+    groups: list[list[tuple[ModelEndpoint, Target]]] = [[] for _ in service.spec.endpoints]
+    for endpoint in _candidates(service, endpoints):
+        target = parse_url(endpoint.spec.url)
+        entry = _entry(service, endpoint)
+        if entry is not None and isinstance(target, Target):
+            groups[entry].append((endpoint, target))
+    shares = _shares(service, [len(group) for group in groups])
+    return tuple(
+        Selected(endpoint, target, weight)
+        for group, weights in zip(groups, shares, strict=True)
+        for (endpoint, target), weight in zip(group, weights, strict=True)
+    )
+
+
+def service_routes(services: Iterable[ModelService], endpoints: Iterable[ModelEndpoint]) -> tuple[Route, ...]:
+    """Return one route for each service; where nothing can answer, it says what is missing."""
+    by_namespace: dict[str, list[ModelEndpoint]] = {}
+    for endpoint in endpoints:
+        by_namespace.setdefault(endpoint.metadata.namespace, []).append(endpoint)
+    ordered = sorted(services, key=lambda each: (each.metadata.namespace, each.metadata.name))
+    return tuple(_route(service, by_namespace.get(service.metadata.namespace, [])) for service in ordered)
+
+
+def _route(service: ModelService, endpoints: list[ModelEndpoint]) -> Route:
+    name = f"{service.metadata.namespace}/{service.metadata.name}"
+    selected = select(service, endpoints)
+    return Route(
+        name=name,
+        prefix=f"/{name}/",
+        backends=tuple(_backend(each) for each in selected),
+        unavailable="" if selected else _missing(service, endpoints),
+    )
+
+
+def _backend(selected: Selected) -> Backend:
+    endpoint, target = selected.endpoint, selected.target
+    prefix = _with_slash(endpoint.spec.rewrite_path) if endpoint.spec.rewrite_path else ""
+    last = prefix.rstrip("/").rpartition("/")[2]
+    return Backend(
+        name=f"{endpoint.metadata.namespace}/{endpoint.metadata.name}",
+        hosts=((target.host, target.port),),
+        weight=selected.weight,
+        prefix=prefix,
+        # A provider's base path usually ends in its API version, with which clients begin their path.
+        overlap=last if _VERSION.fullmatch(last) else "",
+        tls=target.tls,
+        host=target.authority,
+    )
+
+
+def _missing(service: ModelService, endpoints: list[ModelEndpoint]) -> str:
+    namespace, name = service.metadata.namespace, service.metadata.name
+    unusable = [
+        endpoint.metadata.name
+        for endpoint in _candidates(service, endpoints)
+        if _entry(service, endpoint) is not None
+    ]
+    if unusable:
+        why = f"the url of {_listing(unusable)} cannot be used"
+        what = f"see kubectl get modelendpoints -n {namespace}"
+    else:
+        why = f'no ready ModelEndpoint of namespace "{namespace}" has the labels that it selects'
+        what = f"see kubectl get modeldeployments,modelendpoints -n {namespace}"
+    return f'cannot serve ModelService "{namespace}/{name}": {why}: {what}'
+
+
+def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> list[ModelEndpoint]:
+    mine = (
+        endpoint
+        for endpoint in endpoints
+        if endpoint.metadata.namespace == service.metadata.namespace
+        and endpoint.metadata.deletion_timestamp is None
+    )
+    return sorted(mine, key=lambda endpoint: endpoint.metadata.name)
+
+
+def _entry(service: ModelService, endpoint: ModelEndpoint) -> int | None:
+    """Return the first entry that an endpoint matches, None where there is none."""
+    for index, entry in enumerate(service.spec.endpoints):
+        if _carries(endpoint.metadata.labels, entry.selector.match_labels):
+            return index
+    return None
+
+
+def _carries(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _shares(service: ModelService, counts: list[int]) -> tuple[tuple[int, ...], ...]:
+    weights = [entry.weight for entry in service.spec.endpoints]
+    if all(weight is None for weight in weights):
+        return tuple((1,) * count for count in counts)
+    return spread([1 if weight is None else weight for weight in weights], counts)
+
+
+def _with_slash(path: str) -> str:
+    return path if path.endswith("/") else f"{path}/"
+
+
+def _ip_version(host: str) -> int:
+    try:
+        return ipaddress.ip_address(host).version
+    except ValueError:
+        return 0
+
+
+def _listing(names: list[str]) -> str:
+    shown = ", ".join(f'"{name}"' for name in names[:3])
+    return f"ModelEndpoint {shown} and {len(names) - 3} more" if len(names) > 3 else f"ModelEndpoint {shown}"

@@ -1,0 +1,39 @@
+"""How the weight of a group of endpoints becomes a weight for each of them.
+
+A proxy weighs endpoints, a service weighs groups of endpoints. All numbers are
+scaled up together until every group can be divided among its members, so that
+the groups keep their proportion whatever their sizes.
+"""
+
+from collections.abc import Sequence
+from math import gcd
+
+MAXIMUM = 1_000_000
+"""The largest weight of a backend (Gateway API, ``HTTPBackendRef.weight``)."""
+
+
+def spread(weights: Sequence[int], counts: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the weight of each member of each group.
+
+    ``weights`` are those of the groups, at least 1, and ``counts`` their numbers of members. A group
+    without members takes no part. What cannot be divided goes to a group's first members, one each.
+    """
+    scale = max((-(-count // weight) for weight, count in zip(weights, counts, strict=True)), default=1)
+    shares = tuple(
+        _divide(weight * max(scale, 1), count) for weight, count in zip(weights, counts, strict=True)
+    )
+    members = [share for group in shares for share in group]
+    divisor = gcd(*members) if members else 1
+    largest = max(members, default=0) // divisor
+    if largest <= MAXIMUM:
+        return tuple(tuple(share // divisor for share in group) for group in shares)
+    return tuple(
+        tuple(max(share // divisor * MAXIMUM // largest, 1) for share in group) for group in shares
+    )
+
+
+def _divide(total: int, count: int) -> tuple[int, ...]:
+    if count == 0:
+        return ()
+    each, rest = divmod(total, count)
+    return tuple(each + 1 if member < rest else each for member in range(count))

@@ -1,0 +1,42 @@
+"""An InferenceCluster as the scheduler sees it: labels, pools, taints, and what was found installed there.
+
+One rule: everything here was published or observed; nothing is guessed by the scheduler.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from modelplane.scheduler.device import Device
+from modelplane.scheduler.taint import Taint
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A node pool: `nodes` is the most it may have, `devices` what each node carries, in published order."""
+
+    name: str
+    nodes: int
+    devices: tuple[Device, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What the cluster can run: DRA claims, LeaderWorkerSets (gangs), InferencePools (PrefillDecode)."""
+
+    dra: bool = True
+    leader_worker_set: bool = True
+    inference_pool: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One InferenceCluster. `not_ready` says why `ready` is false, as part of a sentence; else it is empty."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ready: bool = True
+    not_ready: str = ""
+    gateway_address: str = ""
+    pools: tuple[Pool, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    capabilities: Capabilities = Capabilities()

@@ -1,0 +1,141 @@
+"""Why a deployment is not wholly placed: the first rule that refused each cluster and pool, with the values.
+
+One rule: the same state gives the same text, whatever the order of the input: counted, sorted, at most three items.
+
+A cluster is counted once, under the refusal of the pool that came closest: the rule that was asked last.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from modelplane.cel.bindings import Read
+from modelplane.scheduler.verdict import Reason
+
+_SHOWN: Final = 3
+
+PHRASES: Final[dict[Reason, str]] = {
+    Reason.CLUSTER_SELECTOR: "outside the clusterSelector",
+    Reason.CACHE_FOOTPRINT: "outside the clusters of the ModelCache",
+    Reason.UNTOLERATED_TAINT: "with untolerated taint {subject}",
+    Reason.NOT_READY: "not ready",
+    Reason.NO_GATEWAY: "without a gateway address",
+    Reason.MISSING_CAPABILITY: "without {subject}",
+    Reason.NO_POOLS: "without published pools",
+    Reason.NO_MATCHING_DEVICE: 'with no device for "{subject}"',
+    Reason.TOO_FEW_DEVICES: 'with too few devices per node for "{subject}"',
+    Reason.DEVICES_COMPETE: "with no node that serves {subject} together",
+    Reason.NOTHING_TO_CLAIM: "with nothing to claim for engine {subject}",
+    Reason.NO_FREE_NODES: "without enough free nodes",
+    Reason.ENGINES_COMPETE: "without room for engines {subject} together",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What refused a pool, or a whole cluster where `pool` is empty. `reads`: device values that were compared."""
+
+    cluster: str
+    pool: str
+    engine: str
+    reason: Reason
+    subject: str = ""
+    detail: str = ""
+    reads: tuple[Read, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is short of the wanted replicas, and why.
+
+    `clusters` is how many there are; `refusals` are in order of cluster name and published pool, and empty unless
+    replicas are missing. `remedy` is the smallest change that would let one more replica in, where it is cheap to
+    tell. `notes` are what else is wrong with replicas that exist.
+    """
+
+    wanted: int = 0
+    placed: int = 0
+    clusters: int = 0
+    refusals: tuple[Refusal, ...] = ()
+    blocked: str = ""
+    remedy: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> bool:
+        """Whether replicas are missing."""
+        return self.placed < self.wanted
+
+    def sentence(self) -> str:
+        """Say in one line what is placed, and what refused the rest; empty when nothing is wrong."""
+        parts = []
+        if self.short:
+            parts.append(f"{self.placed} of {self.wanted} replicas placed")
+            parts.append(self.blocked or self._refused())
+        if self.remedy:
+            parts.append(f"to place one more, {self.remedy}")
+        parts.extend(_limited(self.notes))
+        return "; ".join(parts)
+
+    def _refused(self) -> str:
+        if not self.clusters:
+            return "there are no clusters"
+        groups: dict[tuple[Reason, str], list[Refusal]] = {}
+        for refusal in _closest(self.refusals):
+            groups.setdefault((refusal.reason, refusal.subject), []).append(refusal)
+        ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+        items = _limited([self._item(*key, members) for key, members in ordered])
+        noun = "cluster" if self.clusters == 1 else "clusters"
+        return f"{self.clusters} {noun}: {', '.join(items)}"
+
+    def _item(self, reason: Reason, subject: str, members: Sequence[Refusal]) -> str:
+        phrase = f"{len(members)} {PHRASES[reason].format(subject=subject)}"
+        names = {member.cluster for member in members}
+        same = [
+            refusal
+            for refusal in self.refusals
+            if refusal.cluster in names and (refusal.reason, refusal.subject) == (reason, subject)
+        ]
+        detail = _offered(same) or _shared(members)
+        if not detail:
+            return phrase
+        place = f"{members[0].cluster}: " if len(members) == 1 else ""
+        return f"{phrase} ({place}{detail})"
+
+
+def _closest(refusals: Iterable[Refusal]) -> list[Refusal]:
+    """Return one refusal per cluster: the one of the latest rule, of the first pool on a tie."""
+    best: dict[str, Refusal] = {}
+    for refusal in refusals:
+        known = best.get(refusal.cluster)
+        if known is None or refusal.reason > known.reason:
+            best[refusal.cluster] = refusal
+    return list(best.values())
+
+
+def _shared(members: Sequence[Refusal]) -> str:
+    details = {member.detail for member in members}
+    return details.pop() if len(details) == 1 else ""
+
+
+def _offered(refusals: Iterable[Refusal]) -> str:
+    """Say what the devices that were refused offer, by the names that the selectors looked at."""
+    reads: dict[str, set[Read]] = {}
+    for refusal in refusals:
+        for read in refusal.reads:
+            reads.setdefault(read.name, set()).add(read)
+    return ", ".join(_values(name, reads[name]) for name in sorted(reads)[:_SHOWN])
+
+
+def _values(name: str, reads: Iterable[Read]) -> str:
+    amounts = [(read.quantity, read.text) for read in reads if read.quantity is not None]
+    if amounts:
+        return f"largest {name} offered is {max(amounts)[1]}"
+    texts = sorted({read.text for read in reads})
+    return f"{name} offered is {', '.join(_limited(texts))}"
+
+
+def _limited(items: Sequence[str]) -> list[str]:
+    if len(items) <= _SHOWN:
+        return list(items)
+    return [*items[:_SHOWN], f"and {len(items) - _SHOWN} more"]

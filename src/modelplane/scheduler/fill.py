@@ -1,0 +1,96 @@
+"""Placing the replicas that are missing, one at a time.
+
+One rule: the cluster with the fewest replicas of this deployment gets the next one, the first by name on a tie.
+
+A cluster that refuses once is not asked again: within one pass nodes only become fewer. So the clusters wait in a
+heap, and only those that are looked at cost anything.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from modelplane.scheduler.cluster import Cluster
+from modelplane.scheduler.deployment import Deployment
+from modelplane.scheduler.engines import Misfit, Placer
+from modelplane.scheduler.filters import admit
+from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.replica import PlacedEngine, Replica
+from modelplane.scheduler.verdict import Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """A replica to be made."""
+
+    cluster: str
+    index: int
+    engines: tuple[PlacedEngine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A cluster that took no (more) replicas, and what refused it."""
+
+    cluster: Cluster
+    refusal: Rejected | Misfit
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What could be placed; and, where that is too few, every cluster's refusal."""
+
+    placed: tuple[New, ...] = ()
+    refused: tuple[Refused, ...] = ()
+
+
+def fill(
+    deployment: Deployment,
+    shortfall: int,
+    clusters: Mapping[str, Cluster],
+    existing: Sequence[Replica],
+    staying: Iterable[Replica],
+    placer: Placer,
+    ledger: Ledger,
+) -> Filled:
+    """Place up to `shortfall` replicas. `existing` hold their indices, `staying` count towards the spread."""
+    if shortfall <= 0:
+        return Filled()
+    indices: dict[str, set[int]] = {}
+    for replica in existing:
+        indices.setdefault(replica.cluster, set()).add(replica.index)
+    load = dict.fromkeys(clusters, 0)
+    for replica in staying:
+        load[replica.cluster] += 1
+    heap = [(count, name) for name, count in load.items()]
+    heapq.heapify(heap)
+
+    placed: list[New] = []
+    refused: list[Refused] = []
+    while heap and len(placed) < shortfall:
+        count, name = heap[0]
+        cluster = clusters[name]
+        verdict = _try(deployment, cluster, placer, ledger)
+        if isinstance(verdict, (Rejected, Misfit)):
+            heapq.heappop(heap)
+            refused.append(Refused(cluster, verdict))
+            continue
+        index = _lowest_free(indices.setdefault(name, set()))
+        indices[name].add(index)
+        ledger.charge(name, verdict)
+        placed.append(New(name, index, verdict))
+        heapq.heapreplace(heap, (count + 1, name))
+    return Filled(tuple(placed), tuple(refused) if len(placed) < shortfall else ())
+
+
+def _try(
+    deployment: Deployment, cluster: Cluster, placer: Placer, ledger: Ledger
+) -> tuple[PlacedEngine, ...] | Rejected | Misfit:
+    verdict = admit(deployment, cluster)
+    if isinstance(verdict, Rejected):
+        return verdict
+    return placer.place(cluster, ledger.free(cluster))
+
+
+def _lowest_free(taken: set[int]) -> int:
+    return next(index for index in range(len(taken) + 1) if index not in taken)

@@ -1,0 +1,34 @@
+"""The rules that can refuse a cluster or a pool: one per file, each a function that says why.
+
+One rule: a filter looks at one deployment and one cluster (or one node's devices) and decides nothing else.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from modelplane.scheduler.cluster import Cluster
+from modelplane.scheduler.deployment import Deployment
+from modelplane.scheduler.filters.cache_footprint import cache_footprint
+from modelplane.scheduler.filters.capabilities import capabilities
+from modelplane.scheduler.filters.cluster_selector import cluster_selector
+from modelplane.scheduler.filters.readiness import gateway, readiness
+from modelplane.scheduler.filters.taints import taints
+from modelplane.scheduler.verdict import FIT, Rejected, Verdict
+
+CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (
+    cluster_selector,
+    cache_footprint,
+    taints,
+    readiness,
+    gateway,
+    capabilities,
+)
+
+
+def admit(deployment: Deployment, cluster: Cluster) -> Verdict:
+    """Return the first filter's refusal of a cluster for new replicas, or a fit."""
+    for rule in CLUSTER_FILTERS:
+        verdict = rule(deployment, cluster)
+        if isinstance(verdict, Rejected):
+            return verdict
+    return FIT

@@ -1,0 +1,12 @@
+"""The deployment's clusterSelector: labels that a cluster must carry."""
+
+from modelplane.scheduler.cluster import Cluster
+from modelplane.scheduler.deployment import Deployment
+from modelplane.scheduler.filters.labels import differing
+from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+
+
+def cluster_selector(deployment: Deployment, cluster: Cluster) -> Verdict:
+    """Refuse a cluster that lacks a label of the deployment's clusterSelector."""
+    detail = differing(deployment.cluster_selector, cluster.labels)
+    return Rejected(Reason.CLUSTER_SELECTOR, detail=detail) if detail else FIT

@@ -1,0 +1,29 @@
+"""Taints of a cluster that the deployment does not tolerate."""
+
+from modelplane.scheduler.cluster import Cluster
+from modelplane.scheduler.deployment import Deployment
+from modelplane.scheduler.taint import Effect, Taint
+from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
+
+
+def taints(deployment: Deployment, cluster: Cluster) -> Verdict:
+    """Refuse a cluster with a taint that is not tolerated; both effects keep new replicas away."""
+    repelling = untolerated(deployment, cluster)
+    return Rejected(Reason.UNTOLERATED_TAINT, subject=str(repelling[0])) if repelling else FIT
+
+
+def evicting(deployment: Deployment, cluster: Cluster) -> tuple[Taint, ...]:
+    """Return the taints that drive running replicas away."""
+    return tuple(taint for taint in untolerated(deployment, cluster) if taint.effect is Effect.NO_EXECUTE)
+
+
+def untolerated(deployment: Deployment, cluster: Cluster) -> list[Taint]:
+    """Return the taints that no toleration covers, in order of their text."""
+    if not cluster.taints:
+        return []
+    repelling = (
+        taint
+        for taint in cluster.taints
+        if not any(toleration.tolerates(taint) for toleration in deployment.tolerations)
+    )
+    return sorted(repelling, key=str)

@@ -1,0 +1,32 @@
+"""Which replicas go when there are more than wanted.
+
+One rule: those that do not serve go first; then off the cluster with the most of them, the last by name on a tie,
+the highest index there.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from modelplane.scheduler.replica import Replica
+
+
+def victims(replicas: Sequence[Replica], surplus: int) -> list[Replica]:
+    """Return `surplus` replicas to drop, in the order in which they go."""
+    left = list(replicas)
+    chosen: list[Replica] = []
+    load = Counter(replica.cluster for replica in left)
+    while left and len(chosen) < surplus:
+        victim = max(
+            left,
+            key=lambda replica: (
+                not replica.ready,
+                load[replica.cluster],
+                replica.cluster,
+                replica.index,
+                replica.name,
+            ),
+        )
+        left.remove(victim)
+        load[victim.cluster] -= 1
+        chosen.append(victim)
+    return chosen

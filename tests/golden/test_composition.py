@@ -1,0 +1,83 @@
+"""What each kind composes, as files: ``input.yaml`` goes in, ``expected.yaml`` must come out.
+
+``make golden`` writes the expected files anew; review the difference before committing it.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from modelplane.api.decode import decode_as
+from modelplane.compose.composition import Composition, Desired, Request, Unknown
+from modelplane.controllers.kinds import KINDS
+
+FOLDER = Path(__file__).parent / "composition"
+CASES = sorted(FOLDER.glob("*/*/input.yaml"))
+UPDATE = "MODELPLANE_UPDATE_GOLDEN"
+FIELDS = {"reason", "owner", "observed", "required", "frontDoor"}
+
+
+def _compose(case: dict[str, Any]) -> Composition:
+    assert set(case) <= FIELDS
+    owner = case["owner"]
+    kind = KINDS[owner["kind"]]
+    required: dict[str, Any] = {
+        key: Unknown(found["unknown"]) if isinstance(found, dict) else tuple(found)
+        for key, found in case.get("required", {}).items()
+    }
+    request = Request(
+        decode_as(kind.type, owner), case.get("observed", {}), required, case.get("frontDoor", "")
+    )
+    for requirement in kind.requirements(request.owner):
+        required.setdefault(requirement.key, ())
+    return kind.compose(request)
+
+
+def _written(composition: Composition) -> dict[str, Any]:
+    if composition.doubt:
+        return {"doubt": composition.doubt}
+    written: dict[str, Any] = {"children": [_child(child) for child in composition.children]}
+    written["status"] = composition.status
+    written["conditions"] = [
+        {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+        }
+        for condition in composition.conditions
+    ]
+    written["ready"] = composition.ready
+    written["short"] = composition.short
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(written))
+    return plain
+
+
+def _child(child: Any) -> dict[str, Any]:
+    if not isinstance(child, Desired):
+        return {"keep": child.key}
+    return {"key": child.key, "cluster": child.cluster, "manifest": child.manifest}
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: str(path.parent.relative_to(FOLDER)))
+def test_composition_matches_its_golden_file(path: Path) -> None:
+    case = yaml.safe_load(path.read_text())
+    written = _written(_compose(case))
+    expected = path.parent / "expected.yaml"
+    if os.environ.get(UPDATE):
+        expected.write_text(yaml.safe_dump(written, sort_keys=True, allow_unicode=True, width=110))
+    assert written == yaml.safe_load(expected.read_text()), case["reason"]
+
+
+def test_every_file_belongs_to_a_case() -> None:
+    known = {path.parent / name for path in CASES for name in ("input.yaml", "expected.yaml")}
+    assert {path for path in FOLDER.rglob("*") if path.is_file()} == known
+
+
+def test_every_kind_has_a_case() -> None:
+    kinds = {yaml.safe_load(path.read_text())["owner"]["kind"] for path in CASES}
+    assert kinds == set(KINDS)
