@@ -45,21 +45,20 @@ def kind_page(kind: Kind) -> str:
             f"It has a scale subresource: `kubectl scale {kind.singular} NAME --replicas=N` sets "
             f"`{kind.scale.spec_replicas.lstrip('.')}`."
         )
-    for section in ("spec", "status"):
-        fields = list(_fields(section, whole["properties"][section]))
-        parts += [f"## {section}", _table(fields, inputs=section == "spec")]
-        rules = [f"- `{field.path}`: {rule}." for field in fields for rule in field.rules]
-        own = [f"- {rule['message']}." for rule in whole["x-kubernetes-validations"]]
-        if section == "spec":
-            parts += [
-                "### Rules",
-                "The API server refuses an object that breaks one.",
-                "\n".join(own + rules),
-            ]
-    documented = [row for row in DOCUMENTED if row.kind == kind.name]
+    spec, status = (list(_fields(name, whole["properties"][name])) for name in ("spec", "status"))
+    refused = [f"- {message}." for message in _messages(whole)]
+    refused += [f"- `spec`: {message}." for message in _messages(whole["properties"]["spec"])]
+    refused += [f"- `{field.path}`: {message}." for field in spec for message in field.rules]
     parts += [
+        "## spec",
+        _spec_table(spec),
+        "### Rules",
+        "The API server refuses an object that breaks one.",
+        "\n".join(refused),
+        "## status",
+        _status_table(status),
         "## Conditions",
-        _conditions(documented),
+        _conditions([row for row in DOCUMENTED if row.kind == kind.name]),
         "Every kind also has [Synced and Ready](conditions.md).",
     ]
     return "\n\n".join(parts) + "\n"
@@ -96,16 +95,18 @@ def _conditions(rows: list[Documented]) -> str:
     return "\n".join(lines)
 
 
-def _table(fields: list[Field], inputs: bool) -> str:
-    if not inputs:
-        rows = [f"| `{field.path}` | {field.type} | {field.meaning} |" for field in fields]
-        return "\n".join(["| Field | Type | Meaning |", "|---|---|---|", *rows])
-    rows = []
+def _spec_table(fields: list[Field]) -> str:
+    lines = ["| Field | Type | Default | Limits | Meaning |", "|---|---|---|---|---|"]
     for field in fields:
         need = "required" if field.required else field.default
-        rows.append(f"| `{field.path}` | {field.type} | {need} | {field.limits} | {field.meaning} |")
-    header = ["| Field | Type | Default | Limits | Meaning |", "|---|---|---|---|---|"]
-    return "\n".join(header + rows)
+        lines.append(f"| `{field.path}` | {field.type} | {need} | {field.limits} | {field.meaning} |")
+    return "\n".join(lines)
+
+
+def _status_table(fields: list[Field]) -> str:
+    lines = ["| Field | Type | Meaning |", "|---|---|---|"]
+    lines += [f"| `{field.path}` | {field.type} | {field.meaning} |" for field in fields]
+    return "\n".join(lines)
 
 
 def _fields(path: str, whole: Schema, known: dict[str, str] | None = None) -> Iterator[Field]:

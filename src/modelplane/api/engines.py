@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
+from modelplane.api import labels
 from modelplane.api.fields import DNS_LABEL, LABEL_VALUE, Rule, about
 from modelplane.api.meta import LocalReference, Model
 
@@ -117,8 +118,8 @@ class PodSpec(Model):
 
 
 RESERVED_PREFIX = Rule(
-    "self.all(key, !key.startsWith('modelplane.ai/'))",
-    "keys under modelplane.ai/ are set by Modelplane: use a prefix of your own",
+    f"self.all(key, !key.startsWith('{labels.PREFIX}'))",
+    f"keys under {labels.PREFIX} are set by Modelplane: use a prefix of your own",
 )
 QUALIFIED_KEYS = Rule(
     "self.all(key, !format.qualifiedName().validate(key).hasValue())",

@@ -7,6 +7,7 @@ node, and is never matched.
 from enum import StrEnum
 from typing import Annotated
 
+from modelplane.api import labels
 from modelplane.api.devices import Device
 from modelplane.api.fields import Rule, about
 from modelplane.api.meta import Model, ObjectMeta, Status
@@ -31,7 +32,7 @@ class Accelerator(Model):
     type: Annotated[
         str,
         about(
-            "The cloud's name of the GPU; nodes carry it as the label modelplane.ai/gpu.",
+            f"The cloud's name of the GPU; nodes carry it as the label {labels.GPU}.",
             min_length=1,
             max_length=63,
         ),

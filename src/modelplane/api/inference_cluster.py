@@ -7,9 +7,10 @@ the scheduler knows of its hardware.
 from enum import StrEnum
 from typing import Annotated, Literal
 
+from modelplane.api import labels
 from modelplane.api.devices import Device
 from modelplane.api.fields import LABEL_VALUE, QUALIFIED_NAME, SECRET_KEY, Rule, about
-from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.meta import SYSTEM_NAMESPACE, Model, ObjectMeta, Status
 
 
 class Source(StrEnum):
@@ -62,7 +63,7 @@ class ServingProfile(StrEnum):
 
 SecretKey = Annotated[str, about("Key in the Secret.", min_length=1, max_length=253, pattern=SECRET_KEY)]
 SecretName = Annotated[
-    str, about("Name of a Secret in namespace modelplane-system.", min_length=1, max_length=253)
+    str, about(f"Name of a Secret in namespace {SYSTEM_NAMESPACE}.", min_length=1, max_length=253)
 ]
 
 
@@ -112,7 +113,7 @@ class Credentials(Model):
 
     type: Annotated[
         CredentialsKind,
-        about("Kind of the provider configuration; a ProviderConfig is read from modelplane-system."),
+        about(f"Kind of the provider configuration; a ProviderConfig is read from {SYSTEM_NAMESPACE}."),
     ] = CredentialsKind.CLUSTER_PROVIDER_CONFIG
     name: Annotated[str, about("Name of the provider configuration.", min_length=1, max_length=253)] = (
         "default"
@@ -273,7 +274,7 @@ class NodePool(Model):
     name: Annotated[
         str,
         about(
-            "Name of the pool. Nodes carry it as the label modelplane.ai/pool, which you set yourself "
+            f"Name of the pool. Nodes carry it as the label {labels.POOL}, which you set yourself "
             "on an Existing cluster.",
             min_length=1,
             max_length=40,

@@ -4,6 +4,7 @@ One rule: a selector that Kubernetes would refuse is refused here, with the plac
 a selector that fails on a device is a `NoMatch` that says why.
 """
 
+from modelplane.cel.bindings import Read
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import SelectorError
 from modelplane.cel.quantity import Quantity, QuantityError
@@ -17,6 +18,7 @@ __all__ = [
     "PublishedDevice",
     "Quantity",
     "QuantityError",
+    "Read",
     "Selector",
     "SelectorError",
     "Semver",

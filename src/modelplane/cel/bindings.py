@@ -1,8 +1,8 @@
 """One device, in the form that selectors read: maps from domain to name to value.
 
-One rule: reading an unknown domain gives an empty map, reading an unknown name is an error, and both are Kubernetes'
-rules (`cel/compile.go`, `newStringInterfaceMapWithDefault`). What is read is remembered, so that a refusal can show
-the values that it looked at.
+One rule: reading an unknown domain gives an empty map, reading an unknown name is an error; both are
+Kubernetes' rules (`cel/compile.go`, `newStringInterfaceMapWithDefault`). What is read is remembered, so
+that a refusal can show the values that it looked at.
 """
 
 from collections.abc import Iterable, Mapping
@@ -98,7 +98,7 @@ class Bindings:
 def bind(device: PublishedDevice) -> Bindings:
     """Return the device's values. Raises EvaluationError when one of them is malformed.
 
-    As in Kubernetes, a malformed value spoils the device for every selector, also for one that does not read it.
+    As in Kubernetes, a malformed value spoils the device for every selector, even one that does not read it.
     """
     reads: dict[str, Read] = {}
     attributes = Domains("attribute", reads)

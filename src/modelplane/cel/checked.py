@@ -1,10 +1,10 @@
 """The checked syntax tree that the CEL compiler returns, read from its wire form.
 
-One rule: this module knows the messages of `cel/expr/checked.proto` and `syntax.proto` (github.com/cel-expr/cel-spec),
+One rule: this module knows the messages of `cel/expr/checked.proto` and `syntax.proto` (cel-expr/cel-spec),
 and nothing about devices or meaning.
 
-The compiler hands its result out only as a serialized `Any`. A protobuf runtime for nine small messages would be the
-largest dependency of the core, so the fields are read here.
+The compiler hands its result out only as a serialized `Any`. A protobuf runtime for nine small messages
+would be the largest dependency of the core, so the fields are read here.
 """
 
 import struct
@@ -27,7 +27,7 @@ class Unsigned:
 class Constant:
     """A literal."""
 
-    value: None | bool | int | float | str | bytes | Unsigned
+    value: bool | int | float | str | bytes | Unsigned | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +178,14 @@ def _double(value: _Field) -> float:
     return result
 
 
-_CONSTANTS: Final[dict[int, Callable[[_Field], None | bool | int | float | str | bytes | Unsigned]]] = {
+_CONSTANTS: Final[dict[int, Callable[[_Field], bool | int | float | str | bytes | Unsigned | None]]] = {
     1: lambda _: None,
     2: bool,
     3: _signed,
     4: lambda value: Unsigned(_as_int(value)),
     5: _double,
-    6: lambda value: _text(_as_bytes(value)),
-    7: lambda value: _as_bytes(value),
+    6: lambda value: _as_bytes(value).decode(),
+    7: lambda value: bytes(_as_bytes(value)),
 }
 
 

@@ -10,6 +10,9 @@ compiler knows object types only through protobuf; `device` by itself is therefo
 import functools
 from typing import Any, Final
 
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
+
 ATTRIBUTES: Final = "device.attributes"
 CAPACITY: Final = "device.capacity"
 DRIVER: Final = "device.driver"
@@ -40,11 +43,8 @@ FUNCTIONS: Final[dict[str, tuple[tuple[tuple[str, ...], str, bool], ...]]] = {
 
 
 @functools.cache
-def compiler() -> Any:  # noqa: ANN401  (the library ships no types)
-    """Return the compiler that checks selectors. It can only compile: the functions have no implementation."""
-    from cel_expr_python import cel
-    from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
-
+def compiler() -> Any:
+    """Return the compiler that checks selectors. It cannot evaluate: the functions have no implementation."""
     kinds = {
         "bool": cel.Type.BOOL,
         "double": cel.Type.DOUBLE,
@@ -54,7 +54,7 @@ def compiler() -> Any:  # noqa: ANN401  (the library ships no types)
         _SEMVER: cel.Type.AbstractType(_SEMVER),
     }
 
-    def domains(value: Any) -> Any:  # noqa: ANN401  (as above)
+    def domains(value: Any) -> Any:
         return cel.Type.Map(cel.Type.STRING, cel.Type.Map(cel.Type.STRING, value))
 
     return cel.NewEnv(

@@ -7,8 +7,8 @@ One rule: a SelectorError is the author's to mend and shows where; an Evaluation
 class SelectorError(ValueError):
     """A selector that does not compile.
 
-    `expression` is its text; `line` and `column` count from 1, both 0 where the fault has no place. The message is
-    one line; `pointed()` adds the source line with a caret.
+    `expression` is its text; `line` and `column` count from 1, both 0 where the fault has no place. The
+    message is one line; `pointed()` adds the source line with a caret.
     """
 
     def __init__(self, expression: str, problem: str, line: int = 0, column: int = 0) -> None:

@@ -2,35 +2,25 @@
 
 One rule: errors are exceptions, except where CEL absorbs them: `||`, `&&` and the loops that macros make.
 
-Why not the library's own evaluator: it refuses two overloads of `compareTo` that differ only in an abstract type, has
-no map with a default domain, no limit on cost, and no way to tell which values were looked at. So it parses and
-checks, this module walks the tree, and plain values go back to it (`standard`). Source for the semantics: the CEL
-language definition (github.com/google/cel-spec), "Evaluation".
+Why not the library's own evaluator: it refuses two overloads of `compareTo` that differ only in an abstract
+type, has no map with a default domain, no limit on cost, and no way to tell which values were looked at. So
+it parses and checks, this module walks the tree, and plain values go back to it (`standard`). Source for
+the semantics: the CEL language definition (cel-expr/cel-spec), "Evaluation".
 """
 
-import datetime
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from modelplane.cel import checked, environment, functions, optional, standard
-from modelplane.cel.bindings import Bindings, Domain, Domains
+from modelplane.cel import checked, environment, functions, optional, standard, values
+from modelplane.cel.bindings import Bindings
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.optional import ABSENT, Optional
-from modelplane.cel.quantity import Quantity
-from modelplane.cel.semver import Semver
+from modelplane.cel.optional import Optional
 
 COST_LIMIT: Final = 100_000
 
-_Value: TypeAlias = Any  # a CEL value: plain, Quantity, Semver, Domain, Domains, Optional or TypeName
+_Value: TypeAlias = Any  # a CEL value, see `values`
 Program: TypeAlias = "Callable[[Frame], _Value]"
-
-
-@dataclass(frozen=True, slots=True)
-class TypeName:
-    """A type as a value, such as `int`."""
-
-    name: str
 
 
 @dataclass(slots=True)
@@ -62,7 +52,7 @@ def _identifier(node: checked.Identifier) -> Program:
     name = node.name
     if name in _DEVICE:
         return _DEVICE[name]
-    type_name = TypeName(name)
+    type_name = values.TypeName(name)
 
     def read(frame: Frame) -> _Value:
         value = frame.scope.get(name, type_name)
@@ -83,22 +73,22 @@ _DEVICE: Final[dict[str, Program]] = {
 def _select(node: checked.Select) -> Program:
     operand, key = build(node.operand), node.field
     if node.test:
-        return lambda frame: _find(operand(frame), key).present
-    return lambda frame: _index(operand(frame), key)
+        return lambda frame: values.find(operand(frame), key).present
+    return lambda frame: values.index(operand(frame), key)
 
 
 def _list(node: checked.ListLiteral) -> Program:
     elements = [(build(element), index in node.optional) for index, element in enumerate(node.elements)]
 
     def make(frame: Frame) -> _Value:
-        values = []
+        made = []
         for element, marked in elements:
             value = element(frame)
             if not marked:
-                values.append(value)
-            elif _optional(value).present:
-                values.append(value.value)
-        return values
+                made.append(value)
+            elif values.as_optional(value).present:
+                made.append(value.value)
+        return made
 
     return make
 
@@ -116,7 +106,7 @@ def _map(node: checked.MapLiteral) -> Program:
                 raise EvaluationError(f"a map has the key {name} twice")
             if not marked:
                 result[name] = content
-            elif _optional(content).present:
+            elif values.as_optional(content).present:
                 result[name] = content.value
         return result
 
@@ -129,11 +119,11 @@ def _fold(node: checked.Fold) -> Program:
     cost = 1 + _size(node.condition) + _size(node.step)
 
     def run(frame: Frame) -> _Value:
-        values = _iterable(items(frame))
+        elements = values.elements(items(frame))
         outer = frame.scope
         inner = frame.scope = {**outer, node.accumulator: _caught(initial, frame)}
         try:
-            for value in values:
+            for value in elements:
                 frame.charge(cost)
                 inner[node.variable] = value
                 if condition(frame) is not True:
@@ -155,18 +145,6 @@ def _caught(program: Program, frame: Frame) -> _Value:
         if frame.budget < 0:
             raise
         return error
-
-
-def _iterable(value: _Value) -> list[_Value]:
-    if isinstance(value, list):
-        return value
-    if isinstance(value, dict):
-        return list(value)
-    if isinstance(value, Domains):
-        return list(value.domains)
-    if isinstance(value, Domain):
-        return list(value.values)
-    raise EvaluationError(f"{_kind(value)} cannot be iterated over")
 
 
 def _size(node: checked.Node) -> int:
@@ -192,11 +170,11 @@ def _call(node: checked.Call) -> Program:
         return _SPECIAL[name](*arguments)
     if name in _OPERATORS:
         operator = _OPERATORS[name]
-        return lambda frame: operator(*[argument(frame) for argument in arguments])
+        return lambda frame: operator(*(argument(frame) for argument in arguments))
     return lambda frame: _apply(frame, name, tuple(argument(frame) for argument in arguments), member)
 
 
-def _apply(frame: Frame, name: str, arguments: tuple[_Value, ...], member: bool) -> _Value:  # noqa: FBT001
+def _apply(frame: Frame, name: str, arguments: tuple[_Value, ...], member: bool) -> _Value:
     overload = functions.OVERLOADS.get((name, tuple(type(argument) for argument in arguments)))
     if overload is not None:
         return overload(*arguments)
@@ -207,9 +185,9 @@ def _apply(frame: Frame, name: str, arguments: tuple[_Value, ...], member: bool)
         frame.charge(len(arguments[0]) + len(arguments[1]))
         return arguments[0] + arguments[1]
     if name == "size" and len(arguments) == 1 and not isinstance(arguments[0], (str, bytes)):
-        return len(_iterable(arguments[0]))
+        return len(values.elements(arguments[0]))
     if name in functions.NAMES or not all(map(standard.is_plain, arguments)):
-        raise EvaluationError(_no_overload(name, arguments))
+        raise EvaluationError(values.no_overload(name, arguments))
     frame.charge(sum(_weight(argument) for argument in arguments))
     result = standard.apply(name, arguments, member=member)
     frame.charge(_weight(result))
@@ -220,119 +198,15 @@ def _weight(value: _Value) -> int:
     return len(value) if isinstance(value, (str, bytes, list, dict)) else 0
 
 
-def _no_overload(name: str, arguments: tuple[_Value, ...]) -> str:
-    symbol = name.strip("_@") or name
-    return f"{symbol} cannot be applied to {' and '.join(map(_kind, arguments))}"
-
-
-_KINDS: Final = {
-    bool: "bool",
-    int: "int",
-    float: "double",
-    str: "string",
-    bytes: "bytes",
-    list: "list",
-    dict: "map",
-    Domain: "map",
-    Domains: "map",
-    type(None): "null_type",
-    checked.Unsigned: "uint",
-    TypeName: "type",
-    Optional: "optional_type",
-    Quantity: "kubernetes.Quantity",
-    Semver: "kubernetes.Semver",
-    datetime.datetime: "timestamp",
-    datetime.timedelta: "duration",
-}
-
-
-def _kind(value: _Value) -> str:
-    return _KINDS.get(type(value), type(value).__name__)
-
-
-def _find(value: _Value, key: _Value) -> Optional:
-    """Return the element under a key, absent when there is none."""
-    match value:
-        case Domains():
-            # Kubernetes' map answers every lookup, so a domain is never absent.
-            return optional.of(value.read(_name(key)))
-        case Domain():
-            return optional.of(value.read(key)) if isinstance(key, str) and key in value.values else ABSENT
-        case dict():
-            return next((optional.of(item) for name, item in value.items() if _equal(name, key)), ABSENT)
-        case list() if type(key) is int:
-            return optional.of(value[key]) if 0 <= key < len(value) else ABSENT
-        case Optional():
-            return _find(value.value, key) if value.present else ABSENT
-    raise EvaluationError(f"{_kind(value)} has no element {key!r}")
-
-
-def _index(value: _Value, key: _Value) -> _Value:
-    if isinstance(value, Domain):
-        return value.read(_name(key))
-    found = _find(value, key)
-    if isinstance(value, Optional):
-        return found
-    if not found.present:
-        raise EvaluationError(f"{_kind(value)} has no element {key!r}")
-    return found.value
-
-
-def _name(key: _Value) -> str:
-    if not isinstance(key, str):
-        raise EvaluationError(f"a device's values are found by string, not by {_kind(key)}")
-    return key
-
-
-def _contains(value: _Value, container: _Value) -> bool:
-    if isinstance(container, Domains):
-        return isinstance(value, str) and value in container.domains
-    if isinstance(container, list):
-        return any(_equal(value, item) for item in container)
-    return _find(container, value).present
-
-
-_FOREIGN: Final = (Quantity, Semver, TypeName, Optional)
-
-
-def _equal(left: _Value, right: _Value) -> bool:
-    if type(left) is type(right) and isinstance(left, (str, bool, int, *_FOREIGN)):
-        return bool(left == right)
-    if isinstance(left, (Quantity, Semver)):
-        raise EvaluationError(_no_overload("_==_", (left, right)))
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_equal, left, right))
-    left_map, right_map = _as_map(left), _as_map(right)
-    if left_map is not None and right_map is not None:
-        return len(left_map) == len(right_map) and all(
-            (found := _find(right_map, key)).present and _equal(value, found.value)
-            for key, value in left_map.items()
-        )
-    if not standard.is_plain(left) or not standard.is_plain(right):
-        return False
-    return bool(standard.apply("_==_", (left, right), member=False))
-
-
-def _as_map(value: _Value) -> dict[_Value, _Value] | None:
-    match value:
-        case dict():
-            return value
-        case Domain():
-            return dict(value.values)
-        case Domains():
-            return dict(value.domains)
-    return None
-
-
 def _select_optional(operand: Program, key: Program) -> Program:
-    return lambda frame: _find(operand(frame), key(frame))
+    return lambda frame: values.find(operand(frame), key(frame))
 
 
-def _decides(verdict: bool) -> Callable[[Program, Program], Program]:  # noqa: FBT001
+def _decides(*, verdict: bool) -> Callable[[Program, Program], Program]:
     """Make `||` (True) or `&&` (False): either side may decide, whatever becomes of the other."""
 
     def connect(left: Program, right: Program) -> Program:
-        def evaluate(frame: Frame) -> bool:
+        def evaluate(frame: Frame) -> _Value:
             first = _caught(left, frame)
             if first is verdict:
                 return verdict
@@ -342,7 +216,7 @@ def _decides(verdict: bool) -> Callable[[Program, Program], Program]:  # noqa: F
             if isinstance(first, EvaluationError):
                 raise first
             if not isinstance(first, bool) or not isinstance(second, bool):
-                raise EvaluationError(_no_overload("||" if verdict else "&&", (first, second)))
+                raise EvaluationError(values.no_overload("||" if verdict else "&&", (first, second)))
             return not verdict
 
         return evaluate
@@ -351,19 +225,7 @@ def _decides(verdict: bool) -> Callable[[Program, Program], Program]:  # noqa: F
 
 
 def _conditional(test: Program, then: Program, otherwise: Program) -> Program:
-    return lambda frame: then(frame) if _boolean(test(frame)) else otherwise(frame)
-
-
-def _optional(value: _Value) -> Optional:
-    if not isinstance(value, Optional):
-        raise EvaluationError(f"an optional is needed, not {_kind(value)}")
-    return value
-
-
-def _boolean(value: _Value) -> bool:
-    if not isinstance(value, bool):
-        raise EvaluationError(f"a boolean is needed, not {_kind(value)}")
-    return value
+    return lambda frame: then(frame) if values.as_boolean(test(frame)) else otherwise(frame)
 
 
 def _not_strictly_false(operand: Program) -> Program:
@@ -380,13 +242,13 @@ _SPECIAL: Final[dict[str, Callable[..., Program]]] = {
 }
 
 _OPERATORS: Final[dict[str, Callable[..., _Value]]] = {
-    "!_": lambda value: not _boolean(value),
-    "_==_": _equal,
-    "_!=_": lambda left, right: not _equal(left, right),
-    "_[_]": _index,
-    "@in": _contains,
+    "!_": lambda value: not values.as_boolean(value),
+    "_==_": values.equal,
+    "_!=_": lambda left, right: not values.equal(left, right),
+    "_[_]": values.index,
+    "@in": values.contains,
     "dyn": lambda value: value,
-    "type": lambda value: TypeName(_kind(value)),
+    "type": lambda value: values.TypeName(values.kind(value)),
 }
 
 _BUILDERS: Final[dict[type, Callable[[Any], Program]]] = {

@@ -5,7 +5,7 @@ The declarations that selectors are checked against are in `environment`.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from modelplane.cel import quantity, semver
 from modelplane.cel.errors import EvaluationError
@@ -20,7 +20,7 @@ def _quantity(text: str) -> Quantity:
         raise EvaluationError(str(error)) from error
 
 
-def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002  (called by position)
+def _semver(text: str, normalize: bool = False) -> Semver:
     try:
         return semver.parse(text, normalize=normalize)
     except semver.SemverError as error:
@@ -45,13 +45,13 @@ def _as_integer(value: Quantity) -> int:
     return integer
 
 
-def _compare(left: Any, right: Any) -> int:  # noqa: ANN401  (two quantities or two versions)
-    return (left > right) - (left < right)
+def _compare(left: Any, right: Any) -> int:
+    return int(left > right) - int(left < right)
 
 
-Overload = Callable[..., Any]
+Overload: TypeAlias = Callable[..., Any]
 
-OVERLOADS: Final[dict[tuple[str, tuple[type, ...]], Overload]] = {
+_SINGLE: dict[tuple[str, tuple[type, ...]], Overload] = {
     ("quantity", (str,)): _quantity,
     ("isQuantity", (str,)): _parses(_quantity),
     ("sign", (Quantity,)): lambda value: value.sign,
@@ -69,14 +69,16 @@ OVERLOADS: Final[dict[tuple[str, tuple[type, ...]], Overload]] = {
     ("major", (Semver,)): lambda value: value.major,
     ("minor", (Semver,)): lambda value: value.minor,
     ("patch", (Semver,)): lambda value: value.patch,
-} | {
-    (name, (kind, kind)): function
-    for kind in (Quantity, Semver)
-    for name, function in {
-        "compareTo": _compare,
-        "isGreaterThan": lambda left, right: left > right,
-        "isLessThan": lambda left, right: left < right,
-    }.items()
+}
+
+_ORDER: dict[str, Overload] = {
+    "compareTo": _compare,
+    "isGreaterThan": lambda left, right: left > right,
+    "isLessThan": lambda left, right: left < right,
+}
+
+OVERLOADS: Final = _SINGLE | {
+    (name, (kind, kind)): function for kind in (Quantity, Semver) for name, function in _ORDER.items()
 }
 
 NAMES: Final = frozenset(name for name, _ in OVERLOADS)

@@ -3,6 +3,7 @@
 One rule: only a missing key is absent; any other fault stays an error.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ class Optional:
     present: bool
     value: Any = None
 
-    def get(self) -> Any:  # noqa: ANN401  (any CEL value)
+    def get(self) -> Any:
         """Return the value. Raises EvaluationError when it is absent."""
         if not self.present:
             raise EvaluationError("the value of an empty optional is read")
@@ -26,17 +27,17 @@ class Optional:
 ABSENT: Final = Optional(present=False)
 
 
-def of(value: Any) -> Optional:  # noqa: ANN401  (any CEL value)
+def of(value: Any) -> Optional:
     """Return an optional with a value."""
     return Optional(present=True, value=value)
 
 
-def of_non_zero(value: Any) -> Optional:  # noqa: ANN401  (any CEL value)
+def of_non_zero(value: Any) -> Optional:
     """Return an optional that is absent for a zero, empty or null value."""
     return of(value) if value else ABSENT
 
 
-FUNCTIONS: Final = {
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "optional.of": of,
     "optional.none": lambda: ABSENT,
     "optional.ofNonZeroValue": of_non_zero,

@@ -2,16 +2,17 @@
 
 One rule: a value is a whole number of billionths; finer input is rounded away from zero.
 
-Source: k8s.io/apimachinery v0.35, `resource.ParseQuantity`. A number that its fast path stores keeps the power of
-ten it was written with, which is what `isInteger` looks at: `1000m` is 1, yet not an integer. Everything else is
-stored as an arbitrary decimal and is never an integer. Values with a binary suffix end at 2^63 - 1.
+Source: k8s.io/apimachinery v0.35, `resource.ParseQuantity`. A number that its fast path stores keeps the
+power of ten it was written with, which is what `isInteger` looks at: `1000m` is 1, yet not an integer.
+Everything else is stored as an arbitrary decimal and is never an integer. Values with a binary suffix end
+at 2^63 - 1.
 """
 
 import re
 from dataclasses import dataclass, field
 from typing import Final
 
-_FORM: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:(\.)([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+_FORM: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -72,15 +73,16 @@ def parse(text: str) -> Quantity:
     found = _FORM.fullmatch(text)
     if not text or found is None:
         raise QuantityError(f'"{text}" is not a quantity: write a number and a unit, such as 80Gi or 500m')
-    sign, zeros, significant, point, fraction, suffix = found.groups(default="")
+    sign, zeros, significant, fraction, suffix = found.groups(default="")
     base, exponent = _unit(text, suffix)
     digits = int((significant or "0") + fraction)
     places = len(fraction)
 
-    if _fits_fast_path(base, exponent, max(len(significant), 1), places, point):
-        scale = exponent - places if base == 10 else 0
-        if scale >= _NANO and digits * (2**exponent if base == 2 else 1) <= _MAX_INT64:
-            value = digits * 10 ** (scale - _NANO) * (2**exponent if base == 2 else 1)
+    if _fits_fast_path(base, exponent, max(len(significant), 1), places):
+        whole_digits = digits << exponent if base == 2 else digits
+        scale = 0 if base == 2 else exponent - places
+        if scale >= _NANO and whole_digits <= _MAX_INT64:
+            value = whole_digits * 10 ** (scale - _NANO)
             return Quantity(-value if sign == "-" else value, scale)
     if not (zeros or significant or fraction):
         raise QuantityError(f'"{text}" is not a quantity: it has no digits')
@@ -101,17 +103,22 @@ def _unit(text: str, suffix: str) -> tuple[int, int]:
     return 10, int(exponent[1])
 
 
-def _fits_fast_path(base: int, exponent: int, digits: int, places: int, point: str) -> bool:
+def _fits_fast_path(base: int, exponent: int, digits: int, places: int) -> bool:
     """Tell whether ParseQuantity keeps the number as an int64 and a power of ten."""
     if base == 10:
         return digits + places <= _FAST_PATH_DIGITS
-    return not places and 15 - digits - int(exponent * 3 / 10) - 1 >= 0 and point in ("", ".")
+    return not places and 15 - digits - exponent * 3 // 10 - 1 >= 0
 
 
 def _rounded(digits: int, places: int, base: int, exponent: int) -> int:
     """Return the magnitude in billionths, rounded up."""
     if base == 2:
-        numerator = digits * 2**exponent * 10**9
-        return min(-(-numerator // 10**places), _MAX_INT64 * 10**9)
+        return min(_divided_up((digits << exponent) * 10**9, places), _MAX_INT64 * 10**9)
     shift = exponent - places - _NANO
-    return digits * 10**shift if shift >= 0 else -(-digits // 10**-shift)
+    return _divided_up(digits * 10 ** max(shift, 0), max(-shift, 0))
+
+
+def _divided_up(number: int, places: int) -> int:
+    """Divide by a power of ten, rounding up."""
+    divisor: int = 10**places
+    return -(-number // divisor)

@@ -2,18 +2,23 @@
 
 One rule: nothing that the library can do to plain values is written again here.
 
-Each function becomes a one-call program over untyped variables, compiled at its first use. Values of Kubernetes'
-own types never get here, so a function that is handed one has no overload for it.
+Each function becomes a one-call program over untyped variables, compiled at its first use. Values of
+Kubernetes' own types never get here, so a function that is handed one has no overload for it.
 """
 
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_strings
+
 from modelplane.cel.checked import Unsigned
 from modelplane.cel.errors import EvaluationError
 
 _Plain: TypeAlias = Any  # a CEL value of a standard type, as the library converts it
+
+_Program: TypeAlias = Callable[[Mapping[str, _Plain]], Any]
 
 _OPERATORS: Final = {
     "_+_": "({} + {})",
@@ -54,9 +59,6 @@ def is_plain(value: object) -> bool:
 def _program(
     function: str, unsigned: tuple[bool, ...], member: bool
 ) -> Callable[[Mapping[str, _Plain]], Any]:
-    from cel_expr_python import cel
-    from cel_expr_python.ext import ext_strings
-
     names = _NAMES[: len(unsigned)]
     if len(names) < len(unsigned):
         raise EvaluationError(f"{function} has too many arguments")
@@ -80,7 +82,7 @@ def _program(
     return lambda values: expression.eval(data=values)
 
 
-def _result(program: Callable[[Mapping[str, _Plain]], Any], values: Mapping[str, _Plain]) -> _Plain:
+def _result(program: _Program, values: Mapping[str, _Plain]) -> _Plain:
     try:
         value = program(values)
     except (RuntimeError, UnicodeError) as error:

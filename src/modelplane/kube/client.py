@@ -107,10 +107,11 @@ class Client:
         )
         answer: Object = _decode(response.content)
         # The items of a list carry neither kind nor apiVersion; a reader should not have to know.
-        for item in answer["items"]:
-            item.setdefault("apiVersion", resource.api_version)
-            item.setdefault("kind", resource.kind)
-        return ObjectList(tuple(answer["items"]), answer["metadata"]["resourceVersion"])
+        # An empty list of partial metadata is null.
+        items = answer["items"] or ()
+        for item in items:
+            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+        return ObjectList(tuple(items), answer["metadata"]["resourceVersion"])
 
     async def watch(
         self,
@@ -153,6 +154,7 @@ class Client:
                         raise errors.from_status(
                             status.get("code", 500), status.get("reason", ""), status.get("message", "")
                         )
+                    event["object"]["apiVersion"], event["object"]["kind"] = resource.api_version, resource.kind
                     yield WatchEvent(event["type"], event["object"])
             finally:
                 await response.aclose()

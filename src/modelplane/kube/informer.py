@@ -125,6 +125,10 @@ class Informer:
                 self._version = None
                 if not isinstance(error, errors.Gone):
                     self._suffer(str(error))
+            except Exception as error:
+                self._version = None
+                self._suffer(f"a bug: {error!r}")
+                _log.exception("cannot watch %s", self.resource.plural)
             await asyncio.sleep(retry_s * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
 

@@ -8,17 +8,20 @@ endpoint, and by the proxy's retries.
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.routing.table import Backend, Route
 from modelplane.routing.weights import spread
 
+_FORM = "use http://HOST:PORT or https://HOST"
 _PORTS = {"http": 80, "https": 443}
-_HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*")
+_HOST_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*"
+)
 _VERSION = re.compile(r"v\d+\w*")
 
 
@@ -54,25 +57,27 @@ def parse_url(url: str) -> Target | InvalidURL:
     """Return where a URL points; its path, query and fragment play no part."""
     try:
         parts = urlsplit(url.strip())
-        host, port = parts.hostname, parts.port
+        port = parts.port
     except ValueError as error:
-        return InvalidURL(f"{error}: use http://HOST:PORT or https://HOST")
-    default = _PORTS.get(parts.scheme)
-    if default is None:
-        return InvalidURL(f'its scheme is "{parts.scheme}": use http://HOST:PORT or https://HOST')
-    if not host:
-        return InvalidURL("it has no host: use http://HOST:PORT or https://HOST")
-    if "@" in parts.netloc:
-        return InvalidURL("it holds credentials, which everyone who can read the endpoint would see")
-    if port == 0:
-        return InvalidURL("no server listens on port 0: use a port from 1 to 65535, or none")
-    host = host.rstrip(".")
+        return InvalidURL(f"{error}: {_FORM}")
+    host = (parts.hostname or "").rstrip(".")
     version = _ip_version(host)
-    if not version and not _HOST_NAME.fullmatch(host):
-        return InvalidURL(f'"{host}" is neither a host name nor an IP address')
+    problem = next((text for holds, text in _problems(parts, host, version) if holds), "")
+    if problem:
+        return InvalidURL(problem)
+    default = _PORTS[parts.scheme]
     name = f"[{host}]" if version == 6 else host
     authority = name if port in (None, default) else f"{name}:{port}"
     return Target(host, port or default, parts.scheme == "https", authority)
+
+
+def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[bool, str]]:
+    yield parts.scheme not in _PORTS, f'its scheme is "{parts.scheme}": {_FORM}'
+    yield not host, f"it has no host: {_FORM}"
+    yield "@" in parts.netloc, "it holds credentials, which everyone who can read the endpoint would see"
+    yield parts.port == 0, f"no server listens on port 0: {_FORM}"
+    named = version or _HOST_NAME.fullmatch(host)
+    yield not named, f'"{host}" is neither a host name nor an IP address: {_FORM}'
 
 
 def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[Selected, ...]:

@@ -27,9 +27,7 @@ def spread(weights: Sequence[int], counts: Sequence[int]) -> tuple[tuple[int, ..
     largest = max(members, default=0) // divisor
     if largest <= MAXIMUM:
         return tuple(tuple(share // divisor for share in group) for group in shares)
-    return tuple(
-        tuple(max(share // divisor * MAXIMUM // largest, 1) for share in group) for group in shares
-    )
+    return tuple(tuple(max(share // divisor * MAXIMUM // largest, 1) for share in group) for group in shares)
 
 
 def _divide(total: int, count: int) -> tuple[int, ...]:

@@ -3,6 +3,11 @@
 One rule: `schedule` remembers nothing and moves nothing that need not move.
 """
 
+from modelplane.api.devices import Claim
+from modelplane.api.engines import Role
+from modelplane.api.engines import ServingMode as Mode
+from modelplane.api.inference_cluster import TaintEffect as Effect
+from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.cluster import Capabilities, Cluster, Pool
 from modelplane.scheduler.deployment import (
@@ -11,17 +16,16 @@ from modelplane.scheduler.deployment import (
     DeviceRequest,
     Engine,
     Member,
-    Mode,
     Phase,
-    Role,
 )
-from modelplane.scheduler.device import Claim, Device
-from modelplane.scheduler.diagnosis import Diagnosis
+from modelplane.scheduler.device import Device
+from modelplane.scheduler.diagnosis import Diagnosis, Refusal
 from modelplane.scheduler.fleet import Fleet
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.replica import PlacedEngine, PlacedMember, Replica, ResolvedRequest
 from modelplane.scheduler.schedule import schedule
-from modelplane.scheduler.taint import Effect, Operator, Taint, Toleration
+from modelplane.scheduler.taint import Taint, Toleration
+from modelplane.scheduler.verdict import Reason
 
 __all__ = [
     "Assignment",
@@ -46,6 +50,8 @@ __all__ = [
     "PlacedMember",
     "Placement",
     "Pool",
+    "Reason",
+    "Refusal",
     "Replica",
     "ResolvedRequest",
     "Role",

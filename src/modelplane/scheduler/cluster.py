@@ -30,7 +30,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One InferenceCluster. `not_ready` says why `ready` is false, as part of a sentence; else it is empty."""
+    """One InferenceCluster. `not_ready` says why it is not `ready`, as part of a sentence."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)

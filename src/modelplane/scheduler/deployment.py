@@ -7,15 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from modelplane.api.engines import Role, ServingMode
 from modelplane.scheduler.taint import Toleration
-
-
-class Role(StrEnum):
-    """What a member of an engine is: a pod on its own, or a part of a gang."""
-
-    STANDALONE = "Standalone"
-    LEADER = "Leader"
-    WORKER = "Worker"
 
 
 class Phase(StrEnum):
@@ -24,13 +17,6 @@ class Phase(StrEnum):
     NONE = ""
     PREFILL = "Prefill"
     DECODE = "Decode"
-
-
-class Mode(StrEnum):
-    """How a replica serves: each engine alone, or prefill and decode apart."""
-
-    UNIFIED = "Unified"
-    PREFILL_DECODE = "PrefillDecode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +30,7 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One role of an engine. `pods` is how many pods of it one copy of the engine has, each on its own node."""
+    """One role of an engine. `pods` is how many of it one copy of the engine has, each on its own node."""
 
     role: Role = Role.STANDALONE
     pods: int = 1
@@ -86,4 +72,4 @@ class Deployment:
     cluster_selector: Mapping[str, str] = field(default_factory=dict)
     cache: CacheFootprint | None = None
     tolerations: tuple[Toleration, ...] = ()
-    mode: Mode = Mode.UNIFIED
+    mode: ServingMode = ServingMode.UNIFIED

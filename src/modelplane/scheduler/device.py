@@ -5,16 +5,9 @@ One rule: a device is declared per node; `count` is the number on one node.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from modelplane.api.devices import Claim
 from modelplane.cel.device import AttributeValue
-
-
-class Claim(StrEnum):
-    """Whether pods claim the device through DRA, or it only steers placement."""
-
-    DRA = "DRA"
-    SYNTHETIC = "Synthetic"
 
 
 @dataclass(frozen=True, slots=True)

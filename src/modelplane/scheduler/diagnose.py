@@ -12,7 +12,7 @@ from modelplane.scheduler.diagnosis import Diagnosis, Refusal
 from modelplane.scheduler.engines import Misfit, Placer
 from modelplane.scheduler.fill import Filled, Refused
 from modelplane.scheduler.ledger import Ledger, held
-from modelplane.scheduler.retention import Kept, Leaving
+from modelplane.scheduler.retention import Kept, Leaving, pinned, room
 from modelplane.scheduler.verdict import Reason, Rejected
 
 _NODE_REASONS: Final = (Reason.NO_FREE_NODES, Reason.ENGINES_COMPETE)
@@ -39,7 +39,7 @@ def diagnose(
         clusters=len(clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each)),
         blocked="its ModelCache cannot be read, so nothing new is placed" if waits else "",
-        remedy=_remedy(refused, placer, ledger),
+        remedy=_remedy(refused, leaving, clusters, placer, ledger),
         notes=(*_notes(leaving), *_overcommitted(kept, clusters, ledger)),
     )
 
@@ -54,20 +54,27 @@ def _refusals(refused: Refused) -> Iterable[Refusal]:
     )
 
 
-def _remedy(refused: Sequence[Refused], placer: Placer, ledger: Ledger) -> str:
-    """Return the fewest nodes that one pool would need more for one more replica."""
-    short = [each.cluster for each in refused if _lacks_nodes(each)]
+def _remedy(
+    refused: Sequence[Refused],
+    leaving: Sequence[Leaving],
+    clusters: Mapping[str, Cluster],
+    placer: Placer,
+    ledger: Ledger,
+) -> str:
+    """Return the fewest nodes that one pool would need more, for one more replica or for one to stay."""
+    short = [each.cluster for each in refused if _lacks_nodes(each)][:_REMEDIES_TRIED]
     choices = [
-        (nodes, cluster.name, position)
-        for cluster in short[:_REMEDIES_TRIED]
-        for position, nodes in _missing_nodes(cluster, placer, ledger)
+        choice for cluster in short for choice in _missing_nodes(cluster, ledger.free(cluster), placer, None)
     ]
+    for fate in leaving[:_REMEDIES_TRIED]:
+        cluster = clusters[fate.replica.cluster]
+        free = room(fate.replica, cluster, ledger)
+        choices.extend(_missing_nodes(cluster, free, placer, pinned(fate.replica)))
     if not choices:
         return ""
     nodes, name, position = min(choices)
-    cluster = next(cluster for cluster in short if cluster.name == name)
     noun = "node" if nodes == 1 else "nodes"
-    return f'add {nodes} {noun} to pool {cluster.pools[position].name} of InferenceCluster "{name}"'
+    return f'add {nodes} {noun} to pool {clusters[name].pools[position].name} of InferenceCluster "{name}"'
 
 
 def _lacks_nodes(refused: Refused) -> bool:
@@ -76,24 +83,28 @@ def _lacks_nodes(refused: Refused) -> bool:
     )
 
 
-def _missing_nodes(cluster: Cluster, placer: Placer, ledger: Ledger) -> Iterable[tuple[int, int]]:
-    """Yield each pool that could host the rest if it were larger, with the nodes that it lacks."""
-    free = ledger.free(cluster)
+def _missing_nodes(
+    cluster: Cluster, free: Sequence[int], placer: Placer, pins: Mapping[str, str] | None
+) -> Iterable[tuple[int, str, int]]:
+    """Yield (nodes, cluster, position) for each pool that could host the rest if it had so many nodes more."""
     for position, pool in enumerate(cluster.pools):
         enlarged = [*free]
         enlarged[position] = _PLENTY
-        placed = placer.place(cluster, enlarged)
-        if not isinstance(placed, Misfit):
-            yield position, held(placed)[pool.name] - free[position]
+        placed = placer.place(cluster, enlarged, pins)
+        if isinstance(placed, Misfit):
+            continue
+        missing = held(placed)[pool.name] - free[position]
+        if missing > 0:
+            yield missing, cluster.name, position
 
 
 def _notes(leaving: Iterable[Leaving]) -> Iterable[str]:
-    return (f'replica "{fate.replica.name}" stays until a replacement is ready: {fate.reason}' for fate in leaving)
+    return (
+        f'replica "{fate.replica.name}" stays until a replacement is ready: {fate.reason}' for fate in leaving
+    )
 
 
-def _overcommitted(
-    kept: Iterable[Kept], clusters: Mapping[str, Cluster], ledger: Ledger
-) -> Iterable[str]:
+def _overcommitted(kept: Iterable[Kept], clusters: Mapping[str, Cluster], ledger: Ledger) -> Iterable[str]:
     """Yield the pools of kept replicas that hold more than they have."""
     used = {(fate.replica.cluster, pool) for fate in kept for pool in held(fate.engines)}
     for name in sorted({cluster for cluster, _ in used}):

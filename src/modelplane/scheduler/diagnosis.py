@@ -1,6 +1,7 @@
 """Why a deployment is not wholly placed: the first rule that refused each cluster and pool, with the values.
 
-One rule: the same state gives the same text, whatever the order of the input: counted, sorted, at most three items.
+One rule: the same state gives the same text, whatever the order of the input: counted, sorted, at most
+three items.
 
 A cluster is counted once, under the refusal of the pool that came closest: the rule that was asked last.
 """
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.cel.bindings import Read
+from modelplane.cel import Read
 from modelplane.scheduler.verdict import Reason
 
 _SHOWN: Final = 3
@@ -33,7 +34,7 @@ PHRASES: Final[dict[Reason, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What refused a pool, or a whole cluster where `pool` is empty. `reads`: device values that were compared."""
+    """What refused a pool, or, where `pool` is empty, a cluster. `reads` are device values compared."""
 
     cluster: str
     pool: str
@@ -48,9 +49,9 @@ class Refusal:
 class Diagnosis:
     """What is short of the wanted replicas, and why.
 
-    `clusters` is how many there are; `refusals` are in order of cluster name and published pool, and empty unless
-    replicas are missing. `remedy` is the smallest change that would let one more replica in, where it is cheap to
-    tell. `notes` are what else is wrong with replicas that exist.
+    `clusters` is how many there are; `refusals` are in order of cluster name and published pool, and empty
+    unless replicas are missing. `remedy` is the smallest change that would let one more replica in, where
+    it is cheap to tell. `notes` are what else is wrong with replicas that exist.
     """
 
     wanted: int = 0

@@ -1,7 +1,8 @@
 """Which pool each engine of a replica goes to, on one cluster.
 
-One rule: an engine is never split over pools, for nothing is known of the fabric between them; different engines may
-use different pools, and where some choice of pools fits, one is found: the first in published order.
+One rule: an engine is never split over pools, for nothing is known of the fabric between them; different
+engines may use different pools, and where some choice of pools fits, one is found: the first in published
+order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,15 +43,15 @@ class Placer:
         self._engines = deployment.engines
         self._selection = selection
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
-        self._fits: dict[tuple[int, ...], tuple[tuple[PoolFit | Rejected, ...], ...]] = {}
+        self._fits: dict[tuple[bool, tuple[int, ...]], tuple[tuple[PoolFit | Rejected, ...], ...]] = {}
         self._known: dict[int, tuple[tuple[Device, ...], int]] = {}
         self._numbers: dict[object, int] = {}
 
     def place(
         self, cluster: Cluster, free: Sequence[int], pins: Mapping[str, str] | None = None
     ) -> tuple[PlacedEngine, ...] | Misfit:
-        """Place every engine, given the free nodes of each pool. `pins` fixes the pool of an engine by name."""
-        fits = self._pool_fits(cluster)
+        """Place every engine, given the free nodes of each pool. `pins` fixes engines' pools, by name."""
+        fits = self._pool_fits(cluster, moving=pins is None)
         options = []
         for engine, verdicts in zip(self._engines, fits, strict=True):
             pin = (pins or {}).get(engine.name)
@@ -64,9 +65,7 @@ class Placer:
             if not option:
                 return _misfit(engine, cluster, verdicts, free, pin)
             options.append(option)
-        costs = [
-            [fit.nodes if isinstance(fit, PoolFit) else 0 for fit in verdicts] for verdicts in fits
-        ]
+        costs = [[fit.nodes if isinstance(fit, PoolFit) else 0 for fit in verdicts] for verdicts in fits]
         search = _Search(options, costs)
         chosen = search.run(tuple(free))
         if chosen is None:
@@ -76,23 +75,27 @@ class Placer:
             for engine, pool, verdicts in zip(self._engines, chosen, fits, strict=True)
         )
 
-    def _pool_fits(self, cluster: Cluster) -> tuple[tuple[PoolFit | Rejected, ...], ...]:
+    def _pool_fits(self, cluster: Cluster, *, moving: bool) -> tuple[tuple[PoolFit | Rejected, ...], ...]:
         """Return, for each engine, what it would be on each pool. Free nodes play no part."""
         hardware = tuple(self._hardware_of(pool) for pool in cluster.pools)
-        if hardware not in self._fits:
-            self._fits[hardware] = tuple(self._engine_fits(engine, cluster.pools, hardware) for engine in self._engines)
-        return self._fits[hardware]
+        key = (moving, hardware)
+        if key not in self._fits:
+            self._fits[key] = tuple(
+                self._engine_fits(engine, cluster.pools, hardware, moving=moving) for engine in self._engines
+            )
+        return self._fits[key]
 
     def _engine_fits(
-        self, engine: Engine, pools: Sequence[Pool], hardware: Sequence[int]
+        self, engine: Engine, pools: Sequence[Pool], hardware: Sequence[int], *, moving: bool
     ) -> tuple[PoolFit | Rejected, ...]:
         served = [
             [self._member(member, pool, identity) for member in engine.members]
             for pool, identity in zip(pools, hardware, strict=True)
         ]
-        # A member that could claim on some pool must not be left with devices that nobody enforces on another.
+        # A member that could claim on some pool must not be left with unenforced devices on another;
+        # but what runs already does not move because a better pool appears.
         claimable = [
-            any(isinstance(row[position], Served) and row[position].claims for row in served)
+            moving and any(isinstance(cell := row[position], Served) and cell.claims for row in served)
             for position in range(len(engine.members))
         ]
         return tuple(_engine_fit(engine, row, claimable) for row in served)
@@ -129,7 +132,9 @@ def _engine_fit(
             return Rejected(Reason.NOTHING_TO_CLAIM, engine.name, "its devices are Synthetic only")
         claims.append(member.claims)
     if not any(claims):
-        return Rejected(Reason.NOTHING_TO_CLAIM, engine.name, "no device that it asks for is claimed through DRA")
+        return Rejected(
+            Reason.NOTHING_TO_CLAIM, engine.name, "no device that it asks for is claimed through DRA"
+        )
     nodes = sum(
         member.pods * engine.copies for member, claim in zip(engine.members, claims, strict=True) if claim
     )
@@ -146,7 +151,7 @@ def _placed(engine: Engine, pool: str, fit: PoolFit | Rejected) -> PlacedEngine:
 
 
 class _Search:
-    """Depth first over the engines in order, over the pools in published order; dead ends are remembered."""
+    """Depth first: engines in order, pools in published order; dead ends are remembered."""
 
     def __init__(self, options: Sequence[Sequence[int]], costs: Sequence[Sequence[int]]) -> None:
         self._options = options

@@ -1,19 +1,21 @@
 """Placing the replicas that are missing, one at a time.
 
-One rule: the cluster with the fewest replicas of this deployment gets the next one, the first by name on a tie.
+One rule: the cluster with the fewest replicas of this deployment gets the next one, the first by name on a
+tie.
 
-A cluster that refuses once is not asked again: within one pass nodes only become fewer. So the clusters wait in a
-heap, and only those that are looked at cost anything.
+A cluster that refuses once is not asked again: within one pass nodes only become fewer. So the clusters
+wait in a heap, and only those that are looked at cost anything.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from modelplane.scheduler.cluster import Cluster
 from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.engines import Misfit, Placer
 from modelplane.scheduler.filters import admit
+from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.replica import PlacedEngine, Replica
 from modelplane.scheduler.verdict import Rejected
@@ -48,17 +50,14 @@ def fill(
     deployment: Deployment,
     shortfall: int,
     clusters: Mapping[str, Cluster],
-    existing: Sequence[Replica],
+    indices: Indices,
     staying: Iterable[Replica],
     placer: Placer,
     ledger: Ledger,
 ) -> Filled:
-    """Place up to `shortfall` replicas. `existing` hold their indices, `staying` count towards the spread."""
+    """Place up to `shortfall` replicas. `staying` count towards the spread."""
     if shortfall <= 0:
         return Filled()
-    indices: dict[str, set[int]] = {}
-    for replica in existing:
-        indices.setdefault(replica.cluster, set()).add(replica.index)
     load = dict.fromkeys(clusters, 0)
     for replica in staying:
         load[replica.cluster] += 1
@@ -75,10 +74,8 @@ def fill(
             heapq.heappop(heap)
             refused.append(Refused(cluster, verdict))
             continue
-        index = _lowest_free(indices.setdefault(name, set()))
-        indices[name].add(index)
         ledger.charge(name, verdict)
-        placed.append(New(name, index, verdict))
+        placed.append(New(name, indices.take(name), verdict))
         heapq.heapreplace(heap, (count + 1, name))
     return Filled(tuple(placed), tuple(refused) if len(placed) < shortfall else ())
 
@@ -90,7 +87,3 @@ def _try(
     if isinstance(verdict, Rejected):
         return verdict
     return placer.place(cluster, ledger.free(cluster))
-
-
-def _lowest_free(taken: set[int]) -> int:
-    return next(index for index in range(len(taken) + 1) if index not in taken)

@@ -1,7 +1,7 @@
 """Free nodes of every pool: what is published, less what replicas hold.
 
-One rule: nodes are counted whole. A member costs one node for each of its pods and copies, and nothing when it claims
-no device; a replica holds what it was placed with, whatever its deployment says now.
+One rule: nodes are counted whole. A member costs one node for each of its pods and copies, and nothing when
+it claims no device; a replica holds what it was placed with, whatever its deployment says now.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ class Ledger:
         self._held.setdefault(cluster, Counter()).subtract(held(engines))
 
     def free(self, cluster: Cluster) -> list[int]:
-        """Return the free nodes of each pool, in published order; below zero where more is held than there is."""
+        """Return the free nodes of each pool, in published order; below zero where too many are held."""
         taken = self._held.get(cluster.name)
         if taken is None:
             return [pool.nodes for pool in cluster.pools]

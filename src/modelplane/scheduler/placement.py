@@ -13,9 +13,9 @@ from modelplane.scheduler.replica import PlacedEngine
 class Assignment:
     """One replica on one cluster.
 
-    `replica` is the existing object's name, empty for a new one. `retained`: it exists and stays. `leaving`: it
-    exists, the deployment no longer fits where it is, and it stays as it is (its `engines` are those observed)
-    until a replacement is ready; `reason` then says why it has to go.
+    `replica` is the existing object's name, empty for a new one. `retained`: it exists. `leaving`: it
+    exists, the deployment no longer fits where it is, and it stays as it is (its `engines` are those
+    observed) until a replacement is ready; `reason` then says why it has to go.
     """
 
     cluster: str

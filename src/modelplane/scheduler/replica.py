@@ -5,7 +5,7 @@ One rule: a replica belongs to the deployment whose uid it carries, whatever nam
 
 from dataclasses import dataclass
 
-from modelplane.scheduler.deployment import Role
+from modelplane.api.engines import Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
 """What becomes of each replica that exists: it stays, it is to leave, or it is dropped.
 
-One rule: nothing is dropped on doubt. A replica goes at once only when its cluster does not exist, when a NoExecute
-taint evicts it, or when it is being deleted; one that no longer fits where it is leaves when its replacement is ready.
+One rule: nothing is dropped on doubt. A replica goes at once only when its cluster does not exist, when a
+NoExecute taint evicts it, or when it is being deleted; one that no longer fits where it is leaves when its
+replacement is ready.
 
-Not asked here: labels, the clusterSelector, the cache's footprint, readiness, the gateway, free nodes (unless the
-replica is to grow). Relabelling a cluster, narrowing a selector, a cluster that fails, or a pool that shrinks moves
-nothing.
+Not asked here: labels, the clusterSelector, the cache's footprint, readiness, the gateway, free nodes
+(unless the replica is to grow). Relabelling a cluster, narrowing a selector, a cluster that fails, or a
+pool that shrinks moves nothing.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from modelplane.scheduler.cluster import Cluster
 from modelplane.scheduler.deployment import Deployment
@@ -18,6 +19,10 @@ from modelplane.scheduler.engines import Misfit, Placer
 from modelplane.scheduler.filters.taints import evicting
 from modelplane.scheduler.ledger import Ledger, held
 from modelplane.scheduler.replica import PlacedEngine, Replica
+from modelplane.scheduler.verdict import Reason
+
+
+_OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ def retain(
 def _fate(
     deployment: Deployment, replica: Replica, clusters: Mapping[str, Cluster], placer: Placer, ledger: Ledger
 ) -> Fate:
+    """Ask first what drops a replica at once, then whether it still fits where it is."""
     if replica.deleting:
         return Gone(replica, "it is being deleted")
     cluster = clusters.get(replica.cluster)
@@ -77,21 +83,32 @@ def _fate(
     if taints:
         return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
 
-    pins = {engine.name: engine.members[0].pool for engine in replica.engines if engine.members}
+    return _refit(deployment, replica, cluster, placer, ledger)
+
+
+def _refit(
+    deployment: Deployment, replica: Replica, cluster: Cluster, placer: Placer, ledger: Ledger
+) -> Kept | Leaving:
+    pins = pinned(replica)
     wanted = {pins[engine.name] for engine in deployment.engines if engine.name in pins}
     missing = sorted(wanted - {pool.name for pool in cluster.pools})
-    if missing and not cluster.ready:
-        return Kept(replica, replica.engines)
     if missing:
-        return Leaving(replica, f'pool {missing[0]} of InferenceCluster "{cluster.name}" is no longer published')
+        why = f'pool {missing[0]} of InferenceCluster "{cluster.name}" is no longer published'
+        # What a cluster in trouble does not publish may come back with it.
+        return Leaving(replica, why) if cluster.ready else Kept(replica, replica.engines)
 
-    placed = placer.place(cluster, _room(replica, cluster, ledger), pins)
+    placed = placer.place(cluster, room(replica, cluster, ledger), pins)
     if isinstance(placed, Misfit):
         return Leaving(replica, _why(placed, cluster))
     return Kept(replica, placed)
 
 
-def _room(replica: Replica, cluster: Cluster, ledger: Ledger) -> list[int]:
+def pinned(replica: Replica) -> dict[str, str]:
+    """Return the pool of each of the replica's engines."""
+    return {engine.name: engine.members[0].pool for engine in replica.engines if engine.members}
+
+
+def room(replica: Replica, cluster: Cluster, ledger: Ledger) -> list[int]:
     """Return the nodes of each pool that the replica may use: what it holds already, and what is free."""
     holds = held(replica.engines)
     return [
@@ -102,6 +119,6 @@ def _room(replica: Replica, cluster: Cluster, ledger: Ledger) -> list[int]:
 
 def _why(misfit: Misfit, cluster: Cluster) -> str:
     pool, refusal = misfit.pools[0]
-    subject = f' "{refusal.subject}"' if refusal.subject else ""
     place = f'pool {pool} of InferenceCluster "{cluster.name}"'
-    return f"engine {misfit.engine} no longer fits {place}:{subject} {refusal.detail}".rstrip(": ")
+    subject = f'"{refusal.subject}": ' if refusal.reason in _OF_REQUESTS else ""
+    return f"engine {misfit.engine} no longer fits {place}: {subject}{refusal.detail}"

@@ -1,7 +1,7 @@
 """Which replicas go when there are more than wanted.
 
-One rule: those that do not serve go first; then off the cluster with the most of them, the last by name on a tie,
-the highest index there.
+One rule: those that do not serve go first; then off the cluster with the most of them, the last by name on
+a tie, the highest index there.
 """
 
 from collections import Counter

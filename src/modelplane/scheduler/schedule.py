@@ -10,6 +10,7 @@ from modelplane.scheduler.diagnose import diagnose
 from modelplane.scheduler.engines import Placer
 from modelplane.scheduler.fill import Filled, fill
 from modelplane.scheduler.fleet import Fleet
+from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.replica import Replica
@@ -21,8 +22,8 @@ from modelplane.scheduler.selection import Selection
 def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     """Place every replica of the deployment.
 
-    The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError when a selector
-    does not compile; the caller then keeps everything as it is.
+    The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError when a
+    selector does not compile; the caller then keeps everything as it is.
     """
     placer = Placer(deployment, Selection(deployment))
     ledger = Ledger(fleet.replicas)
@@ -39,15 +40,18 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     relieved = _relieved(deployment, kept, leaving)
     leaving = [fate for fate in leaving if fate.replica not in relieved]
 
+    indices = Indices(ours)
+    departing = [_leave(fate, indices) for fate in leaving]
+    staying = [_stay(fate, indices) for fate in kept]
     shortfall = deployment.replicas - len(kept)
     filled = (
         Filled()
         if _waits_for_cache(deployment)
-        else fill(deployment, shortfall, clusters, ours, [fate.replica for fate in kept], placer, ledger)
+        else fill(deployment, shortfall, clusters, indices, [fate.replica for fate in kept], placer, ledger)
     )
     assignments = [
-        *(_stay(fate) for fate in kept),
-        *(_leave(fate) for fate in leaving),
+        *departing,
+        *staying,
         *(Assignment(new.cluster, new.index, new.engines) for new in filled.placed),
     ]
     return Placement(
@@ -62,22 +66,22 @@ def _waits_for_cache(deployment: Deployment) -> bool:
 
 
 def _relieved(deployment: Deployment, kept: Sequence[Kept], leaving: Sequence[Leaving]) -> list[Replica]:
-    """Return the leaving replicas that are no longer needed: as many replicas as wanted are ready without them."""
+    """Return the leaving replicas that are not needed: enough are ready without them."""
     ready = sum(fate.replica.ready for fate in kept)
     needed = max(deployment.replicas - ready, 0)
     return victims([fate.replica for fate in leaving], len(leaving) - needed)
 
 
-def _stay(fate: Kept) -> Assignment:
+def _stay(fate: Kept, indices: Indices) -> Assignment:
     replica = fate.replica
-    return Assignment(replica.cluster, replica.index, fate.engines, replica.name, retained=True)
+    return Assignment(replica.cluster, indices.keep(replica), fate.engines, replica.name, retained=True)
 
 
-def _leave(fate: Leaving) -> Assignment:
+def _leave(fate: Leaving, indices: Indices) -> Assignment:
     replica = fate.replica
     return Assignment(
         replica.cluster,
-        replica.index,
+        indices.keep(replica),
         replica.engines,
         replica.name,
         retained=True,

@@ -45,9 +45,15 @@ class Selection:
         known = self._known.get(id(device))
         if known is not None:
             return known[1]
-        # True equals 1 in Python, not in CEL: the type is part of the value.
-        attributes = frozenset((name, type(value), value) for name, value in device.attributes.items())
-        value = (device.driver, attributes, frozenset(device.capacity.items()))
+        attributes = device.attributes
+        # True equals 1 in Python, not in CEL: the types are part of the value. The order of the keys is too, which
+        # is quicker to build; at worst one device is looked at twice.
+        value = (
+            device.driver,
+            tuple(attributes.items()),
+            tuple(map(type, attributes.values())),
+            tuple(device.capacity.items()),
+        )
         number = self._numbers.setdefault(value, len(self._numbers))
         # The device is kept beside its number, so that its id is not used again while it is a key.
         self._known[id(device)] = (device, number)

@@ -4,21 +4,9 @@ One rule: every taint must be tolerated; one that is not repels.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Effect(StrEnum):
-    """What an untolerated taint does: keep new replicas away, or also evict those that run."""
-
-    NO_SCHEDULE = "NoSchedule"
-    NO_EXECUTE = "NoExecute"
-
-
-class Operator(StrEnum):
-    """How a toleration is compared with a taint."""
-
-    EQUAL = "Equal"
-    EXISTS = "Exists"
+from modelplane.api.inference_cluster import TaintEffect
+from modelplane.api.model_deployment import TolerationOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +15,7 @@ class Taint:
 
     key: str
     value: str
-    effect: Effect
+    effect: TaintEffect
 
     def __str__(self) -> str:
         value = f"={self.value}" if self.value else ""
@@ -36,17 +24,17 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A deployment's toleration. An empty `effect` tolerates both; `Exists` with an empty key, every taint."""
+    """A deployment's toleration. No `effect` tolerates both; `Exists` with an empty key, every taint."""
 
     key: str = ""
-    operator: Operator = Operator.EQUAL
+    operator: TolerationOperator = TolerationOperator.EQUAL
     value: str = ""
-    effect: Effect | None = None
+    effect: TaintEffect | None = None
 
     def tolerates(self, taint: Taint) -> bool:
         """Tell whether this toleration covers the taint."""
         if self.effect is not None and self.effect is not taint.effect:
             return False
-        if self.operator is Operator.EXISTS:
+        if self.operator is TolerationOperator.EXISTS:
             return self.key in ("", taint.key)
         return (self.key, self.value) == (taint.key, taint.value)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from modelplane.cel.bindings import Read
+from modelplane.cel import Read
 
 
 class Reason(IntEnum):
-    """Why something does not fit, in the order in which the rules are asked: a later one was closer to a fit."""
+    """Why something does not fit, in the order of the rules: a later one was closer to a fit."""
 
     CLUSTER_SELECTOR = 1
     CACHE_FOOTPRINT = 2

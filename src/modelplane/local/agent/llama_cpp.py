@@ -44,7 +44,6 @@ _ATTRIBUTES: Mapping[str, str] = {
     "threads_batch": "cpuparams_batch.n_threads",
     "gpu_layers": "n_gpu_layers",
     "jinja": "use_jinja",
-    "metrics": "endpoint_metrics",
     "props": "endpoint_props",
     "slots": "endpoint_slots",
     "embeddings": "embedding",
@@ -126,6 +125,8 @@ def configure(parameters: Any, library: Any, settings: Mapping[str, Value], mode
     # The context is shared out among the slots.
     parameters.n_ctx = int(settings.get("ctx_size", _DEFAULT_CONTEXT_PER_SLOT * parallel))
     parameters.ui = False
+    # On without --metrics too: it is also how the end of the last request is seen at a stop.
+    parameters.endpoint_metrics = True
     parameters.use_jinja = True
     if settings.get("verbose"):
         parameters.verbosity = 99

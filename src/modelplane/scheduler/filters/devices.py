@@ -1,16 +1,17 @@
 """Whether the devices of one node can serve every request of a member.
 
-One rule: a request is served whole by one device entry, and what it takes is gone for the next request. Where some
-choice of entries serves all requests, one is found: the first in published order that claims something through DRA,
-else the first that serves them at all.
+One rule: a request is served whole by one device entry, and what it takes is gone for the next request. Where
+some choice of entries serves all requests, one is found: the first in published order that claims something
+through DRA, else the first that serves them at all.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from modelplane.api.devices import Claim
 from modelplane.cel import Match
 from modelplane.scheduler.deployment import DeviceRequest
-from modelplane.scheduler.device import Claim, Device
+from modelplane.scheduler.device import Device
 from modelplane.scheduler.replica import ResolvedRequest
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.verdict import Reason, Rejected
@@ -51,7 +52,7 @@ def devices(
 
 
 class _Search:
-    """Depth first over the requests in order, over the entries in published order; dead ends are remembered."""
+    """Depth first: requests in order, entries in published order; dead ends are remembered."""
 
     def __init__(
         self, requests: Sequence[DeviceRequest], entries: Sequence[Device], options: list[list[int]]
@@ -103,7 +104,9 @@ def _unserved(
 ) -> Rejected:
     if matching:
         most = max(entry.count for entry in matching)
-        return Rejected(Reason.TOO_FEW_DEVICES, request.name, f"{request.count} wanted, at most {most} on a node")
+        return Rejected(
+            Reason.TOO_FEW_DEVICES, request.name, f"{request.count} wanted, at most {most} on a node"
+        )
     if not entries:
         return Rejected(Reason.NO_MATCHING_DEVICE, request.name, "no devices are published")
     refusals = [

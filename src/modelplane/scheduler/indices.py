@@ -1,0 +1,33 @@
+"""The numbers that tell a deployment's replicas on one cluster apart.
+
+One rule: a number is given once per cluster, also while its replica is going away, since names are made of it.
+"""
+
+from collections.abc import Iterable
+
+from modelplane.scheduler.replica import Replica
+
+
+class Indices:
+    """The numbers taken so far, by cluster."""
+
+    def __init__(self, replicas: Iterable[Replica]) -> None:
+        self._taken: dict[str, set[int]] = {}
+        self._held: set[tuple[str, int]] = set()
+        for replica in replicas:
+            self._taken.setdefault(replica.cluster, set()).add(replica.index)
+
+    def keep(self, replica: Replica) -> int:
+        """Return the replica's own number, or a new one where another replica was first to keep it."""
+        place = (replica.cluster, replica.index)
+        if place in self._held:
+            return self.take(replica.cluster)
+        self._held.add(place)
+        return replica.index
+
+    def take(self, cluster: str) -> int:
+        """Return the lowest number that is free on a cluster, and take it."""
+        taken = self._taken.setdefault(cluster, set())
+        index = next(number for number in range(len(taken) + 1) if number not in taken)
+        taken.add(index)
+        return index

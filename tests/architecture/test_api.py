@@ -1,0 +1,63 @@
+"""The kind rule: a kind has the same name everywhere, and has everything that a kind has."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelplane.api import labels
+from modelplane.api.kinds import KINDS
+from modelplane.api.reasons import DOCUMENTED
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "place",
+    [
+        "src/modelplane/api/{module}.py",
+        "src/modelplane/compose/{module}.py",
+        "docs/reference/{module}.md",
+        "package/crds/{group}_{plural}.yaml",
+    ],
+)
+def test_a_kind_is_found_in(place, kind):
+    path = ROOT / place.format(module=kind.module, group=kind.group, plural=kind.plural)
+    assert path.is_file(), f"{kind.name} has no {path.relative_to(ROOT)}"
+
+
+def test_a_kind_and_its_module_have_the_same_name():
+    words = {kind.module: re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.name).lower() for kind in KINDS}
+    assert words == {kind.module: kind.module for kind in KINDS}
+
+
+def test_generated_files_are_up_to_date():
+    check = [sys.executable, "-B", str(ROOT / "package" / "generate.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_reason_is_on_the_page_of_conditions():
+    page = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")
+    missing = [row for row in DOCUMENTED if f"`{row.reason}` | {row.meaning}" not in page]
+    assert missing == []
+
+
+def test_a_label_key_of_ours_is_written_in_one_place():
+    values = [value for value in vars(labels).values() if isinstance(value, str)]
+    known = [value for value in values if re.fullmatch(f"{labels.PREFIX}[a-z-]+", value)]
+    sources = [
+        path
+        for path in (ROOT / "src" / "modelplane").rglob("*.py")
+        if path.relative_to(ROOT).as_posix() != "src/modelplane/api/labels.py"
+    ]
+    repeated = [
+        f"{path.relative_to(ROOT)}: {key}"
+        for path in sources
+        for key in known
+        if f'"{key}"' in path.read_text(encoding="utf-8")
+    ]
+    assert repeated == []

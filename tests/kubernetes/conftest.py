@@ -1,0 +1,96 @@
+"""A real control plane for the tests that need one, and a whole fleet for those that need that.
+
+Each is started once for all tests and stopped at the end; a test takes a
+namespace of its own and leaves nothing behind that another could trip over.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from modelplane.kube.client import Client
+from modelplane.local import binary, lifecycle, setup
+from modelplane.local.build import Progress
+from modelplane.local.home import Home
+from modelplane.local.processes import CONTROL_PLANE
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """A running control plane."""
+
+    home: Home
+    binary: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.home.kubeconfig
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet(ControlPlane):
+    """A running fleet of this machine."""
+
+    def modelplane(self, *arguments: str, check: bool = True) -> str:
+        """Run a command of ours against the fleet and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "modelplane.cli.main", *arguments],
+            env=os.environ | {"MODELPLANE_HOME": str(self.home.root)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stdout + done.stderr
+        return done.stdout if check else done.stdout + done.stderr
+
+    def kubectl(self, *arguments: str, check: bool = True) -> str:
+        """Run kubectl against the fleet and return what it prints."""
+        return self.modelplane("kubectl", *arguments, check=check)
+
+
+@pytest.fixture(scope="session")
+def kubernetes_binary() -> Path:
+    """The multi-call binary, built if it has to be."""
+    return binary.find_or_build(Progress())
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """The four processes of a control plane, and nothing of Modelplane on it."""
+    home = Home(tmp_path_factory.mktemp("control-plane"))
+    setup.make_home(home)
+    setup.set_up(home)
+    lifecycle.start(home, kubernetes_binary, CONTROL_PLANE)
+    try:
+        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None))
+        yield ControlPlane(home, kubernetes_binary)
+    finally:
+        lifecycle.stop(home)
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """An administrator's client of the control plane."""
+    async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="session")
+def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """What ``modelplane up`` starts."""
+    started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
+    started.modelplane("up")
+    try:
+        yield started
+    finally:
+        started.modelplane("down")

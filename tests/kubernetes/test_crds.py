@@ -1,0 +1,671 @@
+"""The CRDs on a real API server: what it accepts, what it refuses and in which words.
+
+A case is a valid manifest with a few fields changed. What is accepted is also
+decoded: our defaults must be those that the server filled in.
+"""
+
+import asyncio
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.crd import crd
+from modelplane.api.decode import decode
+from modelplane.api.kinds import KINDS
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS
+
+pytestmark = pytest.mark.kubernetes
+
+MANIFESTS = Path(__file__).parent / "manifests"
+API = "modelplane.ai/v1alpha1"
+REMOVE = object()
+
+POD = {"spec": {"containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.23.0"}]}}
+GPU = {"devices": [{"name": "gpu", "selectors": [{"cel": "device.driver == 'gpu.nvidia.com'"}]}]}
+MEMBER = {"nodeSelector": GPU, "template": POD}
+ENGINE = {"name": "qwen", "members": [MEMBER]}
+CLAIMED = [{"name": "gpu", "deviceClassName": "gpu.nvidia.com"}]
+PREFILL = {**ENGINE, "name": "prefill", "phase": "Prefill"}
+DECODE = {**ENGINE, "name": "decode", "phase": "Decode"}
+GANG = [{**MEMBER, "role": "Leader"}, {**MEMBER, "role": "Worker", "worker": {"nodes": 3}}]
+SOURCES = {
+    "gke": ("GKE", {"region": "us-central1"}),
+    "eks": ("EKS", {"region": "us-west-2"}),
+    "aks": ("AKS", {"location": "westeurope"}),
+    "nebius": ("Nebius", {}),
+    "vultr": ("Vultr", {"region": "ewr"}),
+    "existing": ("Existing", {"secretRef": {"name": "kubeconfig"}}),
+}
+RECIPES = {
+    "gke": ("GKE", {"machineType": "g2-standard-8"}),
+    "eks": ("EKS", {"instanceType": "g6.xlarge"}),
+    "aks": ("AKS", {"vmSize": "Standard_ND96isr_H100_v5"}),
+    "nebius": ("Nebius", {"platform": "gpu-h100-sxm", "preset": "8gpu-128vcpu-1600gb"}),
+    "vultr": ("Vultr", {"plan": "vcg-l40s-16c-180g-48vram"}),
+}
+
+SPECS = {
+    "InferenceClass": {
+        "devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}]
+    },
+    "InferenceCluster": {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "kubeconfig"}}},
+        "nodePools": [{"name": "gpu-h100", "className": "h100"}],
+    },
+    "InferenceGateway": {"backend": "Envoy"},
+    "ModelCache": {"source": "HuggingFace", "huggingFace": {"repo": "Qwen/Qwen3-8B", "sizeGiB": 20}},
+    "ModelDeployment": {"replicas": 1, "engines": [ENGINE]},
+    "ModelEndpoint": {"url": "https://api.together.xyz/"},
+    "ModelReplica": {
+        "clusterName": "local",
+        "engines": [
+            {
+                "name": "qwen",
+                "members": [{"nodePoolName": "local", "deviceRequests": CLAIMED, "template": POD}],
+            }
+        ],
+    },
+    "ModelService": {"endpoints": [{"selector": {"matchLabels": {"modelplane.ai/deployment": "qwen"}}}]},
+}
+NAMESPACED = {kind.name: kind.namespaced for kind in KINDS}
+
+
+def _manifest(kind, edits=None):
+    metadata = {"name": "case", **({"namespace": "default"} if NAMESPACED[kind] else {})}
+    manifest = {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": copy.deepcopy(SPECS[kind])}
+    for path, value in (edits or {}).items():
+        *parents, last = (int(part) if part.isdigit() else part for part in path.split("."))
+        target = manifest
+        for parent in parents:
+            target = target[parent] if isinstance(target, list) else target.setdefault(parent, {})
+        if value is REMOVE:
+            del target[last]
+        else:
+            target[last] = copy.deepcopy(value)
+    return manifest
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(control_plane):
+    """The kubeconfig of a control plane on which the kinds are established."""
+
+    async def install():
+        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml-team"}}
+            await client.apply(namespace)
+            for kind in KINDS:
+                await client.apply(crd(kind))
+            async with asyncio.timeout(30):
+                while any("Established" not in _true(found) for found in await _definitions(client)):
+                    await asyncio.sleep(0.05)
+
+    asyncio.run(install())
+    return str(control_plane.kubeconfig)
+
+
+@pytest.fixture
+async def client(kubeconfig):
+    async with Client.from_kubeconfig(kubeconfig) as connected:
+        yield connected
+
+
+async def _definitions(client):
+    names = [f"{kind.plural}.{kind.group}" for kind in KINDS]
+    return [await client.get(CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+
+
+def _true(definition):
+    conditions = definition.get("status", {}).get("conditions", [])
+    return {condition["type"] for condition in conditions if condition["status"] == "True"}
+
+
+async def _accept(client, manifest):
+    return await client.apply(manifest, dry_run=True)
+
+
+async def test_every_kind_is_established_with_a_structural_schema(client):
+    found = {
+        definition["spec"]["names"]["kind"]: _true(definition) for definition in await _definitions(client)
+    }
+    assert found == {kind.name: {"Established", "NamesAccepted"} for kind in KINDS}
+
+
+TEMPLATE = {"spec.engines": REMOVE, "spec.template": {"spec": {"engines": [ENGINE]}}}
+PHASES = {"spec.serving": {"mode": "PrefillDecode"}, "spec.engines": [PREFILL, DECODE]}
+
+ACCEPTED = [
+    *(pytest.param(kind.name, {}, id=f"the least {kind.name}") for kind in KINDS),
+    pytest.param("ModelDeployment", TEMPLATE, id="a deployment with a template"),
+    pytest.param(
+        "ModelDeployment",
+        {
+            **TEMPLATE,
+            "spec.template.metadata": {"labels": {"example.com/team": "a"}},
+            "spec.template.spec.tolerations": [
+                {"key": "modelplane.ai/maintenance", "value": "x", "effect": "NoExecute"},
+                {"operator": "Exists"},
+            ],
+            "spec.template.spec.clusterSelector": {"matchLabels": {"modelplane.ai/region": "us"}},
+            "spec.template.spec.modelCacheRef": {"name": "weights"},
+        },
+        id="a deployment with a template and every setting",
+    ),
+    pytest.param(
+        "ModelDeployment", {"spec.tolerations": [{"operator": "Exists"}]}, id="tolerations beside the engines"
+    ),
+    pytest.param("ModelDeployment", {"spec.replicas": 0}, id="a deployment scaled to zero"),
+    pytest.param("ModelDeployment", {"spec.replicas": 10000}, id="a deployment of many replicas"),
+    pytest.param("ModelDeployment", {"spec.engines.0.members": GANG}, id="a gang, the leader first"),
+    pytest.param("ModelDeployment", {"spec.engines.0.members": GANG[::-1]}, id="a gang, the worker first"),
+    pytest.param(
+        "ModelDeployment",
+        {"spec.engines.0.members": [{"role": "Worker", "template": POD}, GANG[0]]},
+        id="a gang of which only the leader asks for devices",
+    ),
+    pytest.param("ModelDeployment", PHASES, id="prefill and decode"),
+    pytest.param("ModelDeployment", {"spec.serving": {}}, id="serving without a mode"),
+    pytest.param(
+        "ModelDeployment",
+        {
+            "spec.engines.0.copies": 3,
+            "spec.engines.0.members.0.template.metadata": {
+                "labels": {"team": "a", "example.com/team": ""},
+                "annotations": {"example.com/note": "any text: at all"},
+            },
+            "spec.engines.0.members.0.template.spec.imagePullSecrets": [{"name": "pull"}],
+            "spec.engines.0.members.0.template.spec.containers.0.env": [
+                {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k", "optional": True}}},
+                {"name": "CONFIG", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+                {"name": "VLLM_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+                {"name": "empty.allowed"},
+            ],
+        },
+        id="every field of a pod",
+    ),
+    pytest.param(
+        "ModelReplica",
+        {
+            "spec.modelCacheRef": {"name": "weights"},
+            "spec.serving": {},
+            "spec.engines.0.members.0.deviceRequests.0.selectors": [{"cel": "true"}],
+        },
+        id="a replica with a cache and selectors",
+    ),
+    *(
+        pytest.param("InferenceCluster", {"spec.cluster": {"source": source, name: block}}, id=f"on {source}")
+        for name, (source, block) in SOURCES.items()
+    ),
+    *(
+        pytest.param(
+            "InferenceClass",
+            {
+                "spec.provisioning": {
+                    "provider": name,
+                    key: {**recipe, "accelerator": {"type": "l4", "count": 1}},
+                }
+            },
+            id=f"a recipe for {name}",
+        )
+        for key, (name, recipe) in RECIPES.items()
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {"spec.cluster": {"source": "GKE", "gke": {"region": "us-central1", "project": "my-gcp-project"}}},
+        id="a GCP project, as older manifests have it",
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {
+            "spec.cluster": {
+                "source": "EKS",
+                "eks": {"region": "us-west-2", "credentials": {"name": "team-a"}},
+            }
+        },
+        id="credentials of a team",
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {
+            "spec.cluster.existing.identitySecretRef": {"name": "identity"},
+            "spec.cluster.existing.cache": {"storageClassName": "nfs"},
+        },
+        id="an identity and cache storage",
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {
+            "spec.taints": [
+                {"key": "modelplane.ai/maintenance", "effect": "NoSchedule"},
+                {"key": "modelplane.ai/maintenance", "effect": "NoExecute", "value": "now"},
+            ],
+            "spec.servingStack": {"profile": "None"},
+        },
+        id="taints of one key and two effects, and no serving stack",
+    ),
+    *(
+        pytest.param("InferenceCluster", {"spec.nodePools.0.fabric": fabric}, id=f"fabric {fabric}")
+        for fabric in (
+            "None",
+            "EFA",
+            {},
+            {"type": "EFA"},
+            {"type": "InfiniBand"},
+            {"type": "InfiniBand", "infiniband": {"fabric": "fabric-2"}},
+        )
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {
+            "spec.nodePools.0.nodeCount": 0,
+            "spec.nodePools.0.minNodeCount": 0,
+            "spec.nodePools.0.maxNodeCount": 4,
+            "spec.nodePools.0.zones": ["us-east-2b"],
+            "spec.nodePools.0.capacityBlock": {"capacityReservationId": "cr-0a1b2c"},
+        },
+        id="an autoscaled pool of reserved capacity",
+    ),
+    pytest.param(
+        "InferenceClass",
+        {
+            "spec.devices": [
+                {
+                    **SPECS["InferenceClass"]["devices"][0],
+                    "count": 8,
+                    "attributes": {
+                        "architecture": {"string": "Ada Lovelace"},
+                        "cudaComputeCapability": {"version": "9.0.0"},
+                        "ecc": {"bool": False},
+                        "resource.kubernetes.io/numaNode": {"int": 0},
+                    },
+                    "capacity": {"memory": {"value": "81559Mi"}},
+                },
+                {"name": "nic", "claim": "Synthetic", "driver": "nic.nvidia.com", "count": 8},
+            ]
+        },
+        id="a class with every type of attribute and a synthetic device",
+    ),
+    pytest.param(
+        "InferenceGateway",
+        {
+            "spec": {
+                "backend": "Traefik",
+                "traefik": {
+                    "version": "40.2.0",
+                    "loadBalancer": "MetalLB",
+                    "metallb": {"addressPool": "172.18.255.200-172.18.255.250"},
+                },
+            }
+        },
+        id="a gateway of Traefik and MetalLB",
+    ),
+    pytest.param(
+        "ModelService", {"spec.endpoints.0.selector.matchLabels": {}}, id="a service of all endpoints"
+    ),
+    pytest.param("ModelService", {"spec.endpoints.0.weight": 1000000}, id="a service with weights"),
+    pytest.param("ModelEndpoint", {"spec.rewritePath": "/v1/"}, id="a path to rewrite to"),
+    pytest.param(
+        "ModelCache",
+        {
+            "spec.huggingFace.revision": "main",
+            "spec.huggingFace.authSecret": {"name": "hf-token"},
+            "spec.clusterSelector": {"matchLabels": {"tier": "h100"}},
+        },
+        id="a cache with a revision and a token",
+    ),
+    pytest.param("ModelDeployment", {"metadata.name": "a" * 63}, id="a name of 63 characters"),
+]
+
+
+@pytest.mark.parametrize(("kind", "edits"), ACCEPTED)
+async def test_is_accepted_and_read_as_the_server_completed_it(client, kind, edits):
+    manifest = _manifest(kind, edits)
+    completed = await _accept(client, manifest)
+    assert decode(completed).spec == decode(manifest).spec
+
+
+@pytest.mark.parametrize("file", sorted(MANIFESTS.glob("*.yaml")), ids=lambda file: file.stem)
+async def test_an_example_of_the_documentation_is_accepted(client, file):
+    manifest = yaml.safe_load(file.read_text(encoding="utf-8"))
+    completed = await _accept(client, manifest)
+    assert decode(completed).spec == decode(manifest).spec
+
+
+MEMBERS = "spec.engines.0.members"
+DEVICE = "spec.devices.0"
+POOL = "spec.nodePools.0"
+LABEL_KEY = "a key has at most 63 letters, digits"
+
+REFUSED = [
+    pytest.param(
+        "ModelDeployment",
+        {"spec.engines": REMOVE},
+        "engines are required: list those of one replica in spec.engines or spec.template.spec.engines",
+        id="a deployment without engines",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {"spec.template": {"spec": {"engines": [ENGINE]}}},
+        "spec.engines and spec.template are two ways to write one thing: keep one of them",
+        id="a deployment written both ways",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {**TEMPLATE, "spec.serving": {"mode": "Unified"}},
+        "with spec.template, move clusterSelector, modelCacheRef, serving and tolerations",
+        id="a setting beside a template",
+    ),
+    pytest.param("ModelDeployment", {"spec.replicas": -1}, "spec.replicas", id="fewer than no replicas"),
+    pytest.param(
+        "ModelDeployment", {"spec.replicas": REMOVE}, "spec.replicas: Required", id="no replica count"
+    ),
+    *(
+        pytest.param("ModelDeployment", edits, "serving.mode PrefillDecode needs two engines", id=why)
+        for why, edits in {
+            "prefill without decode": {**PHASES, "spec.engines": [PREFILL]},
+            "prefill twice": {**PHASES, "spec.engines": [PREFILL, {**PREFILL, "name": "second"}]},
+            "three engines in two phases": {**PHASES, "spec.engines": [PREFILL, DECODE, ENGINE]},
+            "prefill without decode in a template": {
+                "spec.engines": REMOVE,
+                "spec.template.spec": {"serving": {"mode": "PrefillDecode"}, "engines": [PREFILL]},
+            },
+        }.items()
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {"spec.engines": [PREFILL, DECODE]},
+        "phase belongs to serving.mode PrefillDecode",
+        id="phases without the mode",
+    ),
+    *(
+        pytest.param(
+            "ModelDeployment", {MEMBERS: members}, "an engine has either one Standalone member", id=why
+        )
+        for why, members in {
+            "a leader alone": [{**MEMBER, "role": "Leader"}],
+            "two standalone members": [MEMBER, MEMBER],
+            "two leaders": [{**MEMBER, "role": "Leader"}, {**MEMBER, "role": "Leader"}],
+            "a leader and a standalone member": [{**MEMBER, "role": "Leader"}, MEMBER],
+        }.items()
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {f"{MEMBERS}.0.nodeSelector": REMOVE},
+        "an engine must say which devices it needs",
+        id="an engine without a node selector",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {f"{MEMBERS}.0.worker": {"nodes": 1}},
+        "worker.nodes sizes a gang: set it on the member with role Worker only",
+        id="a worker size on a standalone member",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {f"{MEMBERS}.0.template.spec.containers.0.name": "vllm"},
+        'Unsupported value: "vllm": supported values: "engine"',
+        id="a container of another name",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {f"{MEMBERS}.0.template.spec.containers": [*POD["spec"]["containers"], *POD["spec"]["containers"]]},
+        "must have at most 1 item",
+        id="two containers",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {
+            f"{MEMBERS}.0.template.spec.containers.0.env": [
+                {"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+            ]
+        },
+        "set either value or valueFrom, not both",
+        id="a variable with two values",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {f"{MEMBERS}.0.template.spec.containers.0.env": [{"name": "A", "valueFrom": {}}]},
+        "set exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+        id="a variable from nowhere",
+    ),
+    pytest.param(
+        "ModelDeployment", {"spec.engines.0.name": "Qwen"}, "spec.engines[0].name", id="an engine's name"
+    ),
+    pytest.param(
+        "ModelDeployment", {"spec.engines": [ENGINE, ENGINE]}, "Duplicate value", id="two engines of one name"
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {f"{MEMBERS}.0.template.metadata": {"labels": {"modelplane.ai/pool": "x"}}},
+        "keys under modelplane.ai/ are set by Modelplane: use a prefix of your own",
+        id="a reserved pod label",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {f"{MEMBERS}.0.template.metadata": {"annotations": {"not a key": "x"}}},
+        LABEL_KEY,
+        id="an annotation key with a space",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {**TEMPLATE, "spec.template.metadata": {"labels": {"modelplane.ai/cluster": "x"}}},
+        "keys under modelplane.ai/ are set by Modelplane: use a prefix of your own",
+        id="a reserved label of children",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {**TEMPLATE, "spec.template.metadata": {"labels": {"a/b/c": "x"}}},
+        LABEL_KEY,
+        id="a label key with two prefixes",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {"spec.tolerations": [{"value": "x"}]},
+        "key is required with operator Equal: name the taint, or use operator Exists to tolerate all",
+        id="a toleration without a key",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {"spec.tolerations": [{"operator": "Exists", "key": "a", "value": "x"}]},
+        "value must be absent with operator Exists",
+        id="a toleration of any value that names one",
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {"metadata.name": "qwen2.5"},
+        "metadata.name must not contain a dot",
+        id="a dotted name",
+    ),
+    *(
+        pytest.param(
+            kind.name, {"metadata.name": "a" * 64}, "at most 63 characters", id=f"a long {kind.name} name"
+        )
+        for kind in KINDS
+    ),
+    pytest.param(
+        "ModelReplica",
+        {f"{MEMBERS}.0.deviceRequests": REMOVE},
+        "an engine must claim a device: give at least one member deviceRequests",
+        id="a replica that claims nothing",
+    ),
+    pytest.param(
+        "ModelReplica",
+        {f"{MEMBERS}.0.role": "Leader"},
+        "either one Standalone member",
+        id="half a placed gang",
+    ),
+    pytest.param(
+        "ModelReplica",
+        {"spec.engines.0.phase": "Decode"},
+        "phase belongs to",
+        id="a placed phase without mode",
+    ),
+    pytest.param(
+        "ModelReplica", {"metadata.name": "a.b"}, "must not contain a dot", id="a dotted replica name"
+    ),
+    *(
+        pytest.param(
+            "InferenceCluster",
+            {"spec.cluster": {"source": source}},
+            f"{name} is required when source is {source}",
+            id=f"{source} without its settings",
+        )
+        for name, (source, _) in SOURCES.items()
+    ),
+    *(
+        pytest.param(
+            "InferenceClass",
+            {"spec.provisioning": {"provider": name}},
+            f"{key} is required when provider is {name}",
+            id=f"{name} without its recipe",
+        )
+        for key, (name, _) in RECIPES.items()
+    ),
+    *(
+        pytest.param(
+            "InferenceCluster", {f"{POOL}.fabric": fabric}, f"spec.nodePools[0].fabric{path}", id=why
+        )
+        for why, fabric, path in (
+            ("fabric of another name", "Ethernet", ': Unsupported value: "Ethernet"'),
+            ("fabric as a number", 1, ": Unsupported value: 1"),
+            ("fabric as a truth value", True, ": Unsupported value: true"),
+            ("fabric as a list", ["EFA"], ": Unsupported value"),
+            ("fabric of another type", {"type": "Ethernet"}, '.type: Unsupported value: "Ethernet"'),
+            ("fabric with a misspelt field", {"type": "EFA", "infinband": {}}, ".infiniband: Required"),
+            (
+                "settings of InfiniBand on EFA",
+                {"type": "EFA", "infiniband": {"fabric": "f"}},
+                '.type: Unsupported value: "EFA": supported values: "InfiniBand"',
+            ),
+        )
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {f"{POOL}.minNodeCount": 3, f"{POOL}.maxNodeCount": 2},
+        "minNodeCount must not be greater than maxNodeCount",
+        id="a pool with its bounds the wrong way round",
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {"spec.cluster": {"source": "EKS", "eks": {"region": "r"}}, f"{POOL}.name": "system"},
+        "a provisioned cluster gets a pool named system of its own: give this pool another name",
+        id="a pool that collides with the system pool",
+    ),
+    pytest.param(
+        "InferenceCluster", {f"{POOL}.name": "gpu pool"}, "spec.nodePools[0].name", id="a pool's name"
+    ),
+    pytest.param(
+        "InferenceCluster", {"spec.taints": [{"key": "a", "effect": "Evict"}]}, '"Evict"', id="another effect"
+    ),
+    pytest.param(
+        "InferenceClass",
+        {f"{DEVICE}.deviceClassName": REMOVE},
+        "deviceClassName is required when claim is DRA",
+        id="a claimed device without a class",
+    ),
+    pytest.param(
+        "InferenceClass",
+        {f"{DEVICE}.attributes": {"a": {"string": "x", "int": 1}}},
+        "set exactly one of string, version, bool and int",
+        id="an attribute of two types",
+    ),
+    pytest.param(
+        "InferenceClass",
+        {f"{DEVICE}.attributes": {"a": {}}},
+        "set exactly one of string, version, bool and int",
+        id="an attribute of no type",
+    ),
+    pytest.param(
+        "InferenceClass",
+        {f"{DEVICE}.capacity": {"gpu memory": {"value": "1Gi"}}},
+        "a name is a C identifier of at most 32 characters",
+        id="a capacity's name",
+    ),
+    pytest.param(
+        "InferenceClass", {f"{DEVICE}.capacity": {"memory": {"value": "80GB"}}}, ".value", id="not a quantity"
+    ),
+    pytest.param(
+        "InferenceClass", {f"{DEVICE}.attributes": {"v": {"version": "9.0"}}}, ".version", id="not a version"
+    ),
+    pytest.param("InferenceClass", {f"{DEVICE}.driver": "gpu_nvidia"}, ".driver", id="not a driver's name"),
+    pytest.param("InferenceClass", {"spec.devices": []}, "spec.devices", id="a class without devices"),
+    pytest.param(
+        "InferenceGateway",
+        {"spec.backend": "Traefik"},
+        "traefik is required when backend is Traefik: give it a version",
+        id="Traefik without a version",
+    ),
+    pytest.param(
+        "InferenceGateway",
+        {"spec": {"backend": "Traefik", "traefik": {"version": "40.2.0", "loadBalancer": "MetalLB"}}},
+        "metallb is required when loadBalancer is MetalLB: give it an addressPool",
+        id="MetalLB without addresses",
+    ),
+    pytest.param(
+        "ModelCache",
+        {"spec.huggingFace": REMOVE},
+        "huggingFace is required when source is HuggingFace: name the repo and sizeGiB",
+        id="a cache of nothing",
+    ),
+    pytest.param(
+        "ModelCache", {"spec.huggingFace.repo": "x; rm -rf /"}, ".repo", id="a repository of commands"
+    ),
+    pytest.param(
+        "ModelCache", {"spec.huggingFace.revision": "--x"}, ".revision", id="a revision like a flag"
+    ),
+    pytest.param(
+        "ModelEndpoint", {"spec.url": "api.together.xyz"}, "spec.url", id="an address without scheme"
+    ),
+    pytest.param("ModelEndpoint", {"spec.rewritePath": "v1"}, "spec.rewritePath", id="a relative path"),
+    pytest.param("ModelService", {"spec.endpoints": []}, "spec.endpoints", id="a service of nothing"),
+    pytest.param("ModelService", {"spec.endpoints.0.weight": 0}, ".weight", id="a weight of zero"),
+    pytest.param(
+        "ModelService", {"spec.endpoint": []}, 'unknown field "spec.endpoint"', id="a misspelt field"
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "edits", "message"), REFUSED)
+async def test_is_refused_in_words_that_help(client, kind, edits, message):
+    with pytest.raises(errors.ApiError) as refused:
+        await _accept(client, _manifest(kind, edits))
+    assert message in refused.value.message
+
+
+async def test_a_weight_that_is_not_given_is_not_filled_in(client):
+    completed = await _accept(client, _manifest("ModelService"))
+    assert completed["spec"] == SPECS["ModelService"]
+
+
+async def test_a_deployment_is_scaled_to_zero_through_the_scale_subresource(client):
+    await client.apply(_manifest("ModelDeployment"))
+    scaled = {"spec": {"replicas": 0}}
+    answer = await client.patch(MODEL_DEPLOYMENTS, "case", scaled, "default", subresource="scale")
+    await client.delete(MODEL_DEPLOYMENTS, "case", "default")
+    assert (answer["kind"], answer["spec"]) == ("Scale", {"replicas": 0})
+
+
+async def test_a_cluster_can_report_what_it_has(client):
+    manifest = _manifest("InferenceCluster")
+    await client.apply(manifest)
+    del manifest["spec"]
+    manifest["status"] = {
+        "conditions": [
+            {
+                "type": "ClusterReady",
+                "status": "True",
+                "reason": "ClusterRunning",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 1,
+            }
+        ],
+        "capabilities": {"dra": True, "leaderWorkerSet": False, "inferencePool": False},
+        "gpuPools": [{"name": "gpu-h100", "nodes": 2, "devices": SPECS["InferenceClass"]["devices"]}],
+        "gateway": {"address": "127.0.0.1:8081"},
+    }
+    reported = await client.apply(manifest, subresource="status")
+    await client.delete(INFERENCE_CLUSTERS, "case")
+    assert decode(reported).status == decode({**_manifest("InferenceCluster"), **manifest}).status

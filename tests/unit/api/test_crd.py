@@ -1,0 +1,95 @@
+import pytest
+
+from modelplane.api.crd import crd, schema
+from modelplane.api.kinds import KINDS
+from modelplane.api.model_service import EndpointEntry
+from modelplane.kube.resources import resource_for
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+
+
+def _values(path, value):
+    yield path, value
+    for name, inner in value.get("properties", {}).items():
+        yield from _values(f"{path}.{name}", inner)
+    for part, mark in (("items", "[]"), ("additionalProperties", "{}")):
+        if part in value:
+            yield from _values(path + mark, value[part])
+
+
+def _sections(kind):
+    for name in ("spec", "status"):
+        yield from _values(name, schema(kind)["properties"][name])
+
+
+@every_kind
+def test_every_field_can_be_explained(kind):
+    silent = [
+        path
+        for path, value in _sections(kind)
+        if not path.endswith(("[]", "{}")) and not value.get("description", "").endswith(".")
+    ]
+    assert silent == []
+
+
+@every_kind
+def test_no_rule_can_keep_a_status_from_being_written(kind):
+    ruled = [
+        path
+        for path, value in _values("status", schema(kind)["properties"]["status"])
+        if "x-kubernetes-validations" in value
+    ]
+    assert ruled == []
+
+
+@every_kind
+def test_no_rule_forbids_a_change(kind):
+    rules = [
+        rule["rule"] for _, value in _sections(kind) for rule in value.get("x-kubernetes-validations", ())
+    ]
+    assert [rule for rule in rules if "oldSelf" in rule] == []
+
+
+@every_kind
+def test_a_kind_is_served_where_the_client_looks_for_it(kind):
+    resource = resource_for(kind.api_version, kind.name)
+    assert (resource.plural, resource.namespaced) == (kind.plural, kind.namespaced)
+
+
+def test_short_names_are_those_of_the_reference_implementation():
+    assert {kind.name: kind.short for kind in KINDS} == {
+        "InferenceClass": "icl",
+        "InferenceCluster": "ic",
+        "InferenceGateway": "ig",
+        "ModelCache": "mc",
+        "ModelDeployment": "md",
+        "ModelEndpoint": "me",
+        "ModelReplica": "mr",
+        "ModelService": "ms",
+    }
+
+
+def test_only_a_deployment_is_scaled():
+    subresources = {kind.name: crd(kind)["spec"]["versions"][0]["subresources"] for kind in KINDS}
+    scaled = {name: found["scale"] for name, found in subresources.items() if "scale" in found}
+    assert scaled == {
+        "ModelDeployment": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas.total",
+            "labelSelectorPath": ".status.selector",
+        }
+    }
+    assert all("status" in found for found in subresources.values())
+
+
+def test_a_weight_that_is_not_given_stays_absent():
+    (services,) = (kind for kind in KINDS if kind.name == "ModelService")
+    spec = schema(services)["properties"]["spec"]
+    weight = spec["properties"]["endpoints"]["items"]["properties"]["weight"]
+    assert "default" not in weight
+    assert EndpointEntry.__struct_fields__ == ("weight", "selector")
+
+
+def test_a_description_never_spans_lines():
+    texts = [value["description"] for kind in KINDS for _, value in _sections(kind) if "description" in value]
+    assert [text for text in texts if "\n" in text or "  " in text] == []

@@ -1,0 +1,127 @@
+import copy
+
+import pytest
+
+from modelplane.api.decode import InvalidObject, decode, decode_as, encode
+from modelplane.api.devices import DeviceRequest, DeviceSelector, NodeSelector
+from modelplane.api.engines import Container, PodSpec, PodTemplate
+from modelplane.api.meta import ObjectMeta
+from modelplane.api.model_deployment import (
+    Engine,
+    Member,
+    ModelDeployment,
+    ModelDeploymentSpec,
+    ModelDeploymentStatus,
+    ReplicaCounts,
+)
+
+MANIFEST = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "ModelDeployment",
+    "metadata": {"name": "qwen", "namespace": "ml-team"},
+    "spec": {
+        "replicas": 2,
+        "engines": [
+            {
+                "name": "qwen",
+                "members": [
+                    {
+                        "nodeSelector": {"devices": [{"name": "gpu", "selectors": [{"cel": "true"}]}]},
+                        "template": {"spec": {"containers": [{"name": "engine", "image": "vllm"}]}},
+                    }
+                ],
+            }
+        ],
+    },
+    "status": {"replicas": {"total": 2, "ready": 0}},
+}
+
+DEPLOYMENT = ModelDeployment(
+    metadata=ObjectMeta(name="qwen", namespace="ml-team"),
+    spec=ModelDeploymentSpec(
+        replicas=2,
+        engines=(
+            Engine(
+                name="qwen",
+                members=(
+                    Member(
+                        node_selector=NodeSelector(
+                            devices=(DeviceRequest(name="gpu", selectors=(DeviceSelector(cel="true"),)),)
+                        ),
+                        template=PodTemplate(
+                            spec=PodSpec(containers=(Container(name="engine", image="vllm"),))
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    ),
+    status=ModelDeploymentStatus(replicas=ReplicaCounts(total=2, ready=0)),
+)
+
+
+def test_an_object_is_decoded_by_its_kind():
+    assert decode(MANIFEST) == DEPLOYMENT
+
+
+def test_an_object_is_encoded_as_it_was_written():
+    assert encode(DEPLOYMENT) == MANIFEST
+
+
+def test_a_field_that_is_not_known_is_ignored():
+    newer = copy.deepcopy(MANIFEST)
+    newer["spec"]["crossplane"] = {"compositionRef": {"name": "x"}}
+    newer["metadata"]["managedFields"] = []
+    assert decode(newer) == DEPLOYMENT
+
+
+def _broken_image():
+    broken = copy.deepcopy(MANIFEST)
+    broken["spec"]["engines"][0]["members"][0]["template"]["spec"]["containers"][0]["image"] = 7
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("manifest", "path", "sentence"),
+    [
+        pytest.param(
+            _broken_image(),
+            "spec.engines[0].members[0].template.spec.containers[0].image",
+            'cannot read ModelDeployment "ml-team/qwen": '
+            "spec.engines[0].members[0].template.spec.containers[0].image: expected `str`, got `int`",
+            id="a value of the wrong type names its field",
+        ),
+        pytest.param(
+            {**MANIFEST, "spec": {}},
+            "spec",
+            'cannot read ModelDeployment "ml-team/qwen": spec: object missing required field `replicas`',
+            id="a missing field names what it is missing from",
+        ),
+        pytest.param(
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}},
+            "kind",
+            'cannot read Deployment "web": kind: "Deployment" of "apps/v1" is not a kind of Modelplane',
+            id="a foreign kind is named",
+        ),
+        pytest.param(
+            {},
+            "kind",
+            'cannot read object "": kind: "" of "" is not a kind of Modelplane',
+            id="an object without a kind is refused",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_reported_with_its_object_and_field(manifest, path, sentence):
+    with pytest.raises(InvalidObject) as raised:
+        decode(manifest)
+    assert (raised.value.path, str(raised.value)) == (path, sentence)
+
+
+def test_decoding_as_a_type_needs_no_kind():
+    listed = {key: value for key, value in MANIFEST.items() if key not in ("apiVersion", "kind")}
+    assert decode_as(ModelDeployment, listed) == DEPLOYMENT
+
+
+def test_a_decoded_object_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        decode(MANIFEST).spec.replicas = 3

@@ -1,0 +1,52 @@
+import re
+from enum import StrEnum
+
+from modelplane.api import reasons
+from modelplane.api.kinds import KINDS
+
+ENUMS = [value for value in vars(reasons).values() if isinstance(value, type) and issubclass(value, StrEnum)]
+
+
+def _of(suffix):
+    return {
+        (enum.__name__.removesuffix(suffix), member.value)
+        for enum in ENUMS
+        if enum.__name__.endswith(suffix) and enum is not StrEnum
+        for member in enum
+    }
+
+
+def _owner(row, part):
+    return type(getattr(row, part)).__name__
+
+
+def test_every_reason_is_documented():
+    documented = {
+        (_owner(row, "reason").removesuffix("Reason"), row.reason.value) for row in reasons.DOCUMENTED
+    }
+    assert documented == _of("Reason")
+
+
+def test_every_condition_is_documented():
+    documented = {
+        (_owner(row, "type").removesuffix("Condition"), row.type.value) for row in reasons.DOCUMENTED
+    }
+    assert documented == _of("Condition")
+
+
+def test_every_kind_reports_a_condition_of_its_own():
+    assert {kind.name for kind in KINDS} | {reasons.EVERY_KIND} == {row.kind for row in reasons.DOCUMENTED}
+
+
+def test_no_reason_is_documented_twice():
+    rows = [(row.kind, row.type, row.holds, row.reason) for row in reasons.DOCUMENTED]
+    assert sorted(rows) == sorted(set(rows))
+
+
+def test_a_reason_is_one_capitalised_word():
+    words = [member.value for enum in ENUMS if enum is not StrEnum for member in enum]
+    assert [word for word in words if not re.fullmatch("([A-Z][a-z]*)+", word)] == []
+
+
+def test_what_holds_is_never_alarming():
+    assert [row for row in reasons.DOCUMENTED if row.alarming and row.holds] == []

@@ -1,0 +1,58 @@
+from typing import Any
+
+import pytest
+
+from modelplane.compose.pods import trouble
+
+
+def _pod(name: str = "p", **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": status}
+
+
+def _container(**state: Any) -> list[dict[str, Any]]:
+    return [{"name": "engine", "state": state}]
+
+
+@pytest.mark.parametrize(
+    ("pod", "sentence"),
+    [
+        pytest.param(_pod(), "", id="a pod that nobody has looked at yet"),
+        pytest.param(
+            _pod(conditions=[{"type": "PodScheduled", "status": "False", "message": "no device"}]),
+            'pod "p": no device',
+            id="kube-scheduler's own reason",
+        ),
+        pytest.param(
+            _pod(containerStatuses=_container(waiting={"reason": "ContainerCreating"})),
+            "",
+            id="an ordinary wait is no trouble",
+        ),
+        pytest.param(
+            _pod(containerStatuses=_container(waiting={"reason": "ErrImagePull", "message": "no such"})),
+            'pod "p": ErrImagePull: no such',
+            id="a container that cannot start",
+        ),
+        pytest.param(
+            _pod(containerStatuses=_container(terminated={"exitCode": 3})),
+            'pod "p": the engine exited with status 3',
+            id="an engine that died",
+        ),
+        pytest.param(
+            _pod(containerStatuses=_container(terminated={"exitCode": 0})), "", id="an engine that finished"
+        ),
+    ],
+)
+def test_what_keeps_a_pod_from_serving_is_said(pod: dict[str, Any], sentence: str) -> None:
+    assert trouble([pod]) == sentence
+
+
+def test_the_first_pod_by_name_speaks_so_that_the_text_stays_the_same() -> None:
+    first = _pod("a", containerStatuses=_container(terminated={"exitCode": 1}))
+    second = _pod("b", containerStatuses=_container(terminated={"exitCode": 2}))
+    assert trouble([second, first]) == trouble([first, second]) == 'pod "a": the engine exited with status 1'
+
+
+def test_a_pod_on_its_way_out_is_not_trouble() -> None:
+    pod = _pod(containerStatuses=_container(terminated={"exitCode": 1}))
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert trouble([pod]) == ""

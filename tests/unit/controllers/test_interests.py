@@ -1,0 +1,62 @@
+from typing import Any
+
+from modelplane.compose.composition import Requirement
+from modelplane.controllers.interests import Interests, OwnerKey
+
+SERVICE = OwnerKey("ModelService", "ml-team", "qwen")
+DEPLOYMENT = OwnerKey("ModelDeployment", "ml-team", "qwen")
+
+
+def _object(kind: str, name: str, namespace: str = "", **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+    }
+
+
+def _requirement(kind: str, **fields: Any) -> Requirement:
+    return Requirement("key", "modelplane.ai/v1alpha1", kind, **fields)
+
+
+def test_an_object_required_by_name_wakes_only_those_who_named_it() -> None:
+    interests = Interests()
+    interests.set(SERVICE, (_requirement("InferenceGateway", name="default"),))
+    assert list(interests.woken_by(_object("InferenceGateway", "default"), "")) == [SERVICE]
+    assert list(interests.woken_by(_object("InferenceGateway", "other"), "")) == []
+
+
+def test_objects_of_another_namespace_wake_nobody() -> None:
+    interests = Interests()
+    interests.set(SERVICE, (_requirement("ModelEndpoint", namespace="ml-team"),))
+    assert list(interests.woken_by(_object("ModelEndpoint", "a", "ml-team"), "")) == [SERVICE]
+    assert list(interests.woken_by(_object("ModelEndpoint", "a", "other"), "")) == []
+
+
+def test_labels_decide_where_the_requirement_has_some() -> None:
+    interests = Interests()
+    interests.set(SERVICE, (_requirement("Pod", labels={"serving": "qwen"}, cluster="east"),))
+    assert list(interests.woken_by(_object("Pod", "p", serving="qwen"), "east")) == [SERVICE]
+    assert list(interests.woken_by(_object("Pod", "p", serving="other"), "east")) == []
+    assert list(interests.woken_by(_object("Pod", "p", serving="qwen"), "west")) == []
+
+
+def test_a_quiet_requirement_wakes_only_an_owner_that_is_short() -> None:
+    interests = Interests()
+    interests.set(DEPLOYMENT, (_requirement("ModelReplica", wakes=False),))
+    replica = _object("ModelReplica", "r", "other")
+    assert list(interests.woken_by(replica, "")) == []
+    interests.set_short(DEPLOYMENT, short=True)
+    assert list(interests.woken_by(replica, "")) == [DEPLOYMENT]
+    interests.set_short(DEPLOYMENT, short=False)
+    assert list(interests.woken_by(replica, "")) == []
+
+
+def test_replaced_and_forgotten_requirements_wake_nobody() -> None:
+    interests = Interests()
+    interests.set(SERVICE, (_requirement("InferenceGateway", name="default"),))
+    interests.set(SERVICE, (_requirement("InferenceGateway", name="other"),))
+    assert list(interests.woken_by(_object("InferenceGateway", "default"), "")) == []
+    interests.forget(SERVICE)
+    assert list(interests.woken_by(_object("InferenceGateway", "other"), "")) == []
+    assert interests.of(SERVICE) == ()

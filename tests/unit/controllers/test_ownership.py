@@ -1,0 +1,85 @@
+import copy
+from typing import Any
+
+import pytest
+
+from modelplane.compose.composition import Desired
+from modelplane.compose.readiness import exists
+from modelplane.controllers import ownership
+
+OWNER: dict[str, Any] = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "ModelReplica",
+    "metadata": {"name": "qwen-1", "namespace": "ml-team", "uid": "u-1"},
+}
+
+
+def _desired(cluster: str = "", **spec: Any) -> Desired:
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "ml-team", "labels": {"mine": "yes"}},
+        "spec": spec or {"replicas": 1, "list": [{"a": 1}], "empty": {}},
+    }
+    return Desired("workload", manifest, exists, cluster)
+
+
+def test_a_child_on_the_control_plane_is_collected_by_kubernetes() -> None:
+    metadata = ownership.stamp(OWNER, _desired())["metadata"]
+    assert metadata["ownerReferences"] == [
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "ModelReplica",
+            "name": "qwen-1",
+            "uid": "u-1",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+    ]
+    assert metadata["labels"] == {"mine": "yes", "modelplane.ai/managed-by": "modelplane"}
+
+
+def test_a_child_on_another_cluster_is_found_by_its_owners_uid() -> None:
+    metadata = ownership.stamp(OWNER, _desired("east"))["metadata"]
+    assert "ownerReferences" not in metadata
+    assert metadata["labels"]["modelplane.ai/owner-uid"] == "u-1"
+    assert metadata["annotations"]["modelplane.ai/child"] == "workload"
+
+
+def test_stamping_leaves_the_composition_alone() -> None:
+    desired = _desired()
+    before = copy.deepcopy(desired.manifest)
+    ownership.stamp(OWNER, desired)
+    assert desired.manifest == before
+
+
+def _observed() -> dict[str, Any]:
+    observed = copy.deepcopy(ownership.stamp(OWNER, _desired()))
+    observed["metadata"]["resourceVersion"] = "7"
+    observed["spec"].pop("empty")
+    observed["spec"]["list"][0]["defaulted"] = "x"
+    observed["status"] = {"replicas": 1}
+    return observed
+
+
+def test_what_the_server_adds_is_no_difference() -> None:
+    assert ownership.is_current(ownership.stamp(OWNER, _desired()), _observed())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda found: found["spec"].update(replicas=3), id="a changed value"),
+        pytest.param(lambda found: found["spec"].pop("replicas"), id="a removed field"),
+        pytest.param(lambda found: found["spec"]["list"].append({"a": 2}), id="a longer list"),
+        pytest.param(lambda found: found["metadata"]["labels"].clear(), id="lost labels"),
+    ],
+)
+def test_what_somebody_changed_is_a_difference(change: Any) -> None:
+    observed = _observed()
+    change(observed)
+    assert not ownership.is_current(ownership.stamp(OWNER, _desired()), observed)
+
+
+def test_a_field_that_the_manifest_no_longer_has_is_a_difference() -> None:
+    assert not ownership.is_current(ownership.stamp(OWNER, _desired(replicas=1)), _observed())

@@ -1,0 +1,74 @@
+from typing import Any
+
+import pytest
+
+from modelplane.compose.composition import Composition, Desired, Keep
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.readiness import exists, when_condition
+from modelplane.controllers import status
+
+THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+def _old(type_: str, value: str, reason: str) -> dict[str, Any]:
+    return {"type": type_, "status": value, "reason": reason, "lastTransitionTime": THEN}
+
+
+def test_the_transition_time_stays_while_the_status_does() -> None:
+    before = [_old("A", "True", "Old"), _old("B", "False", "Old")]
+    written = status.with_times([true("A", "New"), true("B", "New"), true("C", "New")], before, 3, NOW)
+    assert [(each["type"], each["lastTransitionTime"]) for each in written] == [
+        ("A", THEN),
+        ("B", NOW),
+        ("C", NOW),
+    ]
+    assert all(each["observedGeneration"] == 3 for each in written)
+
+
+def test_only_news_is_an_event() -> None:
+    before = [_old("A", "True", "Same"), _old("B", "False", "Old")]
+    same, other = true("A", "Same", "another message"), false("B", "New", "why")
+    assert status.transitions([same, other], before) == [other]
+
+
+_CHILD = {"metadata": {"name": "c"}, "status": {"conditions": [_old("Ready", "False", "X")]}}
+
+
+@pytest.mark.parametrize(
+    ("composition", "observed", "holds"),
+    [
+        pytest.param(Composition(), {}, True, id="nothing composed, nothing unready"),
+        pytest.param(Composition(ready=False), {}, False, id="the composition has the last word"),
+        pytest.param(Composition((Desired("c", {}, exists),)), {}, False, id="a child that is not there"),
+        pytest.param(
+            Composition((Desired("c", {}, when_condition("Ready")),)),
+            {"c": _CHILD},
+            False,
+            id="a child not ready",
+        ),
+        pytest.param(Composition((Keep("c"),)), {"c": _CHILD}, True, id="a kept child is not judged"),
+    ],
+)
+def test_ready_follows_the_children(composition: Composition, observed: Any, holds: bool) -> None:
+    assert status.ready(composition, observed, ()).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        pytest.param([], "Creating", id="never ready before"),
+        pytest.param([_old("Ready", "True", "Available")], "Unavailable", id="ready before"),
+        pytest.param([_old("Ready", "False", "Unavailable")], "Unavailable", id="lost before"),
+    ],
+)
+def test_not_ready_tells_a_start_from_a_loss(before: Any, reason: str) -> None:
+    composition = Composition(ready=False, conditions=(false("X", "Why", "because"),))
+    assert status.ready(composition, {}, before) == Condition("Ready", False, reason, "because")
+
+
+def test_the_order_of_conditions_is_no_change() -> None:
+    first, second = _old("A", "True", "X"), _old("B", "True", "X")
+    observed = {"conditions": [first, second], "address": "a"}
+    assert status.same(observed, {"conditions": [second, first], "address": "a"})
+    assert not status.same(observed, {"conditions": [first, second], "address": "b"})
+    assert not status.same(observed, {"conditions": [first], "address": "a"})

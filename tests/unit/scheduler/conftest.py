@@ -1,0 +1,183 @@
+"""A language for fleets: one line per cluster, so that a table of cases reads as a table.
+
+Clusters are separated by `|`. A cluster is `name: pool, pool ... marks`:
+
+- a pool is `hardware xN` (N nodes), named like its hardware, or `name=hardware xN`;
+- `!key` is a taint with effect NoSchedule, `!!key` one with NoExecute;
+- `key=value` after the pools is a label;
+- `down` (not ready), `unreachable` (no gateway address), `no-dra`, `no-lws`, `no-pools-api` are what they say.
+
+A replica is `name@cluster/index pool`, with `*N` after the pool for N nodes, and the marks `ready`, `deleting`, `other`
+(of another deployment). Several engines are `engine:pool*N`. A placement is shown in the same way: `cluster/index pool`
+for a new replica, `name@...` for a kept one, `name@... leaving`.
+"""
+
+import re
+
+import pytest
+
+from modelplane.scheduler import (
+    Capabilities,
+    Claim,
+    Cluster,
+    Device,
+    DeviceRequest,
+    Deployment,
+    Effect,
+    Engine,
+    Fleet,
+    Member,
+    PlacedEngine,
+    PlacedMember,
+    Placement,
+    Pool,
+    Replica,
+    ResolvedRequest,
+    Role,
+    Taint,
+    Version,
+)
+
+UID = "uid-qwen"
+
+
+def gpu(memory: str, architecture: str, count: int, claim: Claim = Claim.DRA) -> Device:
+    return Device(
+        "gpu",
+        "gpu.nvidia.com",
+        count,
+        claim,
+        "gpu.nvidia.com" if claim is Claim.DRA else "",
+        {"architecture": architecture, "cudaComputeCapability": Version("9.0.0")},
+        {"memory": memory},
+    )
+
+
+NIC = Device(
+    "nic", "nic.nvidia.com", 1, Claim.SYNTHETIC, attributes={"linkType": "infiniband"}
+)
+
+HARDWARE = {
+    "l4": (gpu("24Gi", "Ada", 1),),
+    "a100": (gpu("80Gi", "Ampere", 8),),
+    "h200": (gpu("141Gi", "Hopper", 8), NIC),
+    "synthetic": (gpu("80Gi", "Ampere", 8, Claim.SYNTHETIC),),
+    "bare": (),
+}
+CAPABILITIES = {"no-dra": "dra", "no-lws": "leader_worker_set", "no-pools-api": "inference_pool"}
+
+
+def memory(amount: str, count: int = 1) -> DeviceRequest:
+    return DeviceRequest(
+        "gpu",
+        count,
+        (f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{amount}")) >= 0',),
+    )
+
+
+def one(amount: str = "20Gi", count: int = 1, copies: int = 1, name: str = "main") -> Engine:
+    return Engine(name, copies, (Member(requests=(memory(amount, count),)),))
+
+
+def gang(amount: str, workers: int, copies: int = 1, name: str = "main") -> Engine:
+    request = (memory(amount, 8),)
+    return Engine(
+        name, copies, (Member(Role.LEADER, 1, request), Member(Role.WORKER, workers, request))
+    )
+
+
+def deployment(*engines: Engine, replicas: int = 1, **others: object) -> Deployment:
+    return Deployment("ml-team", "qwen", UID, replicas, engines or (one(),), **others)  # type: ignore[arg-type]
+
+
+def cluster(text: str) -> Cluster:
+    name, _, rest = text.strip().partition(":")
+    pools, labels, taints, marks = [], {}, [], set()
+    for part in re.findall(r"(?:[\w-]+=)?[\w-]+ x\d+|!{0,2}[\w-]+(?:=[\w-]+)?", rest):
+        if " x" in part:
+            title, _, size = part.partition(" x")
+            pool, _, hardware = title.partition("=")
+            pools.append(Pool(pool, int(size), HARDWARE[hardware or pool]))
+        elif part.startswith("!"):
+            effect = Effect.NO_EXECUTE if part.startswith("!!") else Effect.NO_SCHEDULE
+            taints.append(Taint(part.lstrip("!"), "", effect))
+        elif "=" in part:
+            key, _, value = part.partition("=")
+            labels[key] = value
+        else:
+            marks.add(part)
+    return Cluster(
+        name,
+        labels,
+        ready="down" not in marks,
+        not_ready="its API cannot be reached" if "down" in marks else "",
+        gateway_address="" if "unreachable" in marks else "192.0.2.1",
+        pools=tuple(pools),
+        taints=tuple(taints),
+        capabilities=Capabilities(**{field: mark not in marks for mark, field in CAPABILITIES.items()}),
+    )
+
+
+def replica(text: str) -> Replica:
+    name, rest = text.strip().split("@")
+    place, *words = rest.split()
+    where, _, index = place.partition("/")
+    marks = {word for word in words if word in ("ready", "deleting", "other")}
+    engines = tuple(_engine(word) for word in words if word not in marks)
+    return Replica(
+        namespace="ml-team",
+        name=name,
+        deployment_uid="uid-other" if "other" in marks else UID,
+        # Names prove nothing: every replica here says that it is of "qwen".
+        deployment_name="qwen",
+        cluster=where,
+        index=int(index),
+        engines=engines,
+        ready="ready" in marks,
+        deleting="deleting" in marks,
+    )
+
+
+def _engine(text: str) -> PlacedEngine:
+    name, _, pool = text.rpartition(":")
+    pool, _, nodes = pool.partition("*")
+    claim = ResolvedRequest("gpu", "gpu.nvidia.com", 1, memory("20Gi").selectors)
+    return PlacedEngine(
+        name or "main", int(nodes or 1), (PlacedMember(Role.STANDALONE, pool, 1, (claim,)),)
+    )
+
+
+def fleet(clusters: str, replicas: str = "") -> Fleet:
+    return Fleet(
+        tuple(cluster(text) for text in clusters.split("|") if text.strip()),
+        tuple(replica(text) for text in replicas.split("|") if text.strip()),
+    )
+
+
+def shown(placement: Placement) -> list[str]:
+    lines = []
+    for each in placement.assignments:
+        pools = " ".join(
+            engine.members[0].pool if engine.name == "main" else f"{engine.name}:{engine.members[0].pool}"
+            for engine in each.engines
+        )
+        name = f"{each.replica}@" if each.replica else ""
+        lines.append(f"{name}{each.cluster}/{each.index} {pools}{' leaving' if each.leaving else ''}")
+    return lines
+
+
+class Language:
+    """What the test modules of this folder use."""
+
+    fleet = staticmethod(fleet)
+    deployment = staticmethod(deployment)
+    memory = staticmethod(memory)
+    one = staticmethod(one)
+    gang = staticmethod(gang)
+    gpu = staticmethod(gpu)
+    shown = staticmethod(shown)
+
+
+@pytest.fixture(scope="session")
+def say() -> type[Language]:
+    return Language
