@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-kubernetes check format generate bench clean
+.PHONY: help setup up down test test-kubernetes check format generate golden bench clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ format: setup ## Format the code
 
 generate: setup ## Write the CRDs and reference pages anew from the types
 	@$(BIN)/python package/generate.py
+
+golden: setup ## Write the expected files of the golden tests anew; review the difference
+	@MODELPLANE_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
 
 bench: setup ## Measure from nothing to the first token
 	@$(BIN)/python benchmarks/first_answer.py --json

@@ -21,7 +21,11 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "01-first-answer"
-QUESTION = {"messages": [{"role": "user", "content": "The capital of France is"}], "max_tokens": 16, "stream": True}
+QUESTION = {
+    "messages": [{"role": "user", "content": "The capital of France is"}],
+    "max_tokens": 16,
+    "stream": True,
+}
 
 
 def main() -> int:
@@ -99,7 +103,15 @@ def stages(environment: dict[str, str], started: float) -> dict[str, Any]:
 def ask(environment: dict[str, str]) -> tuple[int, float]:
     """Return how many pieces an answer had, and when the first one came."""
     address = run(
-        environment, "kubectl", "get", "ms", "first-answer", "-n", "ml-team", "-o", "jsonpath={.status.address}"
+        environment,
+        "kubectl",
+        "get",
+        "ms",
+        "first-answer",
+        "-n",
+        "ml-team",
+        "-o",
+        "jsonpath={.status.address}",
     )
     request = urllib.request.Request(
         f"{address}/v1/chat/completions",

@@ -16,7 +16,6 @@ import pytest
 
 from modelplane.kube.client import Client
 from modelplane.local import binary, lifecycle, setup
-from modelplane.local.build import Progress
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
 
@@ -59,7 +58,7 @@ class Fleet(ControlPlane):
 @pytest.fixture(scope="session")
 def kubernetes_binary() -> Path:
     """The multi-call binary, built if it has to be."""
-    return binary.find_or_build(Progress())
+    return binary.find_or_build(lambda _progress: None)
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,15 @@
-"""A real Envoy over real servers: what a client of a gateway sees, through changes of its configuration."""
+"""A real Envoy over real servers: what a client of a gateway sees, also while its configuration changes."""
 
 import asyncio
 import datetime as dt
-import ipaddress
+import itertools
 import json
-import os
-import signal
+import socket
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,486 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from modelplane.local import envoy
-from modelplane.local.ports import free_port
-from modelplane.routing.envoy import files
+from modelplane.routing.envoy import CLUSTERS, files, routes_file
 from modelplane.routing.table import Backend, Listener, Route, Table
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = pytest.mark.kubernetes
+
+EVENTS = 40
+EVENT_S = 0.04
+
+
+@dataclass(slots=True)
+class Engine:
+    """A server that tells what it was asked."""
+
+    name: str
+    port: int
+    cut_off: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a client left before its stream was complete."""
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "stream" in request.query:
+            return await self._stream(request)
+        if "overloaded" in request.query:
+            return web.json_response({"by": self.name}, status=503)
+        body = await request.text()
+        said = {"by": self.name, "path": request.raw_path, "host": request.host, "body": body}
+        return web.json_response(
+            said | {"headers": {key.lower(): value for key, value in request.headers.items()}}
+        )
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            for number in range(EVENTS):
+                await response.write(f"data: {number}\n\n".encode())
+                await asyncio.sleep(EVENT_S)
+        except (ConnectionError, asyncio.CancelledError):
+            self.cut_off.set()
+            raise
+        return response
+
+    def backend(self, weight: int = 1, prefix: str = "/", **options: Any) -> Backend:
+        return Backend(f"ml/{self.name}", (("127.0.0.1", self.port),), weight, prefix, **options)
+
+
+class Gateway:
+    """A running Envoy."""
+
+    def __init__(self, directory: Path, client: aiohttp.ClientSession, ports: Iterator[int]) -> None:
+        self.directory = directory
+        self.client = client
+        self.port = next(ports)
+        self.workload_port = next(ports)
+        self._writes = itertools.count()
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    async def apply(self, *routes: Route, workload: tuple[Route, ...] = ()) -> None:
+        """Write routes and wait until they are in force."""
+        mark = f"/settled/{next(self._writes)}/"
+        table = Table(
+            (
+                Listener("front-door", "127.0.0.1", self.port, (*routes, Route("mark", mark))),
+                Listener("cluster-local", "127.0.0.1", self.workload_port, workload),
+            )
+        )
+        assert envoy.write(self.directory, files(table))
+        async with asyncio.timeout(10):
+            while await self.status(mark) != 503:  # noqa: ASYNC110 - another process changes it
+                await asyncio.sleep(0.02)
+
+    async def status(self, path: str) -> int:
+        async with self.client.get(self.url(path)) as response:
+            return response.status
+
+    async def get(self, path: str, **options: Any) -> dict[str, Any]:
+        """Return what the engine that answered was asked."""
+        async with self.client.get(self.url(path), **options) as response:
+            assert response.status == 200, await response.text()
+            return dict(await response.json())
+
+    def stat(self, name: str) -> int:
+        """Return one of Envoy's own counters."""
+        return envoy.stats(self.directory, f"^{name}$")[name]
+
+    async def events(self, path: str) -> AsyncIterator[str]:
+        async with self.client.get(self.url(path)) as response:
+            async for line in response.content:
+                if line.strip():
+                    yield line.decode().strip()
+
+
+def _free_ports() -> Iterator[int]:
+    while True:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        yield port
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+    """An Envoy that has only been prepared."""
+    async with aiohttp.ClientSession() as client:
+        ports = _free_ports()
+        running = Gateway(tmp_path, client, ports)
+        envoy.prepare(tmp_path, (Listener("front-door", "127.0.0.1", running.port),), _authority(tmp_path))
+        log = (tmp_path / "log").open("wb")
+        process = await asyncio.create_subprocess_exec(
+            *envoy.argv(tmp_path), cwd=tmp_path, stdout=log, stderr=log
+        )
+        try:
+            await _open(running, process)
+            yield running
+        finally:
+            process.terminate()
+            await process.wait()
+            log.close()
+            envoy.admin_socket(tmp_path).unlink(missing_ok=True)
+
+
+async def _open(gateway: Gateway, process: asyncio.subprocess.Process) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            assert process.returncode is None, (gateway.directory / "log").read_text()
+            try:
+                await gateway.status("/")
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+@asynccontextmanager
+async def engines(*names: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Engine, ...]]:
+    """Run servers on ports of their own."""
+    running = []
+    started = []
+    for name in names:
+        engine = Engine(name, next(_free_ports()))
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", engine.answer)
+        runner = web.AppRunner(
+            application, handler_cancellation=True, shutdown_timeout=0.1, max_line_size=32_768
+        )
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", engine.port, ssl_context=tls).start()
+        running.append(runner)
+        started.append(engine)
+    try:
+        yield tuple(started)
+    finally:
+        for runner in running:
+            await runner.cleanup()
+
+
+def service(*backends: Backend, name: str = "qwen", unavailable: str = "") -> Route:
+    return Route(f"ml/{name}", f"/ml/{name}/", backends, unavailable)
+
+
+async def test_a_prepared_gateway_is_open_and_answers_404_in_the_form_of_the_openai_api(
+    gateway: Gateway,
+) -> None:
+    async with gateway.client.get(gateway.url("/ml/unknown/v1/models")) as response:
+        assert (response.status, response.content_type) == (404, "application/json")
+        assert (await response.json())["error"] | {"message": ""} == {
+            "message": "",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": "route_not_found",
+        }
+
+
+async def test_a_service_without_backends_answers_503_and_says_what_to_look_at(gateway: Gateway) -> None:
+    await gateway.apply(service(unavailable='cannot serve ModelService "ml/qwen": see "kubectl"'))
+    async with gateway.client.post(gateway.url("/ml/qwen/v1/completions"), json={}) as response:
+        assert (response.status, response.content_type) == (503, "application/json")
+        assert response.headers["retry-after"] == "5"
+        assert (await response.json())["error"] == {
+            "message": 'cannot serve ModelService "ml/qwen": see "kubectl"',
+            "type": "server_error",
+            "param": None,
+            "code": "no_ready_endpoint",
+        }
+
+
+async def test_a_backend_that_cannot_be_reached_is_an_error_in_the_same_form(gateway: Gateway) -> None:
+    gone = Backend("ml/gone", (("127.0.0.1", next(_free_ports())),), prefix="/")
+    await gateway.apply(service(gone))
+    async with gateway.client.get(gateway.url("/ml/qwen/v1/models")) as response:
+        assert (response.status, response.content_type) == (503, "application/json")
+        error = (await response.json())["error"]
+        assert (error["type"], error["param"]) == ("server_error", None)
+        assert "upstream connect error" in error["message"]
+
+
+LONG = "x" * 9000
+
+
+@pytest.mark.parametrize(
+    ("prefix", "overlap", "asked", "seen"),
+    [
+        pytest.param(
+            "/ml/r-1/", "", "/v1/chat?a=1&b=%20", "/ml/r-1/v1/chat?a=1&b=%20", id="a query stays as it is"
+        ),
+        pytest.param("/", "", "/v1/models/a%2Fb", "/v1/models/a%2Fb", id="an escaped slash stays escaped"),
+        pytest.param("/", "", "", "/", id="the service itself is the root"),
+        pytest.param("/", "", "?a=1", "/?a=1", id="the service itself with a query is the root"),
+        pytest.param("/", "", "//v1", "//v1", id="a double slash is the client's"),
+        pytest.param("/", "", "/a/../../qwen/b", "/b", id="dots are resolved before anything else"),
+        pytest.param("", "", "/v1/models", "/ml/qwen/v1/models", id="no prefix leaves the path alone"),
+        pytest.param("/v1/", "v1", "/v1/models", "/v1/models", id="a version is not repeated"),
+        pytest.param("/v1/", "v1", "/v1?a=1", "/v1/?a=1", id="a version alone is not repeated"),
+        pytest.param("/v1/", "v1", "/models", "/v1/models", id="a version is added where it is missing"),
+        pytest.param(
+            "/v1/", "v1", "/v1beta/models", "/v1/v1beta/models", id="another version is another segment"
+        ),
+        pytest.param("/p/", "", f"/{LONG}?{LONG}", f"/p/{LONG}?{LONG}", id="a long path is not cut"),
+    ],
+)
+async def test_the_path_that_a_backend_sees(
+    gateway: Gateway, prefix: str, overlap: str, asked: str, seen: str
+) -> None:
+    async with engines("a") as (engine,):
+        await gateway.apply(service(engine.backend(prefix=prefix, overlap=overlap)))
+        url = gateway.url(f"/ml/qwen{asked}")
+        # aiohttp would resolve the dots itself.
+        raw = await _raw_get(gateway.port, url.removeprefix(gateway.url("")))
+        assert json.loads(raw)["path"] == seen
+
+
+async def _raw_get(port: int, target: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {target} HTTP/1.1\r\nhost: door\r\nconnection: close\r\n\r\n".encode())
+    response = await reader.read()
+    writer.close()
+    return response.partition(b"\r\n\r\n")[2]
+
+
+async def test_headers_that_only_the_gateway_may_set_do_not_get_through(gateway: Gateway) -> None:
+    mine = {
+        "x-modelplane-host": "evil",
+        "x-modelplane-prefix": "/evil/",
+        "x-envoy-retry-on": "5xx",
+        "x-envoy-upstream-rq-timeout-ms": "1",
+        "x-request-id": "mine",
+        "authorization": "Bearer mine",
+    }
+    async with engines("a") as (engine,):
+        await gateway.apply(service(engine.backend()))
+        async with gateway.client.get(gateway.url("/ml/qwen/x"), headers=mine) as response:
+            said = await response.json()
+            assert (response.headers["x-request-id"], response.headers["server"]) == ("mine", "modelplane")
+            assert not [key for key in response.headers if key.lower().startswith("x-envoy")]
+    assert (said["path"], said["host"]) == ("/x", f"127.0.0.1:{gateway.port}")
+    assert {key: said["headers"].get(key) for key in mine} == {
+        **dict.fromkeys(mine),
+        "x-request-id": "mine",
+        "authorization": "Bearer mine",
+    }
+
+
+async def test_requests_are_shared_out_by_weight(gateway: Gateway) -> None:
+    async with engines("a", "b") as (a, b):
+        await gateway.apply(service(a.backend(3), b.backend(1)))
+        answers = await asyncio.gather(*(gateway.get("/ml/qwen/x") for _ in range(200)))
+    counts = Counter(answer["by"] for answer in answers)
+    # Five standard deviations of 200 draws.
+    assert 120 <= counts["a"] <= 180, counts
+
+
+async def test_another_backend_answers_for_one_that_is_gone_with_its_own_path_and_host(
+    gateway: Gateway,
+) -> None:
+    gone = Backend("ml/gone", (("127.0.0.1", next(_free_ports())),), 1000, "/gone/", host="gone.example")
+    async with engines("a") as (engine,):
+        await gateway.apply(service(gone, engine.backend(1, "/there/", host="there.example")))
+        for _ in range(10):
+            url = gateway.url("/ml/qwen/v1/chat?a=1")
+            async with gateway.client.post(url, data=b"prompt") as response:
+                said = await response.json()
+            assert (said["path"], said["host"], said["body"]) == (
+                "/there/v1/chat?a=1",
+                "there.example",
+                "prompt",
+            )
+
+
+async def test_another_instance_answers_for_one_that_is_gone(gateway: Gateway) -> None:
+    async with engines("a") as (engine,):
+        hosts = (("127.0.0.1", engine.port), ("127.0.0.1", next(_free_ports())))
+        await gateway.apply(service(Backend("ml/both", hosts, prefix="/")))
+        answers = [await gateway.get("/ml/qwen/x") for _ in range(20)]
+    assert Counter(answer["by"] for answer in answers) == {"a": 20}
+
+
+async def test_an_overloaded_engine_is_believed_where_there_is_no_other(gateway: Gateway) -> None:
+    async with engines("a") as (engine,):
+        await gateway.apply(service(engine.backend()))
+        async with gateway.client.get(gateway.url("/ml/qwen/x?overloaded")) as response:
+            assert (response.status, await response.json()) == (503, {"by": "a"})
+
+
+async def test_a_request_passes_both_gateways_and_avoids_a_replica_without_pods(gateway: Gateway) -> None:
+    door = (("127.0.0.1", gateway.workload_port),)
+    replicas = [
+        Backend(f"ml/{name}", door, weight, f"/ml/{name}/") for name, weight in (("r-1", 1), ("r-2", 99))
+    ]
+    async with engines("pod") as (pod,):
+        behind = (
+            Route("ml/r-1", "/ml/r-1/", (pod.backend(),)),
+            Route("ml/r-2", "/ml/r-2/", unavailable="no pod"),
+        )
+        await gateway.apply(service(*replicas), workload=behind)
+        for number in range(10):
+            said = await gateway.get("/ml/qwen/v1/models", headers={"x-request-id": f"id-{number}"})
+            assert (said["by"], said["path"]) == ("pod", "/v1/models")
+            assert said["headers"]["x-request-id"] == f"id-{number}"
+
+
+async def test_a_stream_survives_every_change_of_the_configuration(gateway: Gateway) -> None:
+    async with engines("a", "b") as (a, b):
+        await gateway.apply(service(a.backend()), service(b.backend(), name="other"))
+        seen = []
+        changes = {
+            3: (service(a.backend(5), b.backend(1)), service(b.backend(), name="other")),
+            6: (service(a.backend(1)),),
+            9: (service(b.backend()),),
+            12: (),
+        }
+        async for event in gateway.events("/ml/qwen/x?stream"):
+            seen.append(event)
+            if len(seen) in changes:
+                await gateway.apply(*changes[len(seen)], workload=(service(),))
+    assert seen == [f"data: {number}" for number in range(EVENTS)]
+
+
+async def test_a_change_of_the_listeners_does_not_end_a_stream(gateway: Gateway) -> None:
+    async with engines("a") as (engine,):
+        await gateway.apply(service(engine.backend()))
+        seen = []
+        async for event in gateway.events("/ml/qwen/x?stream"):
+            seen.append(event)
+            if len(seen) == 3:
+                listeners = gateway.directory / "lds.json"
+                changed = listeners.read_text().replace('"30s"', '"31s"')
+                envoy.write_private(listeners, changed)
+    assert seen == [f"data: {number}" for number in range(EVENTS)]
+
+
+async def test_no_request_fails_while_replicas_are_exchanged(gateway: Gateway) -> None:
+    async with engines("a", "b") as pair:
+        statuses: Counter[int] = Counter()
+        done = asyncio.Event()
+
+        async def ask() -> None:
+            while not done.is_set():
+                statuses[await gateway.status("/ml/qwen/x")] += 1
+
+        await gateway.apply(service(pair[0].backend()))
+        asking = [asyncio.create_task(ask()) for _ in range(4)]
+        for number in range(1, 9):
+            await gateway.apply(service(pair[number % 2].backend()))
+        done.set()
+        await asyncio.gather(*asking)
+    assert set(statuses) == {200}
+
+
+async def test_an_engine_learns_that_its_client_has_left(gateway: Gateway) -> None:
+    async with engines("a") as (engine,):
+        await gateway.apply(service(engine.backend()))
+        events = gateway.events("/ml/qwen/x?stream")
+        await anext(events)
+        await events.aclose()  # type: ignore[attr-defined]  # an async generator, declared by what it yields
+        await asyncio.wait_for(engine.cut_off.wait(), 5)
+
+
+async def test_http_2_without_tls_is_understood(gateway: Gateway) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    # RFC 9113, section 3.4: the preface and an empty SETTINGS frame.
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+    frame = await asyncio.wait_for(reader.readexactly(9), 5)
+    writer.close()
+    assert frame[3] == 4
+
+
+@pytest.mark.parametrize(
+    ("certified", "status"),
+    [
+        pytest.param("localhost", 200, id="a certificate for its host is accepted"),
+        pytest.param("other.example", 503, id="a certificate for another host is refused"),
+    ],
+)
+async def test_an_outside_provider_is_reached_over_tls(gateway: Gateway, certified: str, status: int) -> None:
+    async with engines("provider", tls=_server_context(gateway.directory, certified)) as (engine,):
+        host = f"localhost:{engine.port}"
+        backend = Backend(
+            "ml/provider", (("localhost", engine.port),), prefix="/v1/", overlap="v1", tls=True, host=host
+        )
+        await gateway.apply(service(backend))
+        async with asyncio.timeout(5):
+            # The name is resolved after the route is there.
+            while True:
+                async with gateway.client.get(gateway.url("/ml/qwen/v1/models")) as response:
+                    said = await response.json()
+                if "no healthy upstream" not in str(said):
+                    break
+        assert response.status == status, said
+        if status == 200:
+            assert (said["path"], said["host"]) == ("/v1/models", host)
+        else:
+            assert gateway.stat("cluster.front-door/ml/provider.ssl.fail_verify_san") > 0
+
+
+async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) -> None:
+    async with engines("a") as (engine,):
+        await gateway.apply(service(engine.backend()))
+        assert envoy.reload_problem(gateway.directory) == ""
+        for name in (CLUSTERS, routes_file("front-door")):
+            envoy.write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
+        wanted = f"envoy refused {CLUSTERS}, {routes_file('front-door')} and keeps what it had before: "
+        async with asyncio.timeout(5):
+            while not (problem := envoy.reload_problem(gateway.directory)).startswith(wanted):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.05)
+        assert (await gateway.get("/ml/qwen/x"))["by"] == "a"
+        await gateway.apply(service(engine.backend()))
+        assert (problem != "", envoy.reload_problem(gateway.directory)) == (True, "")
+
+
+def _authority(directory: Path) -> Path:
+    """Make a certificate authority, of which the key stays beside it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test authority")])
+    certificate = (
+        _certificate(name, name, key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (directory / "authority.key").write_bytes(_pem(key))
+    path = directory / "authority.pem"
+    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def _server_context(directory: Path, host: str) -> ssl.SSLContext:
+    """Return the TLS settings of a server with a certificate of that authority."""
+    authority = x509.load_pem_x509_certificate((directory / "authority.pem").read_bytes())
+    signer = serialization.load_pem_private_key((directory / "authority.key").read_bytes(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test server")])
+    certificate = (
+        _certificate(name, authority.subject, key.public_key())
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    chain = directory / "server.pem"
+    chain.write_bytes(_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(chain)
+    return context
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(hours=1))
+        .not_valid_after(now + dt.timedelta(hours=1))
+    )
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

@@ -34,9 +34,6 @@ class ReadyReason(StrEnum):
     DELETING = "Deleting"
 
 
-READY_REASONS = ReadyReason
-
-
 class InferenceClassCondition(StrEnum):
     """What an InferenceClass reports."""
 

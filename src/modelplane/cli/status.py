@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -42,8 +41,11 @@ def status(home: Path | None, output: str) -> None:
         raise click.exceptions.Exit(1)
 
 
-async def _fleet(place: Home) -> dict[str, dict[str, int]]:
-    """Return for each kind how many objects there are and how many are Ready; empty without an answer."""
+Counts = dict[str, dict[str, int]]
+
+
+async def _fleet(place: Home) -> Counts | str:
+    """Return for each kind how many objects there are and how many are Ready, or why that is not known."""
     from modelplane.kube import resources
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError
@@ -61,9 +63,28 @@ async def _fleet(place: Home) -> dict[str, dict[str, int]]:
             for kind in kinds:
                 items = (await client.list(kind)).items
                 counted[kind.kind] = {"total": len(items), "ready": sum(map(_ready, items))}
-    except (KubernetesError, ValueError):
-        return {}
+    except (KubernetesError, ValueError) as error:
+        return f"the API server says: {error}"
     return counted
+
+
+def _document(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | str) -> dict[str, object]:
+    return {
+        "home": str(place.root),
+        "processes": [
+            {
+                "name": each.name,
+                "state": each.state,
+                "pid": each.pid,
+                "since": each.since,
+                "restarts": each.restarts,
+                "memoryBytes": each.memory_bytes,
+                "lastExit": each.last_exit,
+            }
+            for each in processes
+        ],
+        "fleet": {} if isinstance(fleet, str) else fleet,
+    }
 
 
 def _ready(item: dict[str, object]) -> bool:
@@ -72,13 +93,14 @@ def _ready(item: dict[str, object]) -> bool:
     return holds(item, "Ready")
 
 
-def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: dict[str, dict[str, int]]) -> None:
-    from rich import box
+def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
-    table = Table("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT", box=box.SIMPLE_HEAD)
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"):
+        table.add_column(heading, no_wrap=True)
     for each in processes:
         table.add_row(
             each.name,
@@ -91,12 +113,12 @@ def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: dict[str, d
         )
     console.print(table)
     total = sum(each.memory_bytes for each in processes)
-    console.print(f"home {place.root}, memory {total / 1e6:.0f} MB without the engines", soft_wrap=True)
-    if fleet:
-        counts = (f"{kind} {count['ready']}/{count['total']}" for kind, count in fleet.items())
-        console.print(f"ready: {', '.join(counts)}", soft_wrap=True)
+    console.print(f"home {place.root}, memory {total / 1e6:.0f} MB without the engines")
+    if isinstance(fleet, str):
+        console.print(fleet, markup=False)
     else:
-        console.print("the API server does not answer")
+        counts = (f"{kind} {count['ready']}/{count['total']}" for kind, count in fleet.items())
+        console.print(f"ready: {', '.join(counts)}")
 
 
 def _ago(since: float) -> str:

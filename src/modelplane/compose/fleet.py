@@ -112,9 +112,7 @@ def _pods(member: Member | PlacedMember) -> int:
     return member.worker.nodes if member.role is Role.WORKER and member.worker else 1
 
 
-def deployment(
-    source: ModelDeployment, cache: scheduler.CacheFootprint | None
-) -> scheduler.Deployment:
+def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) -> scheduler.Deployment:
     """Return a deployment in the scheduler's words, from either of its published shapes."""
     template = source.replica_template()
     return scheduler.Deployment(

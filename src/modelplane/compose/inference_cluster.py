@@ -69,7 +69,9 @@ def compose(request: Request[InferenceCluster]) -> Composition:
 def _conditions(request: Request[InferenceCluster], missing: list[str]) -> tuple[Condition, Condition]:
     cluster = request.owner
     if missing:
-        message = f"there is no InferenceClass {listing(sorted(set(missing)))}: publish it, or correct className"
+        message = (
+            f"there is no InferenceClass {listing(sorted(set(missing)))}: publish it, or correct className"
+        )
         return (
             false(Type.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message),
             false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),

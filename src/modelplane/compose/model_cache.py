@@ -25,14 +25,17 @@ def compose(request: Request[ModelCache]) -> Composition:
     matched = sorted(
         cluster.metadata.name
         for cluster in clusters
-        if wanted.items() <= cluster.metadata.labels.items() and cluster.status.cache
+        if wanted.items() <= cluster.metadata.labels.items()
+        and cluster.status.cache
         and cluster.status.cache.storage_class_name
     )
     covered = (
         true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {len(matched)} cluster(s)")
         if matched
         else false(
-            Type.CLUSTERS_MATCHED, Reason.NO_CLUSTERS, "no selected cluster offers a ReadWriteMany StorageClass"
+            Type.CLUSTERS_MATCHED,
+            Reason.NO_CLUSTERS,
+            "no selected cluster offers a ReadWriteMany StorageClass",
         )
     )
     staged = false(

@@ -149,9 +149,7 @@ def _children(
             continue
         name = assignment.replica or _new_name(request.owner, assignment, taken)
         taken.add(name)
-        yield Desired(
-            replica_key, _replica(request.owner, template, assignment, name), when_condition(READY)
-        )
+        yield Desired(replica_key, _replica(request.owner, template, assignment, name), when_condition(READY))
         observed = request.observed.get(replica_key)
         address = clusters[assignment.cluster].gateway_address
         if observed is None or not holds(observed, READY):

@@ -30,6 +30,7 @@ from modelplane.compose.readiness import exists
 GATEWAY_NAME = "inference-gateway"
 """The Gateway of every inference cluster, on which its replicas' routes hang."""
 
+
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
     """Return what composing a replica needs to see: its cluster, and its pods there."""
     cluster = replica.spec.cluster_name

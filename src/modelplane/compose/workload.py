@@ -106,9 +106,7 @@ def _pod_spec(member: PlacedMember, claim: Object | None) -> dict[str, Any]:
         "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
     }
     if claim is not None:
-        spec["resourceClaims"] = [
-            {"name": "devices", "resourceClaimTemplateName": claim["metadata"]["name"]}
-        ]
+        spec["resourceClaims"] = [{"name": "devices", "resourceClaimTemplateName": claim["metadata"]["name"]}]
     if member.template.spec.image_pull_secrets:
         spec["imagePullSecrets"] = msgspec.to_builtins(member.template.spec.image_pull_secrets)
     return spec
@@ -122,7 +120,12 @@ def _container(member: PlacedMember, claim: Object | None) -> dict[str, Any]:
         "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": _LOADING_S},
         "readinessProbe": {"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 5},
         # An engine under full load answers late; one that is stuck does not answer for a minute.
-        "livenessProbe": {"httpGet": health, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
+        "livenessProbe": {
+            "httpGet": health,
+            "periodSeconds": 10,
+            "timeoutSeconds": 10,
+            "failureThreshold": 6,
+        },
         "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_S}}},
         "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],  # noqa: S108 - a mount, not a file
     }

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.reasons import READY_REASONS
+from modelplane.api.reasons import ReadyReason
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, Unknown
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
 from modelplane.controllers import ownership, status
@@ -240,14 +240,12 @@ class Reconciler:
             waiting += [f'{child["kind"]} "{child["metadata"]["name"]}" on "{name}"' for child in children]
         if waiting:
             message = f"waiting for {'; '.join(sorted(waiting)[:3])} to go"
-            await self._write_deleting(owner, false(READY, READY_REASONS.DELETING, message))
+            await self._write_deleting(owner, false(READY, ReadyReason.DELETING, message))
             return _WAIT_FOR_CLEAN_S
         finalizers = [name for name in metadata["finalizers"] if name != ownership.FINALIZER]
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
         try:
-            await self._client.patch(
-                resource_of(owner), metadata["name"], patch, metadata.get("namespace")
-            )
+            await self._client.patch(resource_of(owner), metadata["name"], patch, metadata.get("namespace"))
         except errors.NotFound:
             return None
         except errors.KubernetesError as error:

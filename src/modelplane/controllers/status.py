@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from modelplane.api.reasons import READY_REASONS, SyncedReason
+from modelplane.api.reasons import ReadyReason, SyncedReason
 from modelplane.compose.composition import Composition, Desired, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
 
@@ -19,14 +19,14 @@ def ready(
     )
     is_ready = not waiting if composition.ready is None else composition.ready
     if is_ready:
-        return true(READY, READY_REASONS.AVAILABLE)
+        return true(READY, ReadyReason.AVAILABLE)
     was_ready = any(
-        old["type"] == READY and (old["status"] == "True" or old["reason"] == READY_REASONS.UNAVAILABLE)
+        old["type"] == READY and (old["status"] == "True" or old["reason"] == ReadyReason.UNAVAILABLE)
         for old in before
     )
     cause = next((own.message for own in composition.conditions if not own.holds), "")
     message = cause or f"waiting for {', '.join(waiting[:3])}"
-    return false(READY, READY_REASONS.UNAVAILABLE if was_ready else READY_REASONS.CREATING, message)
+    return false(READY, ReadyReason.UNAVAILABLE if was_ready else ReadyReason.CREATING, message)
 
 
 def synced(problem: str) -> Condition:

@@ -56,7 +56,11 @@ class Client:
 
     @classmethod
     def from_kubeconfig(
-        cls, kubeconfig: str | Mapping[str, Any], *, field_manager: str = "modelplane", timeout_s: float = 10.0
+        cls,
+        kubeconfig: str | Mapping[str, Any],
+        *,
+        field_manager: str = "modelplane",
+        timeout_s: float = 10.0,
     ) -> Self:
         """Connect as the current context of a kubeconfig, given as a path or as its content.
 
@@ -154,7 +158,10 @@ class Client:
                         raise errors.from_status(
                             status.get("code", 500), status.get("reason", ""), status.get("message", "")
                         )
-                    event["object"]["apiVersion"], event["object"]["kind"] = resource.api_version, resource.kind
+                    event["object"]["apiVersion"], event["object"]["kind"] = (
+                        resource.api_version,
+                        resource.kind,
+                    )
                     yield WatchEvent(event["type"], event["object"])
             finally:
                 await response.aclose()

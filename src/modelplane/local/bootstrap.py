@@ -39,9 +39,9 @@ Report = Callable[[str], None]
 async def install(client: Client, home: Home, report: Report) -> None:
     """Make the control plane a fleet, and return when it is ready for a model."""
     report("Installing the kinds")
-    kinds = [crd(kind) for kind in KINDS] + _gateway_api()
+    kinds = [crd(kind) for kind in KINDS] + gateway_api()
     await _apply_all(client, kinds)
-    await _until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await until_established(client, [kind["metadata"]["name"] for kind in kinds])
     report("Publishing this machine")
     chosen = ports.load(home.settings)
     await _apply_all(client, permissions.manifests())
@@ -53,7 +53,8 @@ async def install(client: Client, home: Home, report: Report) -> None:
     await _until_ready(client)
 
 
-def _gateway_api() -> list[Object]:
+def gateway_api() -> list[Object]:
+    """Return the CustomResourceDefinitions of the Gateway API that replicas' routes need."""
     folder = importlib.resources.files("modelplane.local") / "crds" / "gateway-api"
     return [
         yaml.safe_load(file.read_text())
@@ -72,7 +73,8 @@ async def _create_missing(client: Client, manifest: Mapping[str, Any]) -> None:
         await client.create(manifest)
 
 
-async def _until_established(client: Client, names: list[str]) -> None:
+async def until_established(client: Client, names: list[str]) -> None:
+    """Return once the API server serves every named CustomResourceDefinition."""
     async with asyncio.timeout(_ESTABLISHED_S):
         for name in names:
             while True:
@@ -193,7 +195,9 @@ async def _until_ready(client: Client) -> None:
                 waiting = "the node agent's Node"
                 await asyncio.sleep(0.1)
     except TimeoutError:
-        raise errors.Unreachable(f"{waiting} is not ready after {_READY_S:.0f} s: see `modelplane status`") from None
+        raise errors.Unreachable(
+            f"{waiting} is not ready after {_READY_S:.0f} s: see `modelplane status`"
+        ) from None
 
 
 async def _is_ready(client: Client, resource: Resource, name: str) -> bool:

@@ -91,7 +91,8 @@ def _compile(
             compiled += 1
         elif line:
             said.append(line)
-        report(Progress("compiling", min(compiled, total), total))
+        phase = "compiling" if compiled < total else "linking"
+        report(Progress(phase, min(compiled, total), total))
     if building.wait():
         raise _failure("go build", said)
 

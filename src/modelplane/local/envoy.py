@@ -16,11 +16,12 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from modelplane.local.errors import LocalError
 from modelplane.local.home import write_private
 from modelplane.routing.clusters import CA_BUNDLE
-from modelplane.routing.envoy import CLUSTERS, LISTENERS, files, with_leaving
+from modelplane.routing.envoy import CLUSTERS, LISTENERS, ROUTES, files, transition
 from modelplane.routing.table import Listener, Table
 
 _BOOTSTRAP = "bootstrap.json"
@@ -32,12 +33,21 @@ _ADMIN_TIMEOUT_S = 2.0
 # How long connections that a replaced listener accepted may last: longer than any answer.
 _DRAIN_S = 6 * 3600
 
+_LATER = {CLUSTERS: 1, LISTENERS: 3}
+
 _CA_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
+
+
+def _order(path: str) -> tuple[int, str]:
+    """Order files so that nothing names what is not there yet: instances, clusters, routes, listeners."""
+    if path in _LATER:
+        return _LATER[path], path
+    return 2 if path.startswith(ROUTES) else 0, path
 
 
 def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | None = None) -> None:
@@ -74,26 +84,15 @@ def argv(directory: Path) -> tuple[str, ...]:
 def write(directory: Path, files: Mapping[str, str]) -> bool:
     """Bring a directory to what ``modelplane.routing.envoy.files`` returned; tell whether it was not.
 
-    A cluster that routes leave in this call stays until the next call, because Envoy may read the
-    clusters first. Until then the answer is True although the files are the same.
+    A cluster that routes leave in this call stays until the next one, so after True a second call,
+    a moment later, may clean up.
     """
-    routes = {path: content for path, content in files.items() if _kind(path) == "routes"}
-    clusters = directory / CLUSTERS
-    leaving = any(_read(directory / path) != content for path, content in routes.items())
-    wanted = files[CLUSTERS]
-    if leaving and (old := _read(clusters)):
-        wanted = with_leaving(wanted, old)
-    steps = {
-        **{path: content for path, content in files.items() if _kind(path) == "endpoints"},
-        CLUSTERS: wanted,
-        **routes,
-        LISTENERS: files[LISTENERS],
-    }
-    written = [_replace(directory / path, content) for path, content in steps.items()]
-    removed = [_remove_others(directory / "routes", directory, files)]
-    if not leaving:
-        removed.append(_remove_others(directory / "endpoints", directory, files))
-    return any(written) or any(removed)
+    wanted = transition(files, _current(directory))
+    written = [_replace(directory / path, wanted[path]) for path in sorted(wanted, key=_order)]
+    gone = _current(directory).keys() - wanted.keys()
+    for path in gone:
+        (directory / path).unlink(missing_ok=True)
+    return any(written) or bool(gone)
 
 
 def reload_problem(directory: Path) -> str:
@@ -101,21 +100,34 @@ def reload_problem(directory: Path) -> str:
 
     Instances of backends are not looked at: they hold nothing but addresses.
     """
-    stats = _stats(directory)
+    counts = stats(directory, "[.]update_(rejected|failure|time)$")
     sources = {CLUSTERS: "cluster_manager.cds", LISTENERS: "listener_manager.lds"}
     sources |= {
-        f"routes/{path.name}": f"http.{path.stem}.rds.{path.stem}"
-        for path in (directory / "routes").glob("*.json")
+        f"{ROUTES}{path.name}": f"http.{path.stem}.rds.{path.stem}"
+        for path in (directory / ROUTES).glob("*.json")
     }
     refused = [
         path
         for path, source in sorted(sources.items())
-        if stats.get(f"{source}.update_rejected", 0)
-        and stats.get(f"{source}.update_time", 0) < (directory / path).stat().st_mtime * 1000
+        if any(counts.get(f"{source}.{outcome}", 0) for outcome in ("update_rejected", "update_failure"))
+        and counts.get(f"{source}.update_time", 0) < (directory / path).stat().st_mtime * 1000
     ]
     if not refused:
         return ""
     return f"envoy refused {', '.join(refused)} and keeps what it had before: see its log for the reason"
+
+
+def stats(directory: Path, pattern: str) -> dict[str, int]:
+    """Return Envoy's counters and gauges whose names a regular expression (RE2) matches."""
+    connection = _AdminConnection(admin_socket(directory))
+    try:
+        connection.request("GET", f"/stats?format=json&filter={quote(pattern)}")
+        found = json.loads(connection.getresponse().read())["stats"]
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
+    finally:
+        connection.close()
+    return {each["name"]: each["value"] for each in found if "name" in each}
 
 
 def admin_socket(directory: Path) -> Path:
@@ -167,8 +179,10 @@ def _bootstrap(directory: Path) -> dict[str, Any]:
     }
 
 
-def _kind(path: str) -> str:
-    return path.partition("/")[0]
+def _current(directory: Path) -> dict[str, str]:
+    """Return the files that Envoy reads now, by their path from the directory."""
+    paths = (directory / CLUSTERS, directory / LISTENERS, *directory.glob("*/*.json"))
+    return {path.relative_to(directory).as_posix(): path.read_text() for path in paths if path.is_file()}
 
 
 def _read(path: Path) -> str:
@@ -184,26 +198,6 @@ def _replace(path: Path, content: str) -> bool:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     write_private(path, content)
     return True
-
-
-def _remove_others(below: Path, directory: Path, files: Mapping[str, str]) -> bool:
-    others = [path for path in below.glob("*.json") if path.relative_to(directory).as_posix() not in files]
-    for path in others:
-        path.unlink(missing_ok=True)
-    return bool(others)
-
-
-def _stats(directory: Path) -> dict[str, int]:
-    """Return the counters and gauges about updates."""
-    connection = _AdminConnection(admin_socket(directory))
-    try:
-        connection.request("GET", "/stats?format=json&filter=%5C.update_(rejected|time)$")
-        stats = json.loads(connection.getresponse().read())["stats"]
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise LocalError(f"cannot ask envoy about its configuration: {error}: see its log") from error
-    finally:
-        connection.close()
-    return {each["name"]: each["value"] for each in stats if "name" in each}
 
 
 class _AdminConnection(http.client.HTTPConnection):

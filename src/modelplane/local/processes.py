@@ -33,8 +33,7 @@ class Process:
     """One process, as it is meant to run."""
 
     name: str
-    command: Callable[[], tuple[str, ...]]
-    """Return the command line, having made whatever it needs."""
+    argv: tuple[str, ...]
     directory: Path
     ready: Check
     after: tuple[str, ...] = ()
@@ -64,28 +63,26 @@ def table(home: Home, ports: Ports, binary: Path, only: Collection[str] = ()) ->
 def _control_plane(plane: ControlPlane) -> tuple[Process, ...]:
     authority = plane.pki.authority
 
-    def program(
-        name: str, command: Callable[[], tuple[str, ...]], ready: Check, after: tuple[str, ...]
-    ) -> Process:
-        return Process(name, command, plane.directory, ready, after, ENVIRONMENT)
+    def program(name: str, argv: tuple[str, ...], ready: Check, after: tuple[str, ...]) -> Process:
+        return Process(name, argv, plane.directory, ready, after, ENVIRONMENT)
 
     return (
-        program("etcd", plane.etcd, HealthyOnSocket(plane.socket, "/health"), ()),
+        program("etcd", plane.etcd(), HealthyOnSocket(plane.socket, "/health"), ()),
         program(
             "kube-apiserver",
-            plane.api_server,
+            plane.api_server(),
             Healthy(plane.ports.api_server, "/readyz", authority),
             ("etcd",),
         ),
         program(
             "kube-controller-manager",
-            plane.controller_manager,
+            plane.controller_manager(),
             Healthy(plane.ports.controller_manager, "/healthz", authority),
             ("kube-apiserver",),
         ),
         program(
             "kube-scheduler",
-            plane.scheduler,
+            plane.scheduler(),
             Healthy(plane.ports.scheduler, "/readyz", authority),
             ("kube-apiserver",),
         ),
@@ -111,38 +108,32 @@ def _modelplane(plane: ControlPlane) -> tuple[Process, ...]:
         f"--tls-key={pki.key('agent-serving')}",
         f"--client-ca={pki.authority}",
     )
+    gateway = modelplane("envoy", f"--dir={home.envoy}", f"--port={ports.gateway}")
     after = ("kube-apiserver",)
     return (
-        Process("controller", lambda: controller, home.root, Lived(1.0), after),
+        Process("controller", controller, home.root, Lived(1.0), after),
         Process(
             "agent",
-            lambda: agent,
+            agent,
             home.root,
             Listens(ports.agent),
             after,
             grace_s=40.0,
             stopped=lambda: _stop_pods(home),
         ),
-        Process("envoy", lambda: _envoy(home, ports), home.envoy, Listens(ports.gateway)),
+        Process("envoy", gateway, home.envoy, Listens(ports.gateway)),
     )
 
 
 def _standby(plane: ControlPlane, only: Collection[str]) -> Process:
     argv = supervisor_argv(plane.home, plane.binary, only)
-    return Process(STANDBY, lambda: argv, plane.home.root, Lived(0.0))
+    return Process(STANDBY, argv, plane.home.root, Lived(0.0))
 
 
 def supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) -> tuple[str, ...]:
     """Return the command line of a supervisor: leader and standby have the same."""
     names = (f"--process={name}" for name in only)
     return modelplane("supervise", f"--home={home.root}", f"--binary={binary}", *names)
-
-
-def _envoy(home: Home, ports: Ports) -> tuple[str, ...]:
-    from modelplane.local import envoy  # noqa: PLC0415 - the standby does without
-
-    # The port is unique on this machine, which is what Envoy asks of a base id.
-    return envoy.argv(home.envoy, base_id=ports.gateway)
 
 
 def _stop_pods(home: Home) -> None:

@@ -23,14 +23,13 @@ ALREADY_RUNNING = 75
 
 def start(home: Home, process: Process) -> int:
     """Fork a process of the table and return its pid."""
-    argv = process.command()
     log = home.log(process.name)
     _rotate(log)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     environment = os.environ | process.environment
     pid = os.fork()
     if pid == 0:
-        _become(home, process, argv, environment, output)
+        _become(home, process, environment, output)
     os.close(output)
     return pid
 
@@ -40,9 +39,7 @@ def _rotate(log: Path) -> None:
         log.replace(log.with_name(f"{log.name}.1"))
 
 
-def _become(
-    home: Home, process: Process, argv: tuple[str, ...], environment: dict[str, str], output: int
-) -> NoReturn:
+def _become(home: Home, process: Process, environment: dict[str, str], output: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         # Handlers are reset by exec; what Python ignores would stay ignored.
@@ -55,7 +52,7 @@ def _become(
         if locks.take(home.lock(process.name)) is None:
             os._exit(ALREADY_RUNNING)
         os.chdir(process.directory)
-        os.execve(argv[0], argv, environment)  # noqa: S606 - no shell is wanted
+        os.execve(process.argv[0], process.argv, environment)  # noqa: S606 - no shell is wanted
     except BaseException as error:  # noqa: BLE001 - a forked child must never return into its parent's code
-        os.write(2, f"cannot start {argv[0]}: {error}\n".encode())
+        os.write(2, f"cannot start {process.argv[0]}: {error}\n".encode())
     os._exit(NOT_EXECUTED)

@@ -7,7 +7,7 @@ working directory. Configuration reference: envoy v1.40, ``api-v3``.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from modelplane.routing.table import Backend, Listener, Route, Table
 
 LISTENERS = "lds.json"
 CLUSTERS = "cds.json"
+ROUTES = "routes/"
 
 _TYPES = "type.googleapis.com/envoy."
 _CONFIG = f"{_TYPES}config."
@@ -58,18 +59,43 @@ def files(table: Table) -> dict[str, str]:
 
 def routes_file(listener: str) -> str:
     """Return the file of a listener's routes."""
-    return f"routes/{listener}.json"
+    return f"{ROUTES}{listener}.json"
 
 
-def with_leaving(new: str, old: str) -> str:
-    """Return the content of a clusters file, with the clusters that only its predecessor has.
+def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
+    """Return the files to replace ``old`` by on the way to ``new``.
 
-    A route may only name clusters that exist, so a cluster goes after the last route to it has gone.
+    A route may only name clusters that exist, and Envoy may read the clusters first: one that the old
+    routes name stays, with its instances, until those routes are gone. Without such it is ``new``.
     """
-    response = json.loads(new)
-    names = {each["name"] for each in response["resources"]}
-    response["resources"] += [each for each in json.loads(old)["resources"] if each["name"] not in names]
-    return _dump(response)
+    try:
+        leaving = _leaving(new, old)
+    except (KeyError, TypeError, ValueError):
+        return dict(new)  # the old files are damaged: nothing runs on them
+    clusters_ = json.loads(new[CLUSTERS])
+    clusters_["resources"] += leaving
+    instances = (clusters.assignment_file(each["name"]) for each in leaving)
+    return {**{path: old[path] for path in instances if path in old}, **new, CLUSTERS: _dump(clusters_)}
+
+
+def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the clusters of the old files that the old routes name and the new files lack."""
+    staying = {each["name"] for each in json.loads(new[CLUSTERS])["resources"]}
+    named = {
+        cluster["name"]
+        for path, content in old.items()
+        if path.startswith(ROUTES)
+        for configuration in json.loads(content)["resources"]
+        for host in configuration["virtual_hosts"]
+        for route in host["routes"]
+        for cluster in route.get("route", {}).get("weighted_clusters", {}).get("clusters", ())
+    }
+    leaving = named - staying
+    return (
+        [each for each in json.loads(old[CLUSTERS])["resources"] if each["name"] in leaving]
+        if leaving
+        else []
+    )
 
 
 def _backends(table: Table) -> Iterator[tuple[str, Backend]]:

@@ -20,9 +20,9 @@ from modelplane.scheduler import (
     Capabilities,
     Claim,
     Cluster,
+    Deployment,
     Device,
     DeviceRequest,
-    Deployment,
     Effect,
     Engine,
     Fleet,
@@ -53,9 +53,7 @@ def gpu(memory: str, architecture: str, count: int, claim: Claim = Claim.DRA) ->
     )
 
 
-NIC = Device(
-    "nic", "nic.nvidia.com", 1, Claim.SYNTHETIC, attributes={"linkType": "infiniband"}
-)
+NIC = Device("nic", "nic.nvidia.com", 1, Claim.SYNTHETIC, attributes={"linkType": "infiniband"})
 
 HARDWARE = {
     "l4": (gpu("24Gi", "Ada", 1),),
@@ -81,9 +79,7 @@ def one(amount: str = "20Gi", count: int = 1, copies: int = 1, name: str = "main
 
 def gang(amount: str, workers: int, copies: int = 1, name: str = "main") -> Engine:
     request = (memory(amount, 8),)
-    return Engine(
-        name, copies, (Member(Role.LEADER, 1, request), Member(Role.WORKER, workers, request))
-    )
+    return Engine(name, copies, (Member(Role.LEADER, 1, request), Member(Role.WORKER, workers, request)))
 
 
 def deployment(*engines: Engine, replicas: int = 1, **others: object) -> Deployment:
@@ -142,9 +138,7 @@ def _engine(text: str) -> PlacedEngine:
     name, _, pool = text.rpartition(":")
     pool, _, nodes = pool.partition("*")
     claim = ResolvedRequest("gpu", "gpu.nvidia.com", 1, memory("20Gi").selectors)
-    return PlacedEngine(
-        name or "main", int(nodes or 1), (PlacedMember(Role.STANDALONE, pool, 1, (claim,)),)
-    )
+    return PlacedEngine(name or "main", int(nodes or 1), (PlacedMember(Role.STANDALONE, pool, 1, (claim,)),))
 
 
 def fleet(clusters: str, replicas: str = "") -> Fleet:

@@ -1,0 +1,367 @@
+"""The controllers on a real control plane, with the test in the kubelet's place.
+
+No node exists here, so a pod serves when the test says so.
+"""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ControlPlane
+
+from modelplane.api.crd import crd
+from modelplane.api.kinds import KINDS
+from modelplane.compose.readiness import condition_of, holds
+from modelplane.controllers.manager import Manager
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local import bootstrap, permissions
+
+pytestmark = pytest.mark.kubernetes
+
+CHILDREN = (
+    resources.MODEL_REPLICAS,
+    resources.MODEL_ENDPOINTS,
+    resources.DEPLOYMENTS,
+    resources.SERVICES,
+    resources.HTTP_ROUTES,
+    resources.RESOURCE_CLAIM_TEMPLATES,
+)
+
+
+class Bench:
+    """An administrator's hands on the control plane."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self.client = client
+        self.namespace = namespace
+
+    async def deployment(self, memory: str = "1Gi", replicas: int = 1) -> None:
+        """Apply a deployment whose engine needs that much device memory, and a service over it."""
+        selector = f'device.capacity["test.example"].memory.compareTo(quantity("{memory}")) >= 0'
+        await self.client.apply(
+            self._of(
+                "ModelDeployment",
+                {
+                    "replicas": replicas,
+                    "engines": [
+                        {
+                            "name": "engine",
+                            "members": [
+                                {
+                                    "nodeSelector": {
+                                        "devices": [{"name": "gpu", "selectors": [{"cel": selector}]}]
+                                    },
+                                    "template": {
+                                        "spec": {"containers": [{"name": "engine", "image": "engine:1"}]}
+                                    },
+                                }
+                            ],
+                        }
+                    ],
+                },
+            )
+        )
+        await self.client.apply(
+            self._of(
+                "ModelService",
+                {"endpoints": [{"selector": {"matchLabels": {"modelplane.ai/deployment": "model"}}}]},
+            )
+        )
+
+    def _of(self, kind: str, spec: Object) -> Object:
+        return {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": "model", "namespace": self.namespace},
+            "spec": spec,
+        }
+
+    async def get(self, resource: resources.Resource, name: str = "model") -> Object:
+        found = await self.client.get(resource, name, self.namespace if resource.namespaced else None)
+        assert found is not None, f"{resource.kind} {name}"
+        return found
+
+    async def children(self) -> dict[tuple[str, str], str]:
+        """Return every child by kind and name, with its resource version."""
+        return {
+            (item["kind"], item["metadata"]["name"]): item["metadata"]["resourceVersion"]
+            for resource in CHILDREN
+            for item in (await self.client.list(resource, self.namespace)).items
+        }
+
+    async def serve(self, ready: bool = True) -> None:
+        """Report every pod as ready or not, as a kubelet would."""
+
+        async def some_pod() -> bool:
+            return bool((await self.client.list(resources.PODS, self.namespace)).items)
+
+        await eventually(some_pod)
+        status = {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        }
+        for pod in (await self.client.list(resources.PODS, self.namespace)).items:
+            await self.client.patch(
+                resources.PODS,
+                pod["metadata"]["name"],
+                {"status": status},
+                self.namespace,
+                kind="strategic",
+                subresource="status",
+            )
+
+    async def condition(self, resource: resources.Resource, type_: str, status: str) -> str:
+        """Wait until a condition of the object named ``model`` has a status; return its message."""
+
+        async def reached() -> bool:
+            found = condition_of(await self.get(resource), type_)
+            return found.get("status") == status
+
+        await eventually(reached)
+        return str(condition_of(await self.get(resource), type_).get("message", ""))
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 15.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await check():
+            await asyncio.sleep(0.05)
+
+
+def _fleet(kubeconfig: Path) -> list[Object]:
+    device = {
+        "name": "gpu",
+        "driver": "test.example",
+        "deviceClassName": "test.example",
+        "capacity": {"memory": {"value": "24Gi"}},
+    }
+    encoded = base64.b64encode(kubeconfig.read_bytes()).decode()
+    return [
+        _cluster_scoped("InferenceClass", "test", {"devices": [device]}),
+        _cluster_scoped("InferenceGateway", "default", {"backend": "Envoy"}),
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "test-kubeconfig", "namespace": "modelplane-system"},
+            "data": {"kubeconfig": encoded},
+        },
+        _cluster_scoped(
+            "InferenceCluster",
+            "test",
+            {
+                "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "test-kubeconfig"}}},
+                "nodePools": [{"name": "pool", "className": "test", "nodeCount": 8}],
+            },
+        ),
+        {
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "Gateway",
+            "metadata": {"name": "inference-gateway", "namespace": "modelplane-system"},
+            "spec": {
+                "gatewayClassName": "modelplane",
+                "listeners": [{"name": "http", "port": 8081, "protocol": "HTTP"}],
+            },
+        },
+    ]
+
+
+def _cluster_scoped(kind: str, name: str, spec: Object) -> Object:
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+@asynccontextmanager
+async def controllers(control_plane: ControlPlane) -> AsyncIterator[None]:
+    """Run the controllers under their own identity, as ``modelplane controller`` does."""
+    async with Client.from_kubeconfig(str(control_plane.home.controller_kubeconfig)) as client:
+        manager = Manager(
+            client,
+            front_door="127.0.0.1:8080",
+            gateway_dir=control_plane.home.envoy,
+            write=lambda _directory, _files: False,
+            dial=lambda address: address,
+        )
+        task = asyncio.create_task(manager.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def bench(
+    control_plane: ControlPlane, client: Client, request: pytest.FixtureRequest
+) -> AsyncIterator[Bench]:
+    kinds = [crd(kind) for kind in KINDS] + bootstrap.gateway_api()
+    for manifest in kinds:
+        await client.apply(manifest)
+    await bootstrap.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    for manifest in [*permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig)]:
+        await client.apply(manifest)
+    namespace = f"team-{abs(hash(request.node.name)) % 10**8}"
+    await client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    yield Bench(client, namespace)
+    async with controllers(control_plane):
+        await client.delete(resources.NAMESPACES, namespace)
+
+        async def gone() -> bool:
+            return await client.get(resources.NAMESPACES, namespace) is None
+
+        await eventually(gone, 40)
+
+
+async def test_a_deployment_serves_once_its_pod_does(control_plane: ControlPlane, bench: Bench) -> None:
+    async with controllers(control_plane):
+        await bench.deployment()
+        message = await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "True")
+        assert message == "1 of 1 replicas placed, on test"
+        assert (await bench.client.list(resources.MODEL_ENDPOINTS, bench.namespace)).items == ()
+        await bench.serve()
+        await bench.condition(resources.MODEL_DEPLOYMENTS, "Ready", "True")
+        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        service = await bench.get(resources.MODEL_SERVICES)
+        assert service["status"]["address"] == f"http://127.0.0.1:8080/{bench.namespace}/model"
+        [endpoint] = (await bench.client.list(resources.MODEL_ENDPOINTS, bench.namespace)).items
+        assert endpoint["spec"]["rewritePath"] == f"/{bench.namespace}/{endpoint['metadata']['name']}/"
+        await bench.serve(ready=False)
+        await bench.condition(resources.MODEL_SERVICES, "Ready", "False")
+        assert (await bench.get(resources.MODEL_SERVICES))["status"]["address"], "the address stays"
+
+
+async def test_controllers_that_restart_write_nothing(control_plane: ControlPlane, bench: Bench) -> None:
+    async with controllers(control_plane):
+        await bench.deployment()
+        await bench.serve()
+        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        await asyncio.sleep(0.5)
+    before = await bench.children()
+    owner = await bench.get(resources.MODEL_DEPLOYMENTS)
+    async with controllers(control_plane):
+        await asyncio.sleep(2)
+        assert await bench.children() == before
+        assert await bench.get(resources.MODEL_DEPLOYMENTS) == owner
+
+
+async def test_a_restart_half_way_makes_no_second_replica(control_plane: ControlPlane, bench: Bench) -> None:
+    for _ in range(5):
+        async with controllers(control_plane):
+            await bench.deployment(replicas=3)
+            await asyncio.sleep(0.12)
+    async with controllers(control_plane):
+        await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "True")
+
+        async def three_workloads() -> bool:
+            return len((await bench.client.list(resources.DEPLOYMENTS, bench.namespace)).items) == 3
+
+        await eventually(three_workloads)
+        assert len((await bench.client.list(resources.MODEL_REPLICAS, bench.namespace)).items) == 3
+
+
+@pytest.mark.parametrize(
+    ("memory", "reason"),
+    [
+        pytest.param("100Gi", "InsufficientCapacity", id="asking for more than there is"),
+        pytest.param('1Gi" + nonsense', "InvalidNodeSelector", id="a selector with a typo"),
+    ],
+)
+async def test_an_edit_that_cannot_be_met_deletes_nothing(
+    control_plane: ControlPlane, bench: Bench, memory: str, reason: str
+) -> None:
+    async with controllers(control_plane):
+        await bench.deployment()
+        await bench.serve()
+        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        before = set(await bench.children())
+        await bench.deployment(memory=memory)
+        await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "False")
+        found = condition_of(await bench.get(resources.MODEL_DEPLOYMENTS), "ReplicasScheduled")
+        assert found["reason"] == reason
+        await asyncio.sleep(0.5)
+        assert set(await bench.children()) == before
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [
+        pytest.param(resources.INFERENCE_CLASSES, "test", id="the class of its pool"),
+        pytest.param(resources.SECRETS, "test-kubeconfig", id="the cluster's kubeconfig"),
+        pytest.param(resources.INFERENCE_GATEWAYS, "default", id="the gateway"),
+    ],
+)
+async def test_losing_what_it_depends_on_deletes_nothing(
+    control_plane: ControlPlane, bench: Bench, resource: resources.Resource, name: str
+) -> None:
+    async with controllers(control_plane):
+        await bench.deployment()
+        await bench.serve()
+        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        before = set(await bench.children())
+        namespace = "modelplane-system" if resource.namespaced else None
+        await bench.client.delete(resource, name, namespace)
+        await asyncio.sleep(1.5)
+        assert set(await bench.children()) == before
+    for manifest in _fleet(control_plane.home.controller_kubeconfig):
+        await bench.client.apply(manifest)
+
+
+async def test_scaling_down_withdraws_the_endpoint_and_then_the_replica(
+    control_plane: ControlPlane, bench: Bench
+) -> None:
+    async with controllers(control_plane):
+        await bench.deployment(replicas=2)
+
+        async def two_pods() -> bool:
+            return len((await bench.client.list(resources.PODS, bench.namespace)).items) == 2
+
+        await eventually(two_pods)
+        await bench.serve()
+        await bench.condition(resources.MODEL_DEPLOYMENTS, "Ready", "True")
+        await bench.deployment(replicas=1)
+
+        async def one_of_each() -> bool:
+            counts = [len((await bench.client.list(each, bench.namespace)).items) for each in CHILDREN]
+            return counts == [1] * len(CHILDREN)
+
+        await eventually(one_of_each, 30)
+        assert holds(await bench.get(resources.MODEL_DEPLOYMENTS), "Ready")
+
+
+async def test_a_deleted_deployment_leaves_nothing(control_plane: ControlPlane, bench: Bench) -> None:
+    async with controllers(control_plane):
+        await bench.deployment()
+        await bench.serve()
+        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        await bench.client.delete(resources.MODEL_DEPLOYMENTS, "model", bench.namespace)
+
+        async def nothing() -> bool:
+            left: dict[Any, str] = await bench.children()
+            return not left
+
+        await eventually(nothing, 30)
+
+
+async def test_an_object_that_somebody_changed_is_put_right(
+    control_plane: ControlPlane, bench: Bench
+) -> None:
+    async with controllers(control_plane):
+        await bench.deployment()
+        await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "True")
+        [workload] = (await bench.client.list(resources.DEPLOYMENTS, bench.namespace)).items
+        name = workload["metadata"]["name"]
+        await bench.client.patch(resources.DEPLOYMENTS, name, {"spec": {"replicas": 5}}, bench.namespace)
+
+        async def back() -> bool:
+            found = await bench.get(resources.DEPLOYMENTS, name)
+            return bool(found["spec"]["replicas"] == 1)
+
+        await eventually(back)

@@ -1,0 +1,225 @@
+"""The first example, as its README tells it, on a real fleet."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import psutil
+import pytest
+from conftest import Fleet
+
+pytestmark = pytest.mark.kubernetes
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "01-first-answer"
+PROMPT = "The capital of France is"
+
+
+def _address(fleet: Fleet) -> str:
+    return fleet.kubectl("get", "ms", "first-answer", "-n", "ml-team", "-o", "jsonpath={.status.address}")
+
+
+def _answer(fleet: Fleet) -> str:
+    client = openai.OpenAI(base_url=f"{_address(fleet)}/v1", api_key="none", max_retries=0, timeout=60)
+    answer = client.chat.completions.create(
+        model="gemma", messages=[{"role": "user", "content": PROMPT}], max_tokens=12, temperature=0, seed=7
+    )
+    return answer.choices[0].message.content or ""
+
+
+def _ready(fleet: Fleet) -> None:
+    fleet.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=120s")
+
+
+def _condition(fleet: Fleet, type_: str) -> dict[str, str]:
+    deployment = json.loads(fleet.kubectl("get", "md", "gemma", "-n", "ml-team", "-o", "json"))
+    found: list[dict[str, str]] = deployment.get("status", {}).get("conditions", [])
+    return next((condition for condition in found if condition["type"] == type_), {})
+
+
+def _until(fleet: Fleet, type_: str, status: str, timeout_s: float = 30) -> dict[str, str]:
+    deadline = time.monotonic() + timeout_s
+    while (condition := _condition(fleet, type_)).get("status") != status:
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.2)
+    return condition
+
+
+@pytest.fixture(scope="module")
+def served(fleet: Fleet) -> Iterator[Fleet]:
+    fleet.kubectl("apply", "-f", str(EXAMPLE))
+    _ready(fleet)
+    yield fleet
+    fleet.kubectl("delete", "-f", str(EXAMPLE), "--timeout=60s")
+
+
+def test_the_openai_client_gets_tokens(served: Fleet) -> None:
+    assert _answer(served).strip()
+
+
+def test_the_openai_client_gets_a_stream(served: Fleet) -> None:
+    client = openai.OpenAI(base_url=f"{_address(served)}/v1", api_key="none", max_retries=0, timeout=60)
+    pieces = [
+        piece.choices[0].delta.content
+        for piece in client.chat.completions.create(
+            model="gemma",
+            messages=[{"role": "user", "content": PROMPT}],
+            max_tokens=12,
+            temperature=0,
+            seed=7,
+            stream=True,
+        )
+        if piece.choices and piece.choices[0].delta.content
+    ]
+    assert len(pieces) > 3, "a stream comes in pieces"
+    assert "".join(pieces).strip()
+
+
+def test_chat_prints_an_answer(served: Fleet) -> None:
+    assert served.modelplane("chat", "first-answer", "-n", "ml-team", PROMPT).strip()
+
+
+def test_kubectl_shows_every_kind(served: Fleet) -> None:
+    shown = served.kubectl("get", "md,mr,ms,me,ic,icl", "-A")
+    for name in ("gemma", "first-answer", "inferencecluster.modelplane.ai/local"):
+        assert name in shown
+    replica = served.kubectl("get", "mr", "-n", "ml-team")
+    assert replica.splitlines()[0].split() == ["NAME", "CLUSTER", "SYNCED", "READY", "AGE"]
+    assert replica.splitlines()[1].split()[1:4] == ["local", "True", "True"]
+    described = served.kubectl("describe", "md", "gemma", "-n", "ml-team")
+    assert "1 of 1 replicas placed, on local" in described
+    assert "ReplicasCreated" in described.partition("Events:")[2]
+
+
+def test_kube_scheduler_allocated_the_device(served: Fleet) -> None:
+    shown = served.kubectl("get", "resourceclaims", "-n", "ml-team")
+    assert "allocated,reserved" in shown
+    claims = json.loads(served.kubectl("get", "resourceclaims", "-n", "ml-team", "-o", "json"))
+    [allocated] = claims["items"][0]["status"]["allocation"]["devices"]["results"]
+    slices = json.loads(served.kubectl("get", "resourceslices", "-o", "json"))
+    published = {
+        (item["spec"]["driver"], device["name"])
+        for item in slices["items"]
+        for device in item["spec"]["devices"]
+    }
+    assert (allocated["driver"], allocated["device"]) in published
+
+
+def test_logs_come_through_the_api(served: Fleet) -> None:
+    assert served.kubectl("logs", "-n", "ml-team", "-l", "modelplane.ai/serving", "--tail=20").strip()
+
+
+def test_a_wrong_field_gets_the_api_servers_own_error(served: Fleet) -> None:
+    said = served.kubectl(
+        "patch", "md", "gemma", "-n", "ml-team", "--type=merge", "-p", '{"spec":{"replcas":2}}', check=False
+    )
+    assert 'unknown field "spec.replcas"' in said
+
+
+def test_a_selector_that_nothing_matches_names_the_cluster_and_keeps_the_replica(served: Fleet) -> None:
+    path = "/spec/engines/0/members/0/nodeSelector/devices/0/selectors/0/cel"
+    too_much = 'device.capacity[device.driver].memory.compareTo(quantity("100Ti")) >= 0'
+    patch = json.dumps([{"op": "replace", "path": path, "value": too_much}])
+    served.kubectl("patch", "md", "gemma", "-n", "ml-team", "--type=json", "-p", patch)
+    condition = _until(served, "ReplicasScheduled", "False")
+    assert condition["reason"] == "InsufficientCapacity"
+    assert "local: largest memory offered is" in condition["message"]
+    assert _answer(served).strip(), "what runs goes on running"
+    served.kubectl("apply", "-f", str(EXAMPLE))
+    _until(served, "ReplicasScheduled", "True")
+    _ready(served)
+
+
+def _status(fleet: Fleet) -> dict[str, dict[str, object]]:
+    document = json.loads(fleet.modelplane("status", "-o", "json"))
+    return {process["name"]: process for process in document["processes"]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "supervisor",
+        "standby",
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+        "controller",
+        "agent",
+        "envoy",
+    ],
+)
+def test_a_killed_process_is_back_within_seconds(served: Fleet, name: str) -> None:
+    before = _answer(served)
+    pid = _status(served)[name]["pid"]
+    assert isinstance(pid, int)
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while True:
+        found = _try_status(served).get(name, {})
+        if found.get("pid") not in (pid, 0, None) and found.get("state") == "Running":
+            break
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)
+    _ready(served)
+    assert _answer_soon(served) == before
+
+
+def _try_status(fleet: Fleet) -> dict[str, dict[str, object]]:
+    said = fleet.modelplane("status", "-o", "json", check=False)
+    try:
+        return {process["name"]: process for process in json.loads(said)["processes"]}
+    except ValueError:
+        return {}
+
+
+def _answer_soon(fleet: Fleet) -> str:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            return _answer(fleet)
+        except (openai.OpenAIError, AssertionError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def test_a_killed_engine_is_back(served: Fleet) -> None:
+    before = _answer(served)
+    home = str(served.home.root)
+    engines = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "modelplane.local.agent.llama_cpp" in (process.info["cmdline"] or ())
+        and home in process.environ().get("MODELPLANE_POD_DIR", home)
+    ]
+    assert engines
+    for engine in engines:
+        engine.kill()
+    time.sleep(1)
+    assert _answer_soon(served) == before
+
+
+def test_down_and_up_bring_back_the_same_fleet(served: Fleet) -> None:
+    before = _answer(served)
+    uid = served.kubectl("get", "mr", "-n", "ml-team", "-o", "jsonpath={.items[0].metadata.uid}")
+    served.modelplane("down")
+    served.modelplane("up")
+    _ready(served)
+    assert served.kubectl("get", "mr", "-n", "ml-team", "-o", "jsonpath={.items[0].metadata.uid}") == uid
+    assert _answer_soon(served) == before
+
+
+def test_deleting_the_deployment_leaves_nothing_behind(served: Fleet) -> None:
+    served.kubectl("delete", "md", "gemma", "-n", "ml-team")
+    deadline = time.monotonic() + 60
+    kinds = "mr,me,deployments,pods,resourceclaims,resourceclaimtemplates,httproutes,services"
+    while left := served.kubectl("get", kinds, "-n", "ml-team", "-o", "name").split():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.5)
+    served.kubectl("apply", "-f", str(EXAMPLE))
+    _ready(served)
+    assert _answer_soon(served).strip()

@@ -1,0 +1,315 @@
+"""What holds for every fleet and every deployment, whatever they look like."""
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelplane.scheduler import (
+    Assignment,
+    Claim,
+    Cluster,
+    Deployment,
+    Device,
+    DeviceRequest,
+    Effect,
+    Engine,
+    Fleet,
+    Member,
+    PlacedEngine,
+    PlacedMember,
+    Placement,
+    Pool,
+    Replica,
+    ResolvedRequest,
+    Role,
+    Taint,
+    schedule,
+)
+from modelplane.scheduler.ledger import held
+
+UID = "uid-qwen"
+MEMORY = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("{}Gi")) >= 0'
+LINK = 'device.attributes["nic.example.com"].link == "fast"'
+
+gpus = st.builds(
+    lambda memory, count, claim: Device(
+        "gpu", "gpu.example.com", count, claim, "gpu", capacity={"memory": f"{memory}Gi"}
+    ),
+    st.sampled_from((24, 80, 141)),
+    st.integers(0, 4),
+    st.sampled_from((Claim.DRA, Claim.DRA, Claim.SYNTHETIC)),
+)
+nics = st.builds(
+    lambda count: Device("nic", "nic.example.com", count, attributes={"link": "fast"}), st.integers(1, 2)
+)
+hardware = st.lists(st.one_of(gpus, nics), max_size=3).map(tuple)
+requests = st.lists(
+    st.one_of(
+        st.builds(
+            lambda memory, count: DeviceRequest("gpu", count, (MEMORY.format(memory),)),
+            st.sampled_from((20, 80, 100)),
+            st.integers(1, 3),
+        ),
+        st.just(DeviceRequest("nic", 1, (LINK,))),
+    ),
+    max_size=3,
+).map(tuple)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Cluster, ...]:
+    names = draw(st.lists(st.sampled_from("abcde"), max_size=4, unique=True))
+    return tuple(
+        Cluster(
+            name,
+            draw(st.sampled_from(({}, {"tier": "prod"}))),
+            ready=draw(st.sampled_from((True, True, True, False))),
+            gateway_address=draw(st.sampled_from(("192.0.2.1", "192.0.2.1", ""))),
+            pools=tuple(
+                Pool(f"p{number}", draw(st.integers(0, 4)), draw(hardware))
+                for number in range(draw(st.integers(0, 3)))
+            ),
+            taints=draw(
+                st.sampled_from(
+                    ((), (), (Taint("t", "", Effect.NO_SCHEDULE),), (Taint("t", "", Effect.NO_EXECUTE),))
+                )
+            ),
+        )
+        for name in names
+    )
+
+
+@st.composite
+def engines(draw: st.DrawFn) -> tuple[Engine, ...]:
+    def members() -> tuple[Member, ...]:
+        if draw(st.booleans()):
+            return (Member(requests=draw(requests)),)
+        worker = Member(Role.WORKER, draw(st.integers(1, 2)), draw(requests))
+        return (Member(Role.LEADER, 1, draw(requests)), worker)
+
+    count = draw(st.integers(1, 3))
+    return tuple(Engine(f"e{number}", draw(st.integers(1, 2)), members()) for number in range(count))
+
+
+deployments = st.builds(
+    lambda engines, replicas, selector: Deployment(
+        "ml-team", "qwen", UID, replicas, engines, cluster_selector=selector
+    ),
+    engines(),
+    st.integers(0, 4),
+    st.sampled_from(({}, {}, {"tier": "prod"})),
+)
+
+
+def replicas_of(uid: str, placed: Sequence[Assignment], ready: bool = False) -> tuple[Replica, ...]:
+    return tuple(
+        Replica(
+            "ml-team",
+            each.replica or f"{uid}-{each.cluster}-{each.index}",
+            uid,
+            "qwen",
+            each.cluster,
+            each.index,
+            each.engines,
+            ready=ready,
+        )
+        for each in placed
+    )
+
+
+def used(placement: Placement) -> Counter[tuple[str, str]]:
+    nodes: Counter[tuple[str, str]] = Counter()
+    for each in placement.assignments:
+        for pool, count in held(each.engines).items():
+            nodes[each.cluster, pool] += count
+    return nodes
+
+
+@given(clusters(), deployments, deployments)
+def test_no_pool_is_given_more_than_its_nodes(
+    fleet: tuple[Cluster, ...], first: Deployment, second: Deployment
+) -> None:
+    ours = schedule(Fleet(fleet), first)
+    other = dataclasses.replace(second, uid="uid-other")
+    theirs = schedule(Fleet(fleet, replicas_of(UID, ours.assignments)), other)
+    total = used(ours) + used(theirs)
+    published = {(cluster.name, pool.name): pool.nodes for cluster in fleet for pool in cluster.pools}
+    assert {place: nodes for place, nodes in total.items() if nodes > published[place]} == {}
+
+
+@given(clusters(), deployments)
+def test_an_engine_is_never_split_over_pools(fleet: tuple[Cluster, ...], deployment: Deployment) -> None:
+    pools = [
+        len({member.pool for member in engine.members})
+        for each in schedule(Fleet(fleet), deployment).assignments
+        for engine in each.engines
+    ]
+    assert pools == [1] * len(pools)
+
+
+@given(clusters(), deployments, st.booleans(), st.randoms(use_true_random=False))
+def test_the_order_of_the_input_changes_nothing(
+    fleet: tuple[Cluster, ...], deployment: Deployment, ready: bool, random: object
+) -> None:
+    existing = replicas_of(UID, schedule(Fleet(fleet), deployment).assignments, ready)
+    edited = dataclasses.replace(deployment, replicas=2)
+    shuffled_clusters, shuffled_replicas = list(fleet), list(existing)
+    random.shuffle(shuffled_clusters)  # type: ignore[attr-defined]
+    random.shuffle(shuffled_replicas)  # type: ignore[attr-defined]
+    straight = schedule(Fleet(fleet, existing), edited)
+    shuffled = schedule(Fleet(tuple(shuffled_clusters), tuple(shuffled_replicas)), edited)
+    assert (straight, straight.diagnosis.sentence()) == (shuffled, shuffled.diagnosis.sentence())
+
+
+@given(clusters(), deployments)
+def test_what_runs_stays_when_nothing_is_edited(fleet: tuple[Cluster, ...], deployment: Deployment) -> None:
+    first = schedule(Fleet(fleet), deployment)
+    again = schedule(Fleet(fleet, replicas_of(UID, first.assignments)), deployment)
+    assert [(each.cluster, each.index, each.engines) for each in again.assignments] == [
+        (each.cluster, each.index, each.engines) for each in first.assignments
+    ]
+    assert again.dropped == ()
+
+
+@given(clusters(), deployments)
+def test_trouble_and_new_labels_move_nothing(fleet: tuple[Cluster, ...], deployment: Deployment) -> None:
+    first = schedule(Fleet(fleet), deployment)
+    troubled = tuple(
+        dataclasses.replace(
+            cluster,
+            ready=False,
+            labels={"tier": "retired"},
+            gateway_address="",
+            pools=tuple(dataclasses.replace(pool, nodes=0) for pool in cluster.pools),
+            taints=(Taint("t", "", Effect.NO_SCHEDULE),),
+        )
+        for cluster in fleet
+    )
+    later = schedule(Fleet(troubled, replicas_of(UID, first.assignments)), deployment)
+    assert [(each.cluster, each.index, each.leaving) for each in later.assignments] == [
+        (each.cluster, each.index, False) for each in first.assignments
+    ]
+
+
+@given(clusters(), deployments)
+def test_every_cluster_says_why_a_replica_is_missing(
+    fleet: tuple[Cluster, ...], deployment: Deployment
+) -> None:
+    placement = schedule(Fleet(fleet), deployment)
+    short = len(placement.assignments) < deployment.replicas
+    explained = {refusal.cluster for refusal in placement.diagnosis.refusals}
+    assert explained == ({cluster.name for cluster in fleet} if short else set())
+    assert bool(placement.diagnosis.sentence()) == short
+
+
+@given(clusters(), deployments)
+def test_a_replica_of_another_owner_is_never_ours(fleet: tuple[Cluster, ...], deployment: Deployment) -> None:
+    foreign = replicas_of("uid-other", schedule(Fleet(fleet), deployment).assignments)
+    placement = schedule(Fleet(fleet, foreign), deployment)
+    ours = {each.replica for each in placement.assignments} | {each.replica for each in placement.dropped}
+    assert ours & {replica.name for replica in foreign} == set()
+
+
+@given(clusters(), deployments, deployments, st.booleans())
+def test_an_edit_never_leaves_fewer_replicas_than_wanted_or_running(
+    fleet: tuple[Cluster, ...], before: Deployment, after: Deployment, ready: bool
+) -> None:
+    running = schedule(Fleet(fleet), before).assignments
+    placement = schedule(Fleet(fleet, replicas_of(UID, running, ready)), after)
+    evicted = {each.replica for each in placement.dropped if "evicts" in each.reason}
+    assert len(placement.assignments) >= min(after.replicas, len(running) - len(evicted))
+
+
+def one_node_serves(member: Member, pool: Pool, devices: tuple[int, ...]) -> bool:
+    left = Counter({entry: device.count for entry, device in enumerate(pool.devices)})
+    for request, entry in zip(member.requests, devices, strict=True):
+        device = pool.devices[entry]
+        wants_nic = request.name == "nic"
+        if wants_nic != (device.name == "nic"):
+            return False
+        if not wants_nic:
+            least = int(request.selectors[0].split('quantity("')[1].split("Gi")[0])
+            if int(device.capacity["memory"].removesuffix("Gi")) < least:
+                return False
+        left[entry] -= request.count
+    return min(left.values(), default=0) >= 0
+
+
+def member_outcomes(member: Member, pool: Pool) -> set[bool]:
+    """Return whether the member can be served with a claim, without one, or not at all."""
+    entries = range(len(pool.devices))
+    return {
+        any(pool.devices[entry].claim is Claim.DRA for entry in choice)
+        for choice in itertools.product(entries, repeat=len(member.requests))
+        if one_node_serves(member, pool, choice)
+    }
+
+
+def engine_nodes(engine: Engine, pool: Pool, cluster: Cluster) -> int | None:
+    """Return what the engine costs on a pool, or None when it does not fit the pool's devices."""
+    claims = []
+    for member in engine.members:
+        outcomes = member_outcomes(member, pool)
+        could_claim = any(True in member_outcomes(member, other) for other in cluster.pools)
+        if not outcomes or (could_claim and True not in outcomes):
+            return None
+        claims.append(True in outcomes)
+    if not any(claims):
+        return None
+    return sum(m.pods * engine.copies for m, claim in zip(engine.members, claims, strict=True) if claim)
+
+
+def fits_somehow(deployment: Deployment, cluster: Cluster) -> bool:
+    for choice in itertools.product(range(len(cluster.pools)), repeat=len(deployment.engines)):
+        nodes: Counter[int] = Counter()
+        for engine, position in zip(deployment.engines, choice, strict=True):
+            cost = engine_nodes(engine, cluster.pools[position], cluster)
+            if cost is None:
+                break
+            nodes[position] += cost
+        else:
+            if all(cluster.pools[position].nodes >= count for position, count in nodes.items()):
+                return True
+    return False
+
+
+@settings(max_examples=300)
+@given(clusters(), engines())
+def test_a_fit_is_found_exactly_where_trying_every_choice_finds_one(
+    fleet: tuple[Cluster, ...], engines: tuple[Engine, ...]
+) -> None:
+    deployment = Deployment("ml-team", "qwen", UID, 1, engines)
+    for cluster in fleet:
+        open_cluster = dataclasses.replace(cluster, ready=True, gateway_address="192.0.2.1", taints=())
+        found = bool(schedule(Fleet((open_cluster,)), deployment).assignments)
+        assert found == fits_somehow(deployment, open_cluster)
+
+
+def test_two_engines_share_pools_where_taking_the_first_that_fits_would_fail() -> None:
+    """The smallest fleet on which placing one engine after the other, with no way back, finds nothing."""
+    claim = (ResolvedRequest("gpu", "gpu", 1, (MEMORY.format(20),)),)
+    big = Device("gpu", "gpu.example.com", 1, Claim.DRA, "gpu", capacity={"memory": "141Gi"})
+    small = dataclasses.replace(big, capacity={"memory": "24Gi"})
+    cluster = Cluster(
+        "a", gateway_address="192.0.2.1", pools=(Pool("big", 1, (big,)), Pool("small", 1, (small,)))
+    )
+    wants = [
+        Engine(name, 1, (Member(requests=(DeviceRequest("gpu", 1, (MEMORY.format(memory),)),)),))
+        for name, memory in (("modest", 20), ("greedy", 100))
+    ]
+    placement = schedule(Fleet((cluster,)), Deployment("ml-team", "qwen", UID, 1, tuple(wants)))
+    greedy = (ResolvedRequest("gpu", "gpu", 1, (MEMORY.format(100),)),)
+    assert placement.assignments == (
+        Assignment(
+            "a",
+            0,
+            (
+                PlacedEngine("modest", 1, (PlacedMember(Role.STANDALONE, "small", 1, claim),)),
+                PlacedEngine("greedy", 1, (PlacedMember(Role.STANDALONE, "big", 1, greedy),)),
+            ),
+        ),
+    )
