@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from modelplane.local import envoy
+from modelplane.local.home import write_private
 from modelplane.routing.envoy import CLUSTERS, files, routes_file
 from modelplane.routing.table import Backend, Listener, Route, Table
 
@@ -368,7 +369,7 @@ async def test_a_change_of_the_listeners_does_not_end_a_stream(gateway: Gateway)
             if len(seen) == 3:
                 listeners = gateway.directory / "lds.json"
                 changed = listeners.read_text().replace('"30s"', '"31s"')
-                envoy.write_private(listeners, changed)
+                write_private(listeners, changed)
     assert seen == [f"data: {number}" for number in range(EVENTS)]
 
 
@@ -441,7 +442,7 @@ async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) 
         await gateway.apply(service(engine.backend()))
         assert envoy.reload_problem(gateway.directory) == ""
         for name in (CLUSTERS, routes_file("front-door")):
-            envoy.write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
+            write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
         wanted = f"envoy refused {CLUSTERS}, {routes_file('front-door')} and keeps what it had before: "
         async with asyncio.timeout(5):
             while not (problem := envoy.reload_problem(gateway.directory)).startswith(wanted):  # noqa: ASYNC110 - as above

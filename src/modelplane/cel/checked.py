@@ -8,7 +8,7 @@ would be the largest dependency of the core, so the fields are read here.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -86,78 +86,93 @@ class Fold:
 Node: TypeAlias = Constant | Identifier | Select | Call | ListLiteral | MapLiteral | Fold
 
 
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What the checker found out about expressions, by their id: resolved names, and types (serialized)."""
+
+    names: dict[int, str]
+    types: dict[int, bytes]
+
+    def same_type(self, expressions: Iterable[bytes]) -> bool:
+        """Tell whether all expressions have one type. Lists and maps are not looked into."""
+        types = {self.types.get(_number(expression, 2), b"") for expression in expressions}
+        return len(types) <= 1 or any({number for number, _ in _fields(kind)} & {6, 7} for kind in types)
+
+
 def decode(serialized: bytes) -> Node:
     """Return the tree of a serialized `Any` that holds a CheckedExpr."""
     checked = _one(serialized, 2)
-    names: dict[int, str] = {}
-    for entry in _all(checked, 2):
-        name = _text(_one(_one(entry, 2), 1))
-        if name:
-            names[_number(entry, 1)] = name
-    return _node(_one(checked, 4), names)
+    names = {_number(entry, 1): _text(_one(_one(entry, 2), 1)) for entry in _all(checked, 2)}
+    types = {_number(entry, 1): _one(entry, 2) for entry in _all(checked, 3)}
+    return _node(_one(checked, 4), _Notes({key: name for key, name in names.items() if name}, types))
 
 
-def _node(data: bytes, names: dict[int, str]) -> Node:
+def _node(data: bytes, notes: _Notes) -> Node:
     fields = dict(_fields(data))
     identity = fields.get(2, 0)
     kind = next((number for number in _KINDS if number in fields), None)
     if kind is None:
         raise ValueError("an expression of an unknown kind")
-    if isinstance(identity, int) and identity in names and kind in (4, 5):
+    if isinstance(identity, int) and identity in notes.names and kind in (4, 5):
         test = kind == 5 and bool(_number(_as_bytes(fields[5]), 3))
-        return Constant(True) if test else Identifier(names[identity])
-    return _KINDS[kind](_as_bytes(fields[kind]), names)
+        return Constant(True) if test else Identifier(notes.names[identity])
+    return _KINDS[kind](_as_bytes(fields[kind]), notes)
 
 
-def _constant(data: bytes, _: dict[int, str]) -> Node:
+def _constant(data: bytes, _: _Notes) -> Node:
     number, value = next(iter(_fields(data)), (1, 0))
     return Constant(_CONSTANTS[number](value))
 
 
-def _identifier(data: bytes, _: dict[int, str]) -> Node:
+def _identifier(data: bytes, _: _Notes) -> Node:
     return Identifier(_text(_one(data, 1)))
 
 
-def _select(data: bytes, names: dict[int, str]) -> Node:
-    return Select(_node(_one(data, 1), names), _text(_one(data, 2)), bool(_number(data, 3)))
+def _select(data: bytes, notes: _Notes) -> Node:
+    return Select(_node(_one(data, 1), notes), _text(_one(data, 2)), bool(_number(data, 3)))
 
 
-def _call(data: bytes, names: dict[int, str]) -> Node:
-    target = tuple(_node(part, names) for part in _all(data, 1))
-    arguments = tuple(_node(part, names) for part in _all(data, 3))
+def _call(data: bytes, notes: _Notes) -> Node:
+    target = tuple(_node(part, notes) for part in _all(data, 1))
+    arguments = tuple(_node(part, notes) for part in _all(data, 3))
     return Call(_text(_one(data, 2)), target + arguments, bool(target))
 
 
-def _list(data: bytes, names: dict[int, str]) -> Node:
+def _list(data: bytes, notes: _Notes) -> Node:
     optional = frozenset(index for packed in _all(data, 2) for index in _packed(packed))
-    return ListLiteral(tuple(_node(part, names) for part in _all(data, 1)), optional)
+    if not optional and not notes.same_type(_all(data, 1)):
+        raise ValueError("a list of mixed types")
+    return ListLiteral(tuple(_node(part, notes) for part in _all(data, 1)), optional)
 
 
-def _map(data: bytes, names: dict[int, str]) -> Node:
+def _map(data: bytes, notes: _Notes) -> Node:
     if _one(data, 1):
         raise ValueError(f"an object of type {_text(_one(data, 1))}")
+    marked = any(_number(entry, 5) for entry in _all(data, 2))
+    if not all(marked or notes.same_type(_one(entry, side) for entry in _all(data, 2)) for side in (3, 4)):
+        raise ValueError("a map of mixed types")
     entries = tuple(
-        (_node(_one(entry, 3), names), _node(_one(entry, 4), names), bool(_number(entry, 5)))
+        (_node(_one(entry, 3), notes), _node(_one(entry, 4), notes), bool(_number(entry, 5)))
         for entry in _all(data, 2)
     )
     return MapLiteral(entries)
 
 
-def _fold(data: bytes, names: dict[int, str]) -> Node:
+def _fold(data: bytes, notes: _Notes) -> Node:
     if _one(data, 8):
         raise ValueError("a macro with two variables")
     return Fold(
         variable=_text(_one(data, 1)),
-        items=_node(_one(data, 2), names),
+        items=_node(_one(data, 2), notes),
         accumulator=_text(_one(data, 3)),
-        initial=_node(_one(data, 4), names),
-        condition=_node(_one(data, 5), names),
-        step=_node(_one(data, 6), names),
-        result=_node(_one(data, 7), names),
+        initial=_node(_one(data, 4), notes),
+        condition=_node(_one(data, 5), notes),
+        step=_node(_one(data, 6), notes),
+        result=_node(_one(data, 7), notes),
     )
 
 
-_KINDS: Final[dict[int, Callable[[bytes, dict[int, str]], Node]]] = {
+_KINDS: Final[dict[int, Callable[[bytes, _Notes], Node]]] = {
     3: _constant,
     4: _identifier,
     5: _select,

@@ -243,7 +243,7 @@ _SPECIAL: Final[dict[str, Callable[..., Program]]] = {
 
 _OPERATORS: Final[dict[str, Callable[..., _Value]]] = {
     "!_": lambda value: not values.as_boolean(value),
-    "_==_": values.equal,
+    "_==_": values.same,
     "_!=_": lambda left, right: not values.equal(left, right),
     "_[_]": values.index,
     "@in": values.contains,

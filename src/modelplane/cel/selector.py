@@ -68,8 +68,9 @@ def compile(expression: str) -> Selector:  # noqa: A001  (the field's own word)
     """Return the selector of an expression. Raises SelectorError."""
     if len(expression) > MAX_LENGTH:
         raise SelectorError(expression, f"it is longer than {MAX_LENGTH:,} characters")
+    compiler = environment.compiler()
     try:
-        compiled = environment.compiler().compile(expression)
+        compiled = compiler.compile(expression)
     except UnicodeError as error:
         raise SelectorError(expression, "it is not valid Unicode") from error
     except RuntimeError as error:

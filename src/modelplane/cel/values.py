@@ -97,7 +97,7 @@ def find(value: _Value, key: _Value) -> Optional:
             return optional.of(value[key]) if 0 <= key < len(value) else ABSENT
         case Optional():
             return find(value.value, key) if value.present else ABSENT
-    raise EvaluationError(f"{kind(value)} has no element {key!r}")
+    return ABSENT
 
 
 def index(value: _Value, key: _Value) -> _Value:
@@ -124,6 +124,8 @@ def contains(value: _Value, container: _Value) -> bool:
         return isinstance(value, str) and value in container.domains
     if isinstance(container, list):
         return any(equal(value, item) for item in container)
+    if not isinstance(container, (dict, Domain)):
+        raise EvaluationError(no_overload("@in", (value, container)))
     return find(container, value).present
 
 
@@ -131,11 +133,9 @@ _FOREIGN: Final = (Quantity, Semver, TypeName, Optional)
 
 
 def equal(left: _Value, right: _Value) -> bool:
-    """Compare as CEL does. Raises EvaluationError where a Kubernetes type meets another."""
+    """Compare as CEL does: numbers by value, whatever their types; values of other types are unequal."""
     if type(left) is type(right) and isinstance(left, (str, bool, int, *_FOREIGN)):
         return bool(left == right)
-    if isinstance(left, (Quantity, Semver)):
-        raise EvaluationError(no_overload("_==_", (left, right)))
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(equal, left, right))
     left_map, right_map = _as_map(left), _as_map(right)
@@ -147,6 +147,13 @@ def equal(left: _Value, right: _Value) -> bool:
     if not standard.is_plain(left) or not standard.is_plain(right):
         return False
     return bool(standard.apply("_==_", (left, right), member=False))
+
+
+def same(left: _Value, right: _Value) -> bool:
+    """Apply `==`. Raises EvaluationError where a Kubernetes type meets another; `!=` and `in` allow it."""
+    if isinstance(left, (Quantity, Semver)) and right is not None and type(left) is not type(right):
+        raise EvaluationError(no_overload("_==_", (left, right)))
+    return equal(left, right)
 
 
 def _as_map(value: _Value) -> dict[_Value, _Value] | None:

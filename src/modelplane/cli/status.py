@@ -27,14 +27,9 @@ def status(home: Path | None, output: str) -> None:
     if not place.settings.exists():
         raise UserError(f"there is no fleet in {place.root}: run `modelplane up`")
     processes = process_status.of(place)
-    fleet = asyncio.run(_fleet(place)) if any(each.pid for each in processes) else {}
+    fleet = asyncio.run(_fleet(place)) if any(each.pid for each in processes) else "nothing runs"
     if output == "json":
-        document = {
-            "home": str(place.root),
-            "processes": [asdict(each) for each in processes],
-            "fleet": fleet,
-        }
-        click.echo(json.dumps(document, indent=2))
+        click.echo(json.dumps(_document(place, processes, fleet), indent=2))
     else:
         _print(place, processes, fleet)
     if not all(each.state == "Running" for each in processes):

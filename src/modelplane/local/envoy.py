@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from modelplane.local.errors import LocalError
 from modelplane.local.home import write_private
-from modelplane.routing.clusters import CA_BUNDLE
+from modelplane.routing.clusters import CA_BUNDLE, ENDPOINTS
 from modelplane.routing.envoy import CLUSTERS, LISTENERS, ROUTES, files, transition
 from modelplane.routing.table import Listener, Table
 
@@ -43,13 +43,6 @@ _CA_BUNDLES = (
 )
 
 
-def _order(path: str) -> tuple[int, str]:
-    """Order files so that nothing names what is not there yet: instances, clusters, routes, listeners."""
-    if path in _LATER:
-        return _LATER[path], path
-    return 2 if path.startswith(ROUTES) else 0, path
-
-
 def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | None = None) -> None:
     """Write what Envoy needs to start; call it before each start.
 
@@ -61,7 +54,7 @@ def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | 
     write_private(directory / _BOOTSTRAP, json.dumps(_bootstrap(directory), indent=2, sort_keys=True) + "\n")
     bundle = ca_bundle or system_ca_bundle()
     if bundle:
-        _replace(directory / CA_BUNDLE, bundle.read_text())
+        write_private(directory / CA_BUNDLE, bundle.read_bytes())
     if not (directory / LISTENERS).exists():
         write(directory, files(Table(listeners)))
 
@@ -87,12 +80,16 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
     A cluster that routes leave in this call stays until the next one, so after True a second call,
     a moment later, may clean up.
     """
-    wanted = transition(files, _current(directory))
-    written = [_replace(directory / path, wanted[path]) for path in sorted(wanted, key=_order)]
-    gone = _current(directory).keys() - wanted.keys()
+    current = _current(directory)
+    wanted = transition(files, current)
+    changed = sorted((path for path in wanted if current.get(path) != wanted[path]), key=_order)
+    for path in changed:
+        (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
+        write_private(directory / path, wanted[path])
+    gone = current.keys() - wanted.keys()
     for path in gone:
         (directory / path).unlink(missing_ok=True)
-    return any(written) or bool(gone)
+    return bool(changed or gone)
 
 
 def reload_problem(directory: Path) -> str:
@@ -110,7 +107,7 @@ def reload_problem(directory: Path) -> str:
         path
         for path, source in sorted(sources.items())
         if any(counts.get(f"{source}.{outcome}", 0) for outcome in ("update_rejected", "update_failure"))
-        and counts.get(f"{source}.update_time", 0) < (directory / path).stat().st_mtime * 1000
+        and counts.get(f"{source}.update_time", 0) < int((directory / path).stat().st_mtime * 1000)
     ]
     if not refused:
         return ""
@@ -179,25 +176,18 @@ def _bootstrap(directory: Path) -> dict[str, Any]:
     }
 
 
+def _order(path: str) -> tuple[int, str]:
+    """Order files so that nothing names what is not there yet: instances, clusters, routes, listeners."""
+    if path in _LATER:
+        return _LATER[path], path
+    return 2 if path.startswith(ROUTES) else 0, path
+
+
 def _current(directory: Path) -> dict[str, str]:
     """Return the files that Envoy reads now, by their path from the directory."""
-    paths = (directory / CLUSTERS, directory / LISTENERS, *directory.glob("*/*.json"))
+    below = (path for folder in (ENDPOINTS, ROUTES) for path in (directory / folder).glob("*.json"))
+    paths = (directory / CLUSTERS, directory / LISTENERS, *below)
     return {path.relative_to(directory).as_posix(): path.read_text() for path in paths if path.is_file()}
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except FileNotFoundError:
-        return ""
-
-
-def _replace(path: Path, content: str) -> bool:
-    if _read(path) == content:
-        return False
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_private(path, content)
-    return True
 
 
 class _AdminConnection(http.client.HTTPConnection):

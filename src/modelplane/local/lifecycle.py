@@ -9,7 +9,6 @@ import os
 import select
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -23,6 +22,7 @@ from modelplane.local.processes import LEADER, STANDBY, supervisor_argv, table
 from modelplane.local.records import Record, State
 from modelplane.local.supervisor import Supervisor
 
+_START_S = 10.0
 _POLL_S = 0.05
 _HOPELESS_RESTARTS = 4
 _TAIL_LINES = 8
@@ -43,24 +43,26 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
     if leader(home) is not None:
         return False
     home.down.unlink(missing_ok=True)
-    log = os.open(home.log(LEADER), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        started = subprocess.Popen(
-            supervisor_argv(home, binary, only),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=home.root,
-            start_new_session=True,
-        )
-    finally:
-        os.close(log)
-    deadline = time.monotonic() + 10
+    pid = _spawn_supervisor(home, binary, only)
+    deadline = time.monotonic() + _START_S
     while leader(home) is None:
-        if started.poll() is not None or time.monotonic() > deadline:
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+        if ended or time.monotonic() > deadline:
             raise LocalError(f"the supervisor does not start{_log_tail(home, LEADER)}")
         time.sleep(_POLL_S)
     return True
+
+
+def _spawn_supervisor(home: Home, binary: Path, only: Collection[str]) -> int:
+    """Start a supervisor in a session of its own, away from the terminal; return its pid."""
+    argv = supervisor_argv(home, binary, only)
+    append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(home.log(LEADER)), append, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
 
 
 def runs_as(home: Home, binary: Path) -> bool:

@@ -233,6 +233,7 @@ def supervise(home: Home, table: Sequence[Process]) -> None:
     Returns at once where both places are taken.
     """
     os.umask(0o077)
+    os.chdir(home.root)
     restarts, last_exit = 0, ""
     lock = home.lock(LEADER)
     if locks.take(lock) is None:

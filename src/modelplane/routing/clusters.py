@@ -15,6 +15,9 @@ from modelplane.routing.table import Backend
 CA_BUNDLE = "ca.pem"
 """The file, in Envoy's working directory, of the authorities that outside providers are checked against."""
 
+ENDPOINTS = "endpoints/"
+"""The folder of the files that hold the instances of a cluster each."""
+
 _TYPES = "type.googleapis.com/envoy."
 _CONNECT_TIMEOUT = "3s"
 _DNS_REFRESH = "30s"
@@ -101,7 +104,7 @@ def assignment_file(name: str) -> str:
     readable = name.replace("/", "_")
     if len(readable) > _LONGEST_NAME:
         readable = f"{readable[:_LONGEST_NAME]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    return f"endpoints/{readable}.json"
+    return f"{ENDPOINTS}{readable}.json"
 
 
 def _by_address(name: str) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _cached(repo: str, file: str, quantization: str) -> Path:
             f"is read only with huggingface_hub installed: install it, then {remedy}"
         )
     from huggingface_hub import snapshot_download  # noqa: PLC0415 - optional, and slow to import
-    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415
+    from huggingface_hub.errors import LocalEntryNotFoundError  # noqa: PLC0415 - as above
 
     try:
         snapshot = Path(snapshot_download(repo, local_files_only=True))

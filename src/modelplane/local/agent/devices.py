@@ -1,0 +1,110 @@
+"""What hardware this machine has, described as Dynamic Resource Allocation describes devices (KEP-4381).
+
+The rule: a device is described in the words that its DRA driver would use, so that a selector
+written for a real cluster means the same here. A machine without a GPU has one device, its CPU.
+Nothing here knows of an API server.
+"""
+
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+Attribute = Mapping[str, str | int | bool]
+"""One typed value in its wire form: ``{"string": "Hopper"}``, ``{"version": "9.0.0"}``, ``{"int": 8}``."""
+
+NVIDIA_DRIVER = "gpu.nvidia.com"
+CPU_DRIVER = "cpu.modelplane.ai"
+
+_MEBIBYTE = 1024 * 1024
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredDevice:
+    """One device of this machine."""
+
+    driver: str
+    name: str
+    """Its name within the pool of its node, such as ``gpu-0``."""
+    attributes: Mapping[str, Attribute]
+    capacity: Mapping[str, str]
+    """Kubernetes quantities by bare name."""
+
+    @property
+    def uuid(self) -> str:
+        """What the vendor's own tools call it; empty where it has no such name."""
+        return str(self.attributes.get("uuid", {}).get("string", ""))
+
+    def kind(self) -> "DiscoveredDevice":
+        """Return what all devices like this one have in common: no name, no uuid."""
+        shared = {key: value for key, value in self.attributes.items() if key != "uuid"}
+        return replace(self, name="", attributes=shared)
+
+
+def discover() -> tuple[DiscoveredDevice, ...]:
+    """Return the devices of this machine: its NVIDIA GPUs, else its CPU."""
+    from modelplane.local.agent import nvidia  # noqa: PLC0415 - it needs the words above
+
+    return nvidia.discover() or (cpu(),)
+
+
+def cpu() -> DiscoveredDevice:
+    """Return this machine's processors and memory as one device."""
+    return DiscoveredDevice(
+        driver=CPU_DRIVER,
+        name="cpu-0",
+        attributes={
+            "type": {"string": "cpu"},
+            "model": {"string": _model_name()},
+            "architecture": {"string": architecture()},
+            "cores": {"int": cores()},
+        },
+        capacity={"memory": mebibytes(memory_bytes())},
+    )
+
+
+def architecture() -> str:
+    """Return the processor architecture by its name in Go and in Node labels."""
+    machine = platform.machine().lower()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_bytes() -> int:
+    """Return how much memory this process may use: the machine's, or its control group's if less."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = _CGROUP_LIMIT.read_text(encoding="ascii").strip()
+    except OSError:
+        return total
+    return min(total, int(limit)) if limit.isdecimal() else total
+
+
+def mebibytes(size: int) -> str:
+    """Return a number of bytes as a quantity, rounded down."""
+    return f"{size // _MEBIBYTE}Mi"
+
+
+def environment(machine: Iterable[DiscoveredDevice], allocated: Iterable[DiscoveredDevice]) -> dict[str, str]:
+    """Return the variables that make an engine see its allocated devices and no others."""
+    if not any(device.driver == NVIDIA_DRIVER for device in machine):
+        return {}
+    uuids = [device.uuid for device in allocated if device.driver == NVIDIA_DRIVER]
+    # CUDA would number devices by speed; a uuid names one whatever the order.
+    return {"CUDA_VISIBLE_DEVICES": ",".join(uuids), "NVIDIA_VISIBLE_DEVICES": ",".join(uuids) or "void"}
+
+
+def _model_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    # DRA limits a string attribute to 64 characters.
+    return next(names, "unknown")[:64]

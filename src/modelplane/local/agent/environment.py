@@ -1,0 +1,171 @@
+"""The environment and arguments of a container (Kubernetes, core/v1 ``EnvVar``, ``EnvFromSource``).
+
+Pure: what a container refers to is fetched before and passed in.
+"""
+
+import base64
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelplane.kube.resources import Object
+
+_REFERENCE = re.compile(r"\$(\$|\(([^)]*)\))")
+_ENTRY = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+
+
+class Unresolvable(Exception):
+    """A variable whose source is missing or cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """The Secrets and ConfigMaps that a container's environment names."""
+
+    secrets: frozenset[str]
+    config_maps: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the references were found to be; a name without an object is absent."""
+
+    secrets: Mapping[str, Object] = field(default_factory=dict)
+    config_maps: Mapping[str, Object] = field(default_factory=dict)
+
+
+def references(container: Mapping[str, Any]) -> References:
+    """Return what has to be fetched for a container."""
+    sources = [entry.get("valueFrom", {}) for entry in container.get("env", ())]
+    bulk = container.get("envFrom", ())
+    return References(
+        frozenset(_names(sources, "secretKeyRef")) | frozenset(_names(bulk, "secretRef")),
+        frozenset(_names(sources, "configMapKeyRef")) | frozenset(_names(bulk, "configMapRef")),
+    )
+
+
+def _names(sources: Iterable[Mapping[str, Any]], key: str) -> Iterator[str]:
+    return (source[key].get("name", "") for source in sources if key in source)
+
+
+def resolve(
+    container: Mapping[str, Any], pod: Mapping[str, Any], address: str, node_address: str, sources: Sources
+) -> dict[str, str]:
+    """Return a container's own variables; ``Unresolvable`` names the first that cannot be had.
+
+    ``address`` is the address that the pod binds, which is what ``status.podIP`` means to it.
+    """
+    environment: dict[str, str] = {}
+    for bulk in container.get("envFrom", ()):
+        environment |= _bulk(bulk, sources)
+    for entry in container.get("env", ()):
+        name = entry["name"]
+        if "valueFrom" not in entry:
+            environment[name] = expand(entry.get("value", ""), environment)
+            continue
+        value = _value(name, entry["valueFrom"], pod, (address, node_address), sources)
+        if value is not None:
+            environment[name] = value
+    return environment
+
+
+def expand(text: str, environment: Mapping[str, str]) -> str:
+    """Replace each ``$(NAME)`` that is known; ``$$`` is a plain ``$``, an unknown name stays as written."""
+
+    def replacement(found: re.Match[str]) -> str:
+        return "$" if found[1] == "$" else environment.get(found[2], found[0])
+
+    return _REFERENCE.sub(replacement, text)
+
+
+def _bulk(bulk: Mapping[str, Any], sources: Sources) -> dict[str, str]:
+    prefix = bulk.get("prefix", "")
+    for key, found, read in (
+        ("secretRef", sources.secrets, _secret_data),
+        ("configMapRef", sources.config_maps, _config_map_data),
+    ):
+        if key in bulk:
+            data = _data(bulk[key], _KINDS[key], found, read)
+            return {prefix + name: value for name, value in data.items()}
+    return {}
+
+
+def _value(
+    name: str,
+    source: Mapping[str, Any],
+    pod: Mapping[str, Any],
+    addresses: tuple[str, str],
+    sources: Sources,
+) -> str | None:
+    if "fieldRef" in source:
+        return _field(name, source["fieldRef"]["fieldPath"], pod, addresses)
+    for key, found, read in (
+        ("secretKeyRef", sources.secrets, _secret_data),
+        ("configMapKeyRef", sources.config_maps, _config_map_data),
+    ):
+        if key in source:
+            reference = source[key]
+            data = _data(reference, _KINDS[key], found, read)
+            if reference["key"] in data:
+                return data[reference["key"]]
+            if reference.get("optional"):
+                return None
+            raise Unresolvable(
+                f'cannot set variable "{name}": {_KINDS[key]} "{reference.get("name", "")}" has no key '
+                f'"{reference["key"]}": add it, or mark the reference optional'
+            )
+    kind = ", ".join(sorted(source))
+    raise Unresolvable(f'cannot set variable "{name}": a value from {kind} needs a container engine')
+
+
+_KINDS = {
+    "secretRef": "Secret",
+    "secretKeyRef": "Secret",
+    "configMapRef": "ConfigMap",
+    "configMapKeyRef": "ConfigMap",
+}
+
+
+def _data(
+    reference: Mapping[str, Any],
+    kind: str,
+    found: Mapping[str, Object],
+    read: Callable[[Object], dict[str, str]],
+) -> dict[str, str]:
+    name = reference.get("name", "")
+    if name in found:
+        return read(found[name])
+    if reference.get("optional"):
+        return {}
+    raise Unresolvable(f'cannot set the environment: {kind} "{name}" does not exist: create it')
+
+
+def _secret_data(secret: Object) -> dict[str, str]:
+    data = secret.get("data") or {}
+    return {key: base64.b64decode(value).decode(errors="surrogateescape") for key, value in data.items()}
+
+
+def _config_map_data(config_map: Object) -> dict[str, str]:
+    return dict(config_map.get("data") or {})
+
+
+def _field(name: str, path: str, pod: Mapping[str, Any], addresses: tuple[str, str]) -> str:
+    address, node_address = addresses
+    metadata, spec = pod["metadata"], pod["spec"]
+    if entry := _ENTRY.fullmatch(path):
+        return str((metadata.get(entry[1]) or {}).get(entry[2], ""))
+    fields = {
+        "metadata.name": metadata["name"],
+        "metadata.namespace": metadata["namespace"],
+        "metadata.uid": metadata["uid"],
+        "spec.nodeName": spec.get("nodeName", ""),
+        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+        "status.hostIP": node_address,
+        "status.hostIPs": node_address,
+        "status.podIP": address,
+        "status.podIPs": address,
+    }
+    if path not in fields:
+        raise Unresolvable(f'cannot set variable "{name}": the field "{path}" is not one a variable can take')
+    return str(fields[path])

@@ -1,0 +1,172 @@
+"""This machine as a Node, and the Lease that says it is alive (Kubernetes, "Nodes", "Leases").
+
+The Lease is the heartbeat; the Node is written when it is missing or differs. Nothing is
+written when the agent ends: its pods run on, and the Lease runs out by itself.
+"""
+
+import asyncio
+import logging
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelplane import __version__
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local.agent import devices, timestamps
+
+LEASE_NAMESPACE = "kube-node-lease"
+ADDRESS = "127.0.0.1"
+"""The one address of the Node; the API server dials it for logs."""
+
+_RENEW_S = 10.0
+_LEASE_S = 40
+_RETRY_S = 2.0
+_PODS = 110
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What a Node is told about itself."""
+
+    name: str
+    pool: str
+    port: int
+    """Where the agent serves logs."""
+
+
+def manifest(settings: NodeSettings) -> Object:
+    """Return the Node without its status."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": settings.name,
+            "labels": {
+                "kubernetes.io/arch": devices.architecture(),
+                "kubernetes.io/hostname": settings.name,
+                "kubernetes.io/os": "linux",
+                "modelplane.ai/pool": settings.pool,
+            },
+        },
+    }
+
+
+def status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object:
+    """Return the Node's status; a condition that is known to hold keeps its time of transition."""
+    room = {
+        "cpu": str(devices.cores()),
+        "memory": devices.mebibytes(devices.memory_bytes()),
+        "pods": str(_PODS),
+    }
+    before = {condition["type"]: condition for condition in known.get("conditions", ())}
+    conditions = [
+        _condition("Ready", "True", "AgentReady", "the node agent runs", now, before),
+        *(
+            _condition(kind, "False", "NotMeasured", "the node agent does not watch for this", now, before)
+            for kind in ("MemoryPressure", "DiskPressure", "PIDPressure")
+        ),
+    ]
+    return {
+        "addresses": [{"type": "InternalIP", "address": ADDRESS}],
+        "capacity": room,
+        "allocatable": room,
+        "conditions": conditions,
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": settings.port}},
+        "nodeInfo": {
+            "architecture": devices.architecture(),
+            "bootID": _first_line("/proc/sys/kernel/random/boot_id"),
+            "containerRuntimeVersion": f"process://{__version__}",
+            "kernelVersion": platform.release(),
+            "kubeProxyVersion": "",
+            "kubeletVersion": f"modelplane-{__version__}",
+            "machineID": _first_line("/etc/machine-id"),
+            "operatingSystem": "linux",
+            "osImage": platform.platform(terse=True),
+            "systemUUID": "",
+        },
+    }
+
+
+async def register(client: Client, settings: NodeSettings) -> Object:
+    """Create the Node or bring it up to date; return it as the server has it."""
+    wanted = manifest(settings)
+    node = await client.get(resources.NODES, settings.name)
+    if node is None:
+        node = await client.create(wanted)
+    elif any(node["metadata"].get("labels", {}).get(key) != value for key, value in _labels(wanted).items()):
+        node = await client.patch(resources.NODES, settings.name, {"metadata": {"labels": _labels(wanted)}})
+    body = {"status": status(settings, timestamps.now(), node.get("status", {}))}
+    return await client.patch(
+        resources.NODES, settings.name, body, kind="strategic", subresource="status"
+    )
+
+
+async def keep_alive(client: Client, settings: NodeSettings, node: Object) -> None:
+    """Renew the Lease every ten seconds until cancelled; register again if the Node was deleted."""
+    uid = node["metadata"]["uid"]
+    while True:
+        try:
+            if not await _renew(client, settings.name, uid):
+                node = await register(client, settings)
+                uid = node["metadata"]["uid"]
+                continue
+        except errors.KubernetesError as error:
+            _log.warning('cannot renew the lease of node "%s": %s', settings.name, error)
+            await asyncio.sleep(_RETRY_S)
+        else:
+            await asyncio.sleep(_RENEW_S)
+
+
+async def _renew(client: Client, name: str, uid: str) -> bool:
+    """Renew or create the Lease; False where the Node that it belongs to is gone."""
+    spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_S, "renewTime": timestamps.now_micro()}
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+    metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+    try:
+        lease = await client.patch(
+            resources.LEASES, name, {"metadata": {"ownerReferences": [owner]}, "spec": spec}, LEASE_NAMESPACE
+        )
+    except errors.NotFound:
+        lease = None
+    # The garbage collector deletes a Lease whose Node is gone: that is when to look.
+    if lease is None:
+        node = await client.get(resources.NODES, name)
+        if node is None or node["metadata"]["uid"] != uid:
+            return False
+        await client.create(
+            {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        )
+    return True
+
+
+def _labels(wanted: Object) -> dict[str, str]:
+    labels: dict[str, str] = wanted["metadata"]["labels"]
+    return labels
+
+
+def _condition(
+    kind: str, value: str, reason: str, message: str, now: str, before: Mapping[str, Any]
+) -> Object:
+    known = before.get(kind, {})
+    changed = known.get("lastTransitionTime", now) if known.get("status") == value else now
+    return {
+        "type": kind,
+        "status": value,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": changed,
+    }
+
+
+def _first_line(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

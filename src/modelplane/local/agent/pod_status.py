@@ -1,0 +1,202 @@
+"""What the API is told of a pod (core/v1 ``PodStatus``), from what the agent knows of it.
+
+Pure: the same knowledge gives the same status, and a condition that still holds keeps its time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modelplane.kube.resources import Object
+
+CONTAINER_CREATING = "ContainerCreating"
+BACK_OFF = "CrashLoopBackOff"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Not running, and why."""
+
+    reason: str = CONTAINER_CREATING
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Running since a time."""
+
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """Ended, and how; ``message`` may be empty."""
+
+    exit_code: int
+    signal: int
+    message: str
+    started_at: str
+    finished_at: str
+    container_id: str
+
+    @property
+    def reason(self) -> str:
+        """``Completed`` or ``Error``, as Kubernetes words it."""
+        return "Error" if self.exit_code else "Completed"
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """What the agent knows of a pod and its one container."""
+
+    address: str
+    """The address that is reported, not the one that is bound."""
+    node_address: str
+    start_time: str
+    state: Waiting | Running | Terminated = Waiting()  # noqa: RUF009 - frozen, so it can be shared
+    last: Terminated | None = None
+    """How the attempt before ended."""
+    restarts: int = 0
+    container_id: str = ""
+    engine: str = ""
+    """What runs in place of the image."""
+    started: bool = False
+    ready: bool = False
+    finished: bool = False
+    """Whether the container has ended for good."""
+
+    @property
+    def phase(self) -> str:
+        """The pod's phase (Kubernetes, "Pod Lifecycle")."""
+        if isinstance(self.state, Terminated) and self.finished:
+            return "Failed" if self.state.exit_code else "Succeeded"
+        if isinstance(self.state, Waiting) and self.last is None:
+            return "Pending"
+        return "Running"
+
+
+def status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
+    """Return the part of a pod's status that the agent owns."""
+    container = pod["spec"]["containers"][0]
+    return {
+        "observedGeneration": pod["metadata"].get("generation", 0),
+        "phase": view.phase,
+        "startTime": view.start_time,
+        "hostIP": view.node_address,
+        "hostIPs": [{"ip": view.node_address}],
+        "podIP": view.address,
+        "podIPs": [{"ip": view.address}],
+        "conditions": _conditions(pod, view, now),
+        "containerStatuses": [_container_status(container, view)],
+    }
+
+
+def changes(pod: Mapping[str, Any], wanted: Object) -> Object:
+    """Return the fields of a wanted status that a pod's status does not have yet."""
+    known = pod.get("status", {})
+    changed = {key: value for key, value in wanted.items() if known.get(key) != value}
+    ours = {condition["type"]: condition for condition in wanted["conditions"]}
+    before = {entry["type"]: entry for entry in known.get("conditions", ()) if entry["type"] in ours}
+    if before == ours:
+        changed.pop("conditions", None)
+    return changed
+
+
+def _conditions(pod: Mapping[str, Any], view: PodView, now: str) -> list[Object]:
+    unready = _unready(pod, view)
+    gates = _unmet_gates(pod)
+    ready = unready or (
+        ("ReadinessGatesNotReady", f"readiness gates are not met: {', '.join(gates)}") if gates else ("", "")
+    )
+    waiting_to_start = isinstance(view.state, Waiting) and view.last is None
+    values: dict[str, tuple[str, str]] = {
+        "PodReadyToStartContainers": ("", ""),
+        "Initialized": ("", ""),
+        "ContainersReady": unready or ("", ""),
+        "Ready": ready,
+    }
+    if waiting_to_start and isinstance(view.state, Waiting) and view.state.reason != CONTAINER_CREATING:
+        values["PodReadyToStartContainers"] = (view.state.reason, view.state.message)
+    before = {condition["type"]: condition for condition in pod.get("status", {}).get("conditions", ())}
+    generation = pod["metadata"].get("generation", 0)
+    return [
+        _condition(kind, reason, message, before.get(kind, {}), generation, now)
+        for kind, (reason, message) in values.items()
+    ]
+
+
+def _condition(
+    kind: str, reason: str, message: str, before: Mapping[str, Any], generation: int, now: str
+) -> Object:
+    value = "False" if reason else "True"
+    changed = before.get("lastTransitionTime") if before.get("status") == value else now
+    condition: Object = {
+        "type": kind,
+        "status": value,
+        "observedGeneration": generation,
+        "lastProbeTime": None,
+        "lastTransitionTime": changed or now,
+    }
+    return condition | ({"reason": reason, "message": message} if reason else {})
+
+
+def _unready(pod: Mapping[str, Any], view: PodView) -> tuple[str, str] | None:
+    if view.finished:
+        return ("PodCompleted", "the container has ended") if view.phase == "Succeeded" else ("PodFailed", _end(view))
+    if view.ready:
+        return None
+    name = pod["spec"]["containers"][0]["name"]
+    cause = _end(view) if isinstance(view.state, Terminated) else ""
+    if isinstance(view.state, Waiting):
+        cause = view.state.message
+    return "ContainersNotReady", f"containers with unready status: [{name}]{f': {cause}' if cause else ''}"
+
+
+def _end(view: PodView) -> str:
+    state = view.state
+    return f"the container ended with exit code {state.exit_code}" if isinstance(state, Terminated) else ""
+
+
+def _unmet_gates(pod: Mapping[str, Any]) -> list[str]:
+    held = {
+        condition["type"]
+        for condition in pod.get("status", {}).get("conditions", ())
+        if condition["status"] == "True"
+    }
+    gates = [gate["conditionType"] for gate in pod["spec"].get("readinessGates", ())]
+    return sorted(gate for gate in gates if gate not in held)
+
+
+def _container_status(container: Mapping[str, Any], view: PodView) -> Object:
+    written: Object = {
+        "name": container["name"],
+        "image": container["image"],
+        "imageID": f"process://{view.engine}" if view.engine else "",
+        "ready": view.ready,
+        "started": view.started,
+        "restartCount": view.restarts,
+        "state": _state(view.state),
+        "lastState": _state(view.last) if view.last else {},
+    }
+    return written | ({"containerID": view.container_id} if view.container_id else {})
+
+
+def _state(state: Waiting | Running | Terminated) -> Object:
+    if isinstance(state, Running):
+        return {"running": {"startedAt": state.started_at}}
+    if isinstance(state, Waiting):
+        return {"waiting": _without_empty({"reason": state.reason, "message": state.message})}
+    terminated = {
+        "exitCode": state.exit_code,
+        "signal": state.signal,
+        "reason": state.reason,
+        "message": state.message,
+        "startedAt": state.started_at,
+        "finishedAt": state.finished_at,
+        "containerID": state.container_id,
+    }
+    return {"terminated": {"exitCode": state.exit_code} | _without_empty(terminated)}
+
+
+def _without_empty(fields: Object) -> Object:
+    return {key: value for key, value in fields.items() if value not in {"", 0}}

@@ -1,0 +1,169 @@
+"""The control plane is a real one, and keeps to itself."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+import yaml
+
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.local import locks
+from modelplane.local.control_plane import NODE
+from modelplane.local.processes import CONTROL_PLANE
+
+pytestmark = pytest.mark.kubernetes
+
+
+def pod_template(image="example.invalid/none"):
+    return {
+        "metadata": {"labels": {"app": "some"}},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "some", "image": image}],
+        },
+    }
+
+
+def deployment(namespace):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "some", "namespace": namespace},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "some"}},
+            "template": pod_template(),
+        },
+    }
+
+
+def node(name):
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"modelplane.ai/pool": "local"}},
+    }
+
+
+async def eventually(question, seconds=20.0):
+    async with asyncio.timeout(seconds):
+        while not (answer := await question()):  # noqa: ASYNC110 - the event is in another process
+            await asyncio.sleep(0.05)
+    return answer
+
+
+@pytest.fixture
+async def agent(control_plane):
+    async with Client.from_kubeconfig(str(control_plane.home.agent_kubeconfig)) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def namespace(client):
+    created = await client.create(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "control-plane-"}}
+    )
+    yield created["metadata"]["name"]
+    await client.delete(resources.NAMESPACES, created["metadata"]["name"])
+
+
+@pytest.fixture
+async def ready_node(client, agent):
+    """The Node of this machine as an agent makes it, ready for pods."""
+    await agent.create(node(NODE))
+    ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+    capacity = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    status = {"status": {"conditions": [ready], "capacity": capacity, "allocatable": capacity}}
+    await agent.patch(resources.NODES, NODE, status, kind="strategic", subresource="status")
+    yield NODE
+    await client.delete(resources.NODES, NODE)
+
+
+async def test_a_deployment_becomes_pods_that_are_bound_to_the_node(client, namespace, ready_node):
+    await client.create(deployment(namespace))
+
+    async def bound():
+        pods = (await client.list(resources.PODS, namespace)).items
+        return [pod["spec"].get("nodeName") for pod in pods] == [ready_node] * 2
+
+    assert await eventually(bound)
+
+
+async def test_what_a_deleted_object_owned_is_collected(client, namespace):
+    await client.create(deployment(namespace))
+    replica_sets = resources.Resource("apps", "v1", "ReplicaSet", "replicasets")
+
+    async def some():
+        return (await client.list(replica_sets, namespace)).items
+
+    async def none():
+        return not await some()
+
+    await eventually(some)
+    await client.delete(resources.DEPLOYMENTS, "some", namespace)
+    assert await eventually(none)
+
+
+async def test_the_agents_identity_is_its_own_node_and_no_other(agent):
+    with pytest.raises(errors.Forbidden):
+        await agent.create(node("another"))
+    with pytest.raises(errors.Forbidden):
+        await agent.list(resources.SECRETS)
+
+
+async def test_a_stranger_learns_no_more_than_whether_the_server_is_ready(control_plane):
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    config["users"] = [{"name": "admin", "user": {}}]
+    async with Client.from_kubeconfig(config) as stranger:
+        assert await stranger.get_raw("/readyz") == b"ok"
+        with pytest.raises(errors.Forbidden):
+            await stranger.list(resources.NAMESPACES)
+
+
+def test_everything_listens_on_loopback_and_etcd_on_no_port_at_all(control_plane):
+    listening = {}
+    for name in CONTROL_PLANE:
+        process = psutil.Process(locks.holder(control_plane.home.lock(name)))
+        sockets = process.net_connections("inet")
+        listening[name] = {each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN}
+    assert listening == {
+        "etcd": set(),
+        "kube-apiserver": {"127.0.0.1"},
+        "kube-controller-manager": {"127.0.0.1"},
+        "kube-scheduler": {"127.0.0.1"},
+    }
+
+
+def test_nobody_else_can_read_any_file_of_the_home(control_plane):
+    assert [path for path in control_plane.home.root.rglob("*") if path.lstat().st_mode & 0o077] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param(("version",), "Server Version: v1.35.4", id="a command that asks the server"),
+        pytest.param(("get", "namespaces", "-o", "name"), "namespace/kube-system", id="options of kubectl"),
+        pytest.param(("--help",), "kubectl controls the Kubernetes cluster manager", id="help is kubectl's"),
+    ],
+)
+def test_kubectl_speaks_to_the_control_plane_of_the_home(control_plane, arguments, expected):
+    done = subprocess.run(
+        [sys.executable, "-m", "modelplane.cli.main", "kubectl", *arguments],
+        env=os.environ | {"MODELPLANE_HOME": str(control_plane.home.root), "KUBECONFIG": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, expected in done.stdout) == (0, True), done.stderr
+
+
+def test_an_unknown_program_of_the_binary_is_wrong_usage(control_plane):
+    done = subprocess.run([control_plane.binary, "fly"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2,
+        "programs: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl",
+    )

@@ -1,0 +1,226 @@
+"""Whatever is killed comes back, and what is stopped stays stopped."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.local import lifecycle, locks, process_status, records, setup
+from modelplane.local.errors import LocalError
+from modelplane.local.home import Home
+from modelplane.local.processes import CONTROL_PLANE, LEADER, STANDBY
+from modelplane.local.records import State
+
+pytestmark = pytest.mark.kubernetes
+
+NAMES = (*CONTROL_PLANE, STANDBY)
+HEALED_WITHIN_S = 10.0
+
+
+def pid(home, name):
+    return locks.holder(home.lock(name))
+
+
+def pids(home, names=NAMES):
+    return {name: pid(home, name) for name in names}
+
+
+def until(condition, seconds=HEALED_WITHIN_S):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.02)
+
+
+def running(home, name, not_pid=None):
+    record = records.read(home.record(name))
+    return record is not None and record.state is State.RUNNING and pid(home, name) == record.pid != not_pid
+
+
+def start(home, program, names):
+    lifecycle.start(home, program, names)
+    asyncio.run(lifecycle.until_running(home, names, 60, lambda _record: None))
+
+
+@pytest.fixture(scope="module")
+def home(kubernetes_binary, tmp_path_factory):
+    made = Home(tmp_path_factory.mktemp("supervised"))
+    setup.make_home(made)
+    setup.set_up(made)
+    start(made, kubernetes_binary, NAMES)
+    yield made
+    lifecycle.stop(made)
+
+
+@pytest.fixture
+def etcd_only(kubernetes_binary, tmp_path):
+    """A home with nothing but etcd under two supervisors: quick to start and stop."""
+    made = Home(tmp_path)
+    setup.make_home(made)
+    setup.set_up(made)
+    start(made, kubernetes_binary, ("etcd", STANDBY))
+    yield made
+    lifecycle.stop(made)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_process_is_running_again_within_seconds_and_the_others_never_stopped(home, name):
+    before = pids(home)
+    os.kill(before[name], signal.SIGKILL)
+    until(lambda: running(home, name, not_pid=before[name]))
+    after = pids(home)
+    assert {each: after[each] for each in NAMES if each != name} == {
+        each: before[each] for each in NAMES if each != name
+    }
+    assert records.read(home.record(name)).last_exit == "killed by SIGKILL"
+
+
+def test_a_killed_leader_is_replaced_by_the_standby_and_nothing_else_is_touched(home):
+    before, leader = pids(home), pid(home, LEADER)
+    os.kill(leader, signal.SIGKILL)
+    until(lambda: pid(home, LEADER) == before[STANDBY])
+    until(lambda: running(home, STANDBY, not_pid=before[STANDBY]))
+    assert pids(home, CONTROL_PLANE) == {name: before[name] for name in CONTROL_PLANE}
+    assert records.read(home.record(LEADER)).restarts == 1
+
+
+def test_what_an_earlier_leader_started_is_started_again_by_the_next(home):
+    before = pids(home)
+    os.kill(before["kube-scheduler"], signal.SIGKILL)
+    until(lambda: running(home, "kube-scheduler", not_pid=before["kube-scheduler"]))
+
+
+async def test_no_object_is_lost_when_etcd_and_the_api_server_are_killed_at_once(home):
+    config_map = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "kept", "namespace": "default"},
+        "data": {"some": "thing"},
+    }
+    async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
+        await client.create(config_map)
+    before = pids(home)
+    for name in ("etcd", "kube-apiserver"):
+        os.kill(before[name], signal.SIGKILL)
+    for name in ("etcd", "kube-apiserver"):
+        until(lambda name=name: running(home, name, not_pid=before[name]))
+    async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
+        found = await client.get(resources.CONFIG_MAPS, "kept", "default")
+    assert found["data"] == {"some": "thing"}
+
+
+def test_a_supervisor_is_small_and_idle(home):
+    def busy_s():
+        times = (os.sysconf("SC_CLK_TCK"), *(_cpu_ticks(pid(home, name)) for name in (LEADER, STANDBY)))
+        return sum(times[1:]) / times[0]
+
+    until(lambda: all(running(home, name) for name in NAMES))
+    before = busy_s()
+    time.sleep(1.0)
+    assert busy_s() - before <= 0.02
+    assert [_resident_mb(pid(home, name)) < 25 for name in (LEADER, STANDBY)] == [True, True]
+
+
+def test_both_supervisors_may_die_and_the_next_start_finds_everything(etcd_only, kubernetes_binary):
+    etcd = pid(etcd_only, "etcd")
+    for name in (STANDBY, LEADER):
+        os.kill(pid(etcd_only, name), signal.SIGKILL)
+    until(lambda: not lifecycle.supervised(etcd_only))
+    setup.set_up(etcd_only)
+    start(etcd_only, kubernetes_binary, ("etcd", STANDBY))
+    assert pid(etcd_only, "etcd") == etcd
+
+
+def test_a_second_start_finds_the_first(etcd_only, kubernetes_binary):
+    before = pids(etcd_only, (LEADER, "etcd", STANDBY))
+    assert lifecycle.start(etcd_only, kubernetes_binary, ("etcd", STANDBY)) is False
+    assert pids(etcd_only, (LEADER, "etcd", STANDBY)) == before
+
+
+def test_a_third_supervisor_ends_at_once(etcd_only):
+    argv = lifecycle.supervisor_argv(etcd_only, "/none", ("etcd", STANDBY))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
+    assert (done.returncode, "two supervisors run already" in done.stderr) == (0, True)
+
+
+def test_stopping_ends_everything_and_leaves_no_trace_in_the_run_directory(etcd_only):
+    assert lifecycle.stop(etcd_only) == (LEADER, "etcd", STANDBY)
+    assert pids(etcd_only, (LEADER, "etcd", STANDBY)) == {LEADER: None, "etcd": None, STANDBY: None}
+    assert [path.name for path in etcd_only.run.iterdir() if path.suffix != ".lock"] == []
+    assert lifecycle.stop(etcd_only) == ()
+
+
+def test_sigterm_to_the_leader_stops_everything_too(etcd_only):
+    os.kill(pid(etcd_only, LEADER), signal.SIGTERM)
+    until(lambda: not any(pids(etcd_only, (LEADER, "etcd", STANDBY)).values()))
+
+
+def test_stopping_goes_on_when_the_leader_is_killed_in_the_middle_of_it(etcd_only):
+    etcd_only.down.touch()
+    os.kill(pid(etcd_only, LEADER), signal.SIGKILL)
+    until(lambda: not any(pids(etcd_only, (LEADER, "etcd", STANDBY)).values()))
+
+
+def test_stopping_works_without_any_supervisor(etcd_only):
+    for name in (STANDBY, LEADER):
+        os.kill(pid(etcd_only, name), signal.SIGKILL)
+    until(lambda: not lifecycle.supervised(etcd_only))
+    assert lifecycle.stop(etcd_only) == ("etcd",)
+    assert pid(etcd_only, "etcd") is None
+
+
+def test_purging_deletes_the_home_but_not_what_someone_else_put_there(etcd_only):
+    with pytest.raises(LocalError, match="something still runs"):
+        lifecycle.purge(etcd_only)
+    lifecycle.stop(etcd_only)
+    (etcd_only.root / "notes.txt").write_text("mine")
+    settings = etcd_only.settings.read_text()
+    lifecycle.purge(etcd_only)
+    assert [path.name for path in etcd_only.root.iterdir()] == ["notes.txt"]
+    setup.make_home(etcd_only)
+    etcd_only.settings.write_text(settings)
+
+
+def test_a_process_that_cannot_start_is_an_error_with_the_end_of_its_log(kubernetes_binary, tmp_path):
+    home = Home(tmp_path)
+    setup.make_home(home)
+    ports = setup.set_up(home)
+    with socket.create_server(("127.0.0.1", ports.scheduler)):
+        lifecycle.start(home, kubernetes_binary, ("kube-scheduler",))
+        try:
+            with pytest.raises(LocalError) as raised:
+                asyncio.run(lifecycle.until_running(home, ("kube-scheduler",), 30, lambda _record: None))
+        finally:
+            lifecycle.stop(home)
+    first, *rest = str(raised.value).splitlines()
+    assert first == (
+        f"kube-scheduler keeps ending (exited with status 1); the end of {home.log('kube-scheduler')}:"
+    )
+    assert "address already in use" in "".join(rest)
+
+
+def test_the_status_tells_the_living_from_the_dead(etcd_only):
+    states = {each.name: (each.state, each.memory_bytes > 0) for each in process_status.of(etcd_only)}
+    assert {name: states[name] for name in (LEADER, "etcd", STANDBY, "kube-scheduler")} == {
+        LEADER: ("Running", True),
+        "etcd": ("Running", True),
+        STANDBY: ("Running", True),
+        "kube-scheduler": ("Stopped", False),
+    }
+
+
+def _cpu_ticks(process):
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def _resident_mb(process):
+    lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Rss:")) / 1000

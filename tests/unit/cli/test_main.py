@@ -1,0 +1,88 @@
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from modelplane.cli.main import COMMANDS, main
+from modelplane.local.errors import LocalError
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+def test_help_lists_every_command_that_is_not_hidden_and_imports_none():
+    script = (
+        "import sys\nfrom modelplane.cli.main import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "print([name for name in sys.modules if name.startswith('modelplane.cli.')])\n"
+        "print([name for name in ('asyncio', 'rich', 'lightkube', 'cryptography') if name in sys.modules])"
+    )
+    *text, ours, heavy = subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()
+    shown = {name for name, entry in COMMANDS.items() if not entry.hidden}
+    hidden = set(COMMANDS) - shown
+    first_words = {line.split()[0] for line in text if line.startswith("  ")}
+    assert shown <= first_words
+    assert not hidden & first_words
+    assert ours == "['modelplane.cli.errors', 'modelplane.cli.main']"
+    assert heavy == "[]"
+
+
+def test_an_unknown_command_is_wrong_usage():
+    result = run("fly")
+    assert (result.exit_code, "No such command 'fly'" in result.output) == (2, True)
+
+
+def test_what_is_wrong_with_the_machine_is_one_sentence_and_status_1(monkeypatch, tmp_path):
+    monkeypatch.setenv("MODELPLANE_KUBERNETES_BINARY", str(tmp_path / "absent"))
+    result = run("kubectl", "get", "pods")
+    assert result.exit_code == 1
+    assert result.output == (
+        f"Error: MODELPLANE_KUBERNETES_BINARY names {tmp_path}/absent, which is not a program\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("status",), id="status"),
+        pytest.param(("kubeconfig",), id="kubeconfig"),
+        pytest.param(("kubectl", "get", "pods"), id="kubectl"),
+    ],
+)
+def test_a_command_about_a_fleet_that_was_never_started_says_how_to_start_it(monkeypatch, tmp_path, command):
+    monkeypatch.setenv("MODELPLANE_HOME", str(tmp_path))
+    result = run(*command)
+    assert (result.exit_code, result.output) == (
+        1,
+        f"Error: there is no fleet in {tmp_path}: run `modelplane up`\n",
+    )
+
+
+def test_stopping_what_was_never_started_is_a_success(tmp_path):
+    result = run("down", "--home", str(tmp_path))
+    assert (result.exit_code, result.output) == (0, f"Nothing runs in {tmp_path}\n")
+
+
+def test_a_package_of_the_extra_that_is_missing_is_named_with_the_remedy(monkeypatch):
+    def missing(_name):
+        raise ModuleNotFoundError("No module named 'psutil'", name="psutil")
+
+    monkeypatch.setattr("importlib.import_module", missing)
+    result = run("up")
+    assert (result.exit_code, result.output) == (
+        1,
+        "Error: psutil is not installed: run `pip install 'modelplane[local]'`\n",
+    )
+
+
+def test_an_error_of_the_lower_layers_is_shown_without_a_traceback(monkeypatch):
+    @click.command()
+    def fails():
+        raise LocalError("the disk is full")
+
+    monkeypatch.setattr(type(main), "get_command", lambda *_: fails)
+    result = run("up")
+    assert (result.exit_code, result.output) == (1, "Error: the disk is full\n")

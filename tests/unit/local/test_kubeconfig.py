@@ -1,0 +1,51 @@
+import base64
+
+import yaml
+
+from modelplane.local.certificate_files import Pki
+from modelplane.local.kubeconfig import ensure, kubeconfig
+
+
+def encoded(text):
+    return base64.b64encode(text).decode()
+
+
+def test_a_kubeconfig_carries_its_certificates_and_the_address(tmp_path):
+    files = Pki(tmp_path)
+    files.authority.write_bytes(b"authority")
+    files.certificate("admin").write_bytes(b"certificate")
+    files.key("admin").write_bytes(b"key")
+    assert yaml.safe_load(kubeconfig(files, "admin", 6444)) == {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "modelplane",
+                "cluster": {
+                    "server": "https://127.0.0.1:6444",
+                    "certificate-authority-data": encoded(b"authority"),
+                },
+            }
+        ],
+        "users": [
+            {
+                "name": "admin",
+                "user": {
+                    "client-certificate-data": encoded(b"certificate"),
+                    "client-key-data": encoded(b"key"),
+                },
+            }
+        ],
+        "contexts": [{"name": "modelplane", "context": {"cluster": "modelplane", "user": "admin"}}],
+        "current-context": "modelplane",
+    }
+
+
+def test_a_kubeconfig_that_is_right_is_left_alone(tmp_path):
+    path = tmp_path / "kubeconfig"
+    ensure(path, "content")
+    first = path.stat()
+    ensure(path, "content")
+    assert path.stat() == first
+    ensure(path, "other")
+    assert path.read_text() == "other"

@@ -1,0 +1,67 @@
+import json
+from dataclasses import astuple
+
+import pytest
+
+from modelplane.local.errors import LocalError
+from modelplane.local.ports import OWNERS, Ports, choose, load, load_or_choose
+
+
+@pytest.mark.parametrize(
+    ("taken", "chosen"),
+    [
+        pytest.param(set(), Ports(), id="the preferred ports are chosen where they are free"),
+        pytest.param({6443, 6444}, Ports(api_server=6445), id="a taken port gives way to the next free one"),
+        pytest.param(
+            {8080},
+            Ports(gateway=8081, workload_gateway=8082),
+            id="a port that another process of the fleet got is not chosen twice",
+        ),
+    ],
+)
+def test_ports_are_chosen(taken, chosen):
+    assert choose(lambda port: port not in taken) == chosen
+
+
+def test_a_machine_without_a_free_port_is_an_error_that_names_the_range():
+    with pytest.raises(LocalError, match=r"^no port from 6443 to 32767 of 127\.0\.0\.1 is free"):
+        choose(lambda _port: False)
+
+
+def test_chosen_ports_are_kept_even_when_the_preferred_ones_become_free(tmp_path):
+    settings = tmp_path / "settings.json"
+    first = load_or_choose(settings, (), lambda port: port != 6443)
+    assert load_or_choose(settings, (), lambda _port: True) == first == load(settings)
+    assert settings.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_kept_port_that_a_stranger_took_is_an_error_that_names_it(tmp_path):
+    settings = tmp_path / "settings.json"
+    load_or_choose(settings, (), lambda _port: True)
+    with pytest.raises(LocalError, match=r"^port 8080 of 127\.0\.0\.1, which envoy uses, is taken"):
+        load_or_choose(settings, (), lambda port: port != 8080)
+
+
+def test_a_kept_port_that_the_fleet_itself_holds_is_fine(tmp_path):
+    settings = tmp_path / "settings.json"
+    ports = load_or_choose(settings, (), lambda _port: True)
+    assert load_or_choose(settings, ("envoy",), lambda port: port not in {8080, 8081}) == ports
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("", id="an empty file"),
+        pytest.param("[]", id="another type"),
+        pytest.param(json.dumps({"ports": {"front": 1}}), id="an unknown port"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_an_error_that_names_the_file(tmp_path, content):
+    settings = tmp_path / "settings.json"
+    settings.write_text(content)
+    with pytest.raises(LocalError, match=f"^cannot read {settings}"):
+        load(settings)
+
+
+def test_every_port_has_an_owner():
+    assert len(OWNERS) == len(astuple(Ports()))
