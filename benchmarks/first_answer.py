@@ -69,7 +69,9 @@ def measure(folder: Path, *, cold: bool) -> dict[str, Any]:
         result["up_to_first_token_seconds"] = round(first - started, 3)
         result["tokens_per_second"] = round(tokens / max(time.monotonic() - first, 1e-6), 1)
         status = json.loads(run(environment, "status", "-o", "json"))
-        memory = {process["name"]: process["memory_mb"] for process in status["processes"]}
+        memory = {
+            process["name"]: round(process["memory_bytes"] / 2**20, 1) for process in status["processes"]
+        }
         result["memory_mb"] = memory | {"engine": engine_memory(folder)}
         result["memory_without_engine_mb"] = round(sum(memory.values()), 1)
         return result
@@ -92,7 +94,7 @@ def stages(environment: dict[str, str], started: float) -> dict[str, Any]:
     """Return when the control plane and the controllers were ready, by the supervisor's own records."""
     status = json.loads(run(environment, "status", "-o", "json"))
     offset = time.time() - (time.monotonic() - started)
-    ready = {process["name"]: round(process["ready_at"] - offset, 2) for process in status["processes"]}
+    ready = {process["name"]: round(process["since"] - offset, 2) for process in status["processes"]}
     plane = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     return {
         "control_plane_ready_seconds": max(ready[name] for name in plane),

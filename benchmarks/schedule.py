@@ -2,10 +2,10 @@
 
     python benchmarks/schedule.py --clusters 1000 --pools 3 --replicas 10
 
-Every pool has its own device objects, as when each was read from its own API object: nothing is shared that the
-scheduler would not have to find out for itself. Cases: `fits` (the deployment fits everywhere), `scarce` (only one
-cluster in a hundred has the hardware), `none` (it fits nowhere, so every pool is looked at and explained).
-Compare two runs on one machine, the fastest of each.
+Every pool has its own device objects, as when each was read from its own API object: nothing is shared that
+the scheduler would not have to find out for itself. Cases: `fits` (the deployment fits everywhere), `scarce`
+(only one cluster in a hundred has the hardware), `none` (it fits nowhere, so every pool is looked at and
+explained). Compare two runs on one machine, the fastest of each.
 """
 
 import argparse

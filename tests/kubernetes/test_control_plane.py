@@ -51,7 +51,7 @@ def node(name):
 
 async def eventually(question, seconds=20.0):
     async with asyncio.timeout(seconds):
-        while not (answer := await question()):  # noqa: ASYNC110 - the event is in another process
+        while not (answer := await question()):
             await asyncio.sleep(0.05)
     return answer
 

@@ -41,6 +41,8 @@ class Engine:
     """Set when a client left before its stream was complete."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "websocket" in request.query:
+            return await self._echo(request)
         if "stream" in request.query:
             return await self._stream(request)
         if "overloaded" in request.query:
@@ -50,6 +52,13 @@ class Engine:
         return web.json_response(
             said | {"headers": {key.lower(): value for key, value in request.headers.items()}}
         )
+
+    async def _echo(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_str(f"{request.path} {message.data}")
+        return socket
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
@@ -91,7 +100,7 @@ class Gateway:
         )
         assert envoy.write(self.directory, files(table))
         async with asyncio.timeout(10):
-            while await self.status(mark) != 503:  # noqa: ASYNC110 - another process changes it
+            while await self.status(mark) != 503:
                 await asyncio.sleep(0.02)
 
     async def status(self, path: str) -> int:
@@ -400,6 +409,14 @@ async def test_an_engine_learns_that_its_client_has_left(gateway: Gateway) -> No
         await asyncio.wait_for(engine.cut_off.wait(), 5)
 
 
+async def test_a_websocket_is_passed_on(gateway: Gateway) -> None:
+    async with engines("a") as (engine,):
+        await gateway.apply(service(engine.backend(prefix="/there/")))
+        async with gateway.client.ws_connect(gateway.url("/ml/qwen/v1/realtime?websocket")) as connection:
+            await connection.send_str("hello")
+            assert await connection.receive_str(timeout=5) == "/there/v1/realtime hello"
+
+
 async def test_http_2_without_tls_is_understood(gateway: Gateway) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     # RFC 9113, section 3.4: the preface and an empty SETTINGS frame.
@@ -445,7 +462,7 @@ async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) 
             write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
         wanted = f"envoy refused {CLUSTERS}, {routes_file('front-door')} and keeps what it had before: "
         async with asyncio.timeout(5):
-            while not (problem := envoy.reload_problem(gateway.directory)).startswith(wanted):  # noqa: ASYNC110 - as above
+            while not (problem := envoy.reload_problem(gateway.directory)).startswith(wanted):
                 await asyncio.sleep(0.05)
         assert (await gateway.get("/ml/qwen/x"))["by"] == "a"
         await gateway.apply(service(engine.backend()))

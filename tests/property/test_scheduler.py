@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -153,13 +154,13 @@ def test_an_engine_is_never_split_over_pools(fleet: tuple[Cluster, ...], deploym
 
 @given(clusters(), deployments, st.booleans(), st.randoms(use_true_random=False))
 def test_the_order_of_the_input_changes_nothing(
-    fleet: tuple[Cluster, ...], deployment: Deployment, ready: bool, random: object
+    fleet: tuple[Cluster, ...], deployment: Deployment, ready: bool, random: Random
 ) -> None:
     existing = replicas_of(UID, schedule(Fleet(fleet), deployment).assignments, ready)
     edited = dataclasses.replace(deployment, replicas=2)
     shuffled_clusters, shuffled_replicas = list(fleet), list(existing)
-    random.shuffle(shuffled_clusters)  # type: ignore[attr-defined]
-    random.shuffle(shuffled_replicas)  # type: ignore[attr-defined]
+    random.shuffle(shuffled_clusters)
+    random.shuffle(shuffled_replicas)
     straight = schedule(Fleet(fleet, existing), edited)
     shuffled = schedule(Fleet(tuple(shuffled_clusters), tuple(shuffled_replicas)), edited)
     assert (straight, straight.diagnosis.sentence()) == (shuffled, shuffled.diagnosis.sentence())

@@ -32,5 +32,5 @@ class EvaluationError(Exception):
 
 
 def _shortened(expression: str, limit: int = 120) -> str:
-    text = " ".join(expression.split())
+    text = " ".join(expression.encode(errors="backslashreplace").decode().split())
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -68,11 +68,11 @@ def compile(expression: str) -> Selector:  # noqa: A001  (the field's own word)
     """Return the selector of an expression. Raises SelectorError."""
     if len(expression) > MAX_LENGTH:
         raise SelectorError(expression, f"it is longer than {MAX_LENGTH:,} characters")
+    if any("\ud800" <= character <= "\udfff" for character in expression):
+        raise SelectorError(expression, "it is not valid Unicode")
     compiler = environment.compiler()
     try:
         compiled = compiler.compile(expression)
-    except UnicodeError as error:
-        raise SelectorError(expression, "it is not valid Unicode") from error
     except RuntimeError as error:
         raise _explained(expression, str(error)) from error
     kind = compiled.return_type().name()

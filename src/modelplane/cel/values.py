@@ -129,7 +129,7 @@ def contains(value: _Value, container: _Value) -> bool:
     return find(container, value).present
 
 
-_FOREIGN: Final = (Quantity, Semver, TypeName, Optional)
+_FOREIGN: Final = (Quantity, Semver, TypeName, Optional, dt.datetime, dt.timedelta)
 
 
 def equal(left: _Value, right: _Value) -> bool:

@@ -47,9 +47,9 @@ def _user(text: str) -> dict[str, str]:
 
 
 async def _address(service: str, namespace: str, home: Path | None) -> str:
-    from modelplane.kube import errors, resources  # noqa: PLC0415
-    from modelplane.kube.client import Client  # noqa: PLC0415
-    from modelplane.local.home import home_directory  # noqa: PLC0415
+    from modelplane.kube import errors, resources
+    from modelplane.kube.client import Client
+    from modelplane.local.home import home_directory
 
     kubeconfig = home_directory(home).kubeconfig
     if not kubeconfig.exists():
@@ -60,14 +60,15 @@ async def _address(service: str, namespace: str, home: Path | None) -> str:
             found = await client.get(resources.MODEL_SERVICES, service, namespace)
             known = [item["metadata"] for item in (await client.list(resources.MODEL_SERVICES)).items]
     except errors.KubernetesError as error:
-        raise UserError(f"cannot read {what}: {error}: is the fleet running? See `modelplane status`") from error
+        raise UserError(f"cannot read {what}: {error}: see `modelplane status`") from error
     if found is None:
         names = sorted(f"{metadata['name']} -n {metadata['namespace']}" for metadata in known)
         there = f"there are: {', '.join(names)}" if names else "there is none at all: apply one first"
         raise UserError(f"there is no {what}; {there}")
     address = found.get("status", {}).get("address", "")
     if not address:
-        raise UserError(f"{what} has no address yet: see `modelplane kubectl describe ms {service} -n {namespace}`")
+        hint = f"modelplane kubectl describe ms {service} -n {namespace}"
+        raise UserError(f"{what} has no address yet: see `{hint}`")
     return str(address)
 
 

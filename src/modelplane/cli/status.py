@@ -92,7 +92,7 @@ def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | st
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, width=200)
     table = Table(box=None, pad_edge=False)
     for heading in ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"):
         table.add_column(heading, no_wrap=True)

@@ -5,6 +5,7 @@ whatever the first did not get to.
 """
 
 import asyncio
+import os
 import signal
 import time
 from pathlib import Path
@@ -68,13 +69,12 @@ def _start(place: Home, program: Path) -> bool:
     """Start the supervisor unless one runs; return whether it was started."""
     setup.make_home(place)
     # Two commands at once would both find nothing running.
-    turn = place.lock("up")
-    locks.take(turn, wait=True)
+    turn = locks.wait_for(place.lock("up"))
     try:
         setup.set_up(place)
         return lifecycle.start(place, program)
     finally:
-        locks.release(turn)
+        os.close(turn)
 
 
 async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:

@@ -55,7 +55,7 @@ def _resolved(matched: int) -> Condition:
         return false(
             Type.ENDPOINTS_RESOLVED,
             Reason.NO_ENDPOINTS,
-            "no ModelEndpoint of this namespace has the selected labels; a deployment's appear once it serves",
+            "no ModelEndpoint here has the selected labels; those of a deployment come once it serves",
         )
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"routes to {matched} endpoint(s)")
 

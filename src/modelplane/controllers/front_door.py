@@ -7,7 +7,7 @@ requests to its pods. Changes within a moment are written once.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from modelplane.api.decode import decode_as
@@ -29,7 +29,11 @@ _log = logging.getLogger(__name__)
 GATEWAY_CLASS = "modelplane"
 """The GatewayClass of gateways that this Envoy serves."""
 
+Write = Callable[[Path, Mapping[str, str]], bool]
+"""Brings a directory to the given files; returns whether it was not there yet."""
+
 _SETTLE_S = 0.05
+_CLEAN_UP_S = 5.0
 
 
 class FrontDoor:
@@ -40,7 +44,7 @@ class FrontDoor:
         *,
         address: str,
         directory: Path | None,
-        write: Callable[[Path, dict[str, str]], bool] | None,
+        write: Write | None,
         dial: Callable[[str], str],
         services: Informer,
         endpoints: Informer,
@@ -80,6 +84,8 @@ class FrontDoor:
             changed = await asyncio.to_thread(self._write, self._directory, files(self._table()))
             if changed:
                 _log.info("gateway configuration written")
+                # What the change left behind is cleaned up once Envoy has moved on from it.
+                asyncio.get_running_loop().call_later(_CLEAN_UP_S, self.touch)
             if not self.open_at:
                 self.open_at = self._address
                 self._opened()

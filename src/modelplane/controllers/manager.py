@@ -11,7 +11,7 @@ from pathlib import Path
 
 from modelplane.api import labels
 from modelplane.controllers.clusters import Clusters
-from modelplane.controllers.front_door import FrontDoor
+from modelplane.controllers.front_door import FrontDoor, Write
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.kinds import KINDS
 from modelplane.controllers.queue import WorkQueue
@@ -37,7 +37,7 @@ class Manager:
         *,
         front_door: str,
         gateway_dir: Path | None,
-        write: Callable[[Path, dict[str, str]], bool] | None,
+        write: Write | None,
         dial: Callable[[str], str],
     ) -> None:
         self._decisions: WorkQueue[OwnerKey] = WorkQueue()
@@ -151,7 +151,7 @@ class Manager:
             except (NotYet, errors.KubernetesError) as problem:
                 delay_s = queue.failed(key)
                 _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s)
-            except Exception:
+            except Exception:  # noqa: BLE001 - one bad object must not stop all others
                 delay_s = queue.failed(key)
                 _log.exception("%s: a bug; trying again in %.1f s", key, delay_s)
             else:

@@ -125,7 +125,7 @@ class Informer:
                 self._version = None
                 if not isinstance(error, errors.Gone):
                     self._suffer(str(error))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a copy that stops unseen would be believed for ever
                 self._version = None
                 self._suffer(f"a bug: {error!r}")
                 _log.exception("cannot watch %s", self.resource.plural)

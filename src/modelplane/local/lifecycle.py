@@ -113,15 +113,17 @@ def stop(home: Home, timeout_s: float = 90.0) -> tuple[str, ...]:
     home.down.touch()
     deadline = time.monotonic() + timeout_s
     # A standby that takes over now sees the file and goes on with the stopping: ask whoever leads.
-    while locks.take(home.lock(LEADER)) is None:
+    while (lock := locks.take(home.lock(LEADER))) is None:
         _end(leader(home), deadline)
         if time.monotonic() > deadline:
             raise LocalError(f"the supervisor does not end within {timeout_s:g} s: see {home.log(LEADER)}")
-    Supervisor(home, processes).stop()
-    locks.release(home.lock(LEADER))
-    for record in home.run.glob("*.json"):
-        record.unlink()
-    home.down.unlink(missing_ok=True)
+    try:
+        Supervisor(home, processes).stop()
+        for record in home.run.glob("*.json"):
+            record.unlink()
+        home.down.unlink(missing_ok=True)
+    finally:
+        os.close(lock)
     return ran
 
 

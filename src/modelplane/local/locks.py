@@ -18,17 +18,26 @@ from pathlib import Path
 _FLOCK = struct.Struct("hhqqi4x")
 
 
-def take(path: Path, *, wait: bool = False) -> int | None:
-    """Lock a file for this process; return its descriptor, or None when another holds it.
+def take(path: Path) -> int | None:
+    """Lock a file for this process; return its descriptor, or None when another process holds it.
 
-    With ``wait``, return only when it is held. The descriptor stays open over exec.
+    The descriptor stays open over exec.
     """
+    try:
+        return _lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+
+
+def wait_for(path: Path) -> int:
+    """Lock a file for this process as soon as no other holds it; return its descriptor."""
+    return _lock(path, fcntl.LOCK_EX)
+
+
+def _lock(path: Path, how: int) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
+        fcntl.lockf(descriptor, how)
     except BaseException:
         os.close(descriptor)
         raise

@@ -6,7 +6,10 @@ by itself after the first start; one that a stranger has taken is an error.
 
 import dataclasses
 import errno
+import fcntl
+import functools
 import json
+import os
 import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -56,7 +59,31 @@ def free(port: int) -> bool:
     return True
 
 
-def choose(is_free: Callable[[int], bool] = free) -> Ports:
+def free_and_unclaimed(port: int) -> bool:
+    """Whether a port is free, and no other fleet of this user that is just starting has chosen it.
+
+    The claim is a record lock on the byte of that number, which ends with this process: by then
+    the fleet that it starts listens.
+    """
+    if not free(port):
+        return False
+    try:
+        fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@functools.cache
+def _claims() -> int:
+    import platformdirs  # noqa: PLC0415 - the supervisor does without
+
+    directory = platformdirs.user_cache_path("modelplane", appauthor=False)
+    directory.mkdir(parents=True, exist_ok=True)
+    return os.open(directory / "ports.lock", os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def choose(is_free: Callable[[int], bool] = free_and_unclaimed) -> Ports:
     """Return the first free port at or after each preferred one, no port twice."""
     chosen: dict[str, int] = {}
     for field in dataclasses.fields(Ports):
@@ -82,14 +109,19 @@ def load(settings: Path) -> Ports:
         ) from error
 
 
-def load_or_choose(settings: Path, running: Collection[str], is_free: Callable[[int], bool] = free) -> Ports:
+def load_or_choose(
+    settings: Path,
+    running: Collection[str],
+    can_choose: Callable[[int], bool] = free_and_unclaimed,
+    is_free: Callable[[int], bool] = free,
+) -> Ports:
     """Return the ports of a fleet, choosing and saving them the first time.
 
     ``running`` names the fleet's own processes that run already and may hold their ports. Raises
     ``LocalError`` naming the port that a stranger holds.
     """
     if not settings.exists():
-        ports = choose(is_free)
+        ports = choose(can_choose)
         write_private(settings, json.dumps({"ports": dataclasses.asdict(ports)}, indent=2) + "\n")
         return ports
     ports = load(settings)

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modelplane.local import back_off, locks, records, spawn
 from modelplane.local.home import Home
@@ -74,6 +74,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """End every process, dependants first; return when none is left."""
+        self._stopping = True
         # The agent ends its pods only when this file says that all is coming down.
         with suppress(OSError):
             self._home.down.touch()
@@ -234,20 +235,32 @@ def supervise(home: Home, table: Sequence[Process]) -> None:
     """
     os.umask(0o077)
     os.chdir(home.root)
-    restarts, last_exit = 0, ""
     lock = home.lock(LEADER)
     if locks.take(lock) is None:
         if locks.take(home.lock(STANDBY)) is None:
             _say("two supervisors run already")
             return
-        locks.take(lock, wait=True)
-        locks.release(home.lock(STANDBY))
-        known = records.read(home.record(LEADER))
-        restarts, last_exit = known.restarts + 1 if known else 1, "ended"
-        _say("the leader died: taking over")
-    with suppress(OSError):
-        records.write(home, Record(LEADER, State.RUNNING, os.getpid(), time.time(), restarts, last_exit))
+        locks.wait_for(lock)
+    # Whoever leads leaves the other place to the standby that it starts.
+    locks.release(home.lock(STANDBY))
+    led = _take_over(records.read(home.record(LEADER)))
+    _record_leader(home, led)
     Supervisor(home, table).run()
+    _record_leader(home, replace(led, state=State.STOPPED, pid=0, since=time.time()))
+
+
+def _take_over(earlier: Record | None) -> Record:
+    """Return the record of this leader, given that of the one before."""
+    leader = Record(LEADER, State.RUNNING, os.getpid(), time.time())
+    if earlier is None or earlier.state is not State.RUNNING:
+        return leader
+    _say(f"the leader, pid {earlier.pid}, died: taking over")
+    return replace(leader, restarts=earlier.restarts + 1, last_exit="ended")
+
+
+def _record_leader(home: Home, record: Record) -> None:
+    with suppress(OSError):
+        records.write(home, record)
 
 
 def _how_it_ended(pidfd: int) -> str:

@@ -113,5 +113,5 @@ def _overcommitted(kept: Iterable[Kept], clusters: Mapping[str, Cluster], ledger
             if free < 0 and (name, pool.name) in used:
                 yield (
                     f'pool {pool.name} of InferenceCluster "{name}" is overcommitted: '
-                    f"{pool.nodes - free} nodes held, {pool.nodes} there"
+                    f"replicas hold {pool.nodes - free} of its {pool.nodes} nodes"
                 )

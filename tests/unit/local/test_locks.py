@@ -53,7 +53,7 @@ def test_one_who_waits_gets_the_lock_when_its_holder_dies(holding):
     path, process = holding
     child = os.fork()
     if child == 0:
-        locks.take(path, wait=True)
+        locks.wait_for(path)
         time.sleep(60)
         os._exit(0)
     try:

@@ -5,18 +5,26 @@ Clusters are separated by `|`. A cluster is `name: pool, pool ... marks`:
 - a pool is `hardware xN` (N nodes), named like its hardware, or `name=hardware xN`;
 - `!key` is a taint with effect NoSchedule, `!!key` one with NoExecute;
 - `key=value` after the pools is a label;
-- `down` (not ready), `unreachable` (no gateway address), `no-dra`, `no-lws`, `no-pools-api` are what they say.
+- `down` (not ready), `unreachable` (no gateway address), `no-dra`, `no-lws`, `no-inference-pool` say it.
 
-A replica is `name@cluster/index pool`, with `*N` after the pool for N nodes, and the marks `ready`, `deleting`, `other`
-(of another deployment). Several engines are `engine:pool*N`. A placement is shown in the same way: `cluster/index pool`
-for a new replica, `name@...` for a kept one, `name@... leaving`.
+A deployment is `replicas: engine, engine; options`. An engine is `memory`, or `name=memory*count` (GPUs per
+pod), with the marks `xN` (copies) and `+N` (a leader and N workers). Options: `in key=value`, `cached key=value`,
+`cache-unknown`, `tolerating key`, `PrefillDecode`.
+
+A replica is `name@cluster/index pool`, with `*N` after the pool for N nodes, and the marks `ready`,
+`deleting`, `other` (of another deployment). Several engines are `engine:pool*N`. A placement is shown in the same way:
+`cluster/index pool` for a new replica, `name@...` for a kept one, `name@... leaving`.
 """
 
+import dataclasses
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from modelplane.scheduler import (
+    CacheFootprint,
     Capabilities,
     Claim,
     Cluster,
@@ -27,6 +35,8 @@ from modelplane.scheduler import (
     Engine,
     Fleet,
     Member,
+    Mode,
+    Operator,
     PlacedEngine,
     PlacedMember,
     Placement,
@@ -35,6 +45,7 @@ from modelplane.scheduler import (
     ResolvedRequest,
     Role,
     Taint,
+    Toleration,
     Version,
 )
 
@@ -62,28 +73,53 @@ HARDWARE = {
     "synthetic": (gpu("80Gi", "Ampere", 8, Claim.SYNTHETIC),),
     "bare": (),
 }
-CAPABILITIES = {"no-dra": "dra", "no-lws": "leader_worker_set", "no-pools-api": "inference_pool"}
+CAPABILITIES = {"no-dra": "dra", "no-lws": "leader_worker_set", "no-inference-pool": "inference_pool"}
 
 
-def memory(amount: str, count: int = 1) -> DeviceRequest:
-    return DeviceRequest(
-        "gpu",
-        count,
-        (f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{amount}")) >= 0',),
+def request(memory: str, count: int = 1) -> DeviceRequest:
+    expression = f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{memory}")) >= 0'
+    return DeviceRequest("gpu", count, (expression,))
+
+
+def engine(text: str) -> Engine:
+    name, _, rest = text.strip().rpartition("=")
+    hardware, *marks = rest.split()
+    memory, _, count = hardware.partition("*")
+    requests = (request(memory, int(count or 1)),)
+    copies = next((int(mark[1:]) for mark in marks if mark.startswith("x")), 1)
+    workers = next((int(mark[1:]) for mark in marks if mark.startswith("+")), 0)
+    members = (
+        (Member(Role.LEADER, 1, requests), Member(Role.WORKER, workers, requests))
+        if workers
+        else (Member(requests=requests),)
+    )
+    return Engine(name or "main", copies, members)
+
+
+def deployment(text: str) -> Deployment:
+    head, *options = [part.strip() for part in text.split(";")]
+    replicas, _, engines = head.partition(":")
+    changes: dict[str, Any] = {}
+    for option in options:
+        word, _, value = option.partition(" ")
+        changes.update(OPTIONS[word](value))
+    return Deployment(
+        "ml-team", "qwen", UID, int(replicas), tuple(engine(part) for part in engines.split(",")), **changes
     )
 
 
-def one(amount: str = "20Gi", count: int = 1, copies: int = 1, name: str = "main") -> Engine:
-    return Engine(name, copies, (Member(requests=(memory(amount, count),)),))
+def labels(text: str) -> dict[str, str]:
+    key, _, value = text.partition("=")
+    return {key: value} if key else {}
 
 
-def gang(amount: str, workers: int, copies: int = 1, name: str = "main") -> Engine:
-    request = (memory(amount, 8),)
-    return Engine(name, copies, (Member(Role.LEADER, 1, request), Member(Role.WORKER, workers, request)))
-
-
-def deployment(*engines: Engine, replicas: int = 1, **others: object) -> Deployment:
-    return Deployment("ml-team", "qwen", UID, replicas, engines or (one(),), **others)  # type: ignore[arg-type]
+OPTIONS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "in": lambda value: {"cluster_selector": labels(value)},
+    "cached": lambda value: {"cache": CacheFootprint(True, labels(value))},
+    "cache-unknown": lambda _: {"cache": CacheFootprint(False)},
+    "tolerating": lambda value: {"tolerations": (Toleration(value, Operator.EXISTS),)},
+    "PrefillDecode": lambda _: {"mode": Mode.PREFILL_DECODE},
+}
 
 
 def cluster(text: str) -> Cluster:
@@ -137,7 +173,7 @@ def replica(text: str) -> Replica:
 def _engine(text: str) -> PlacedEngine:
     name, _, pool = text.rpartition(":")
     pool, _, nodes = pool.partition("*")
-    claim = ResolvedRequest("gpu", "gpu.nvidia.com", 1, memory("20Gi").selectors)
+    claim = ResolvedRequest("gpu", "gpu.nvidia.com", 1, request("20Gi").selectors)
     return PlacedEngine(name or "main", int(nodes or 1), (PlacedMember(Role.STANDALONE, pool, 1, (claim,)),))
 
 
@@ -160,15 +196,19 @@ def shown(placement: Placement) -> list[str]:
     return lines
 
 
+def with_selector(wanted: Deployment, expression: str) -> Deployment:
+    """Return the deployment with one selector in place of those of its first member."""
+    [first, *_] = wanted.engines
+    member = dataclasses.replace(first.members[0], requests=(DeviceRequest("gpu", 1, (expression,)),))
+    return dataclasses.replace(wanted, engines=(dataclasses.replace(first, members=(member,)),))
+
+
 class Language:
     """What the test modules of this folder use."""
 
     fleet = staticmethod(fleet)
     deployment = staticmethod(deployment)
-    memory = staticmethod(memory)
-    one = staticmethod(one)
-    gang = staticmethod(gang)
-    gpu = staticmethod(gpu)
+    with_selector = staticmethod(with_selector)
     shown = staticmethod(shown)
 
 

@@ -28,7 +28,7 @@ class ClaimNotReady(Exception):
 async def devices_of(
     client: Client, pod: Mapping[str, Any], machine: Iterable[DiscoveredDevice]
 ) -> tuple[DiscoveredDevice, ...]:
-    """Return the devices of this machine that a pod's claims hold; raise ``ClaimNotReady`` if one is not ready."""
+    """Return the devices of this machine that a pod's claims hold, or raise ``ClaimNotReady``."""
     namespace = pod["metadata"]["namespace"]
     found: list[DiscoveredDevice] = []
     for entry in pod["spec"].get("resourceClaims", ()):
@@ -68,6 +68,7 @@ def allocated(
     )
     if missing:
         raise ClaimNotReady(
-            f'ResourceClaim "{name}" holds device "{missing[0]}", which this machine no longer has: delete the pod'
+            f'ResourceClaim "{name}" holds device "{missing[0]}", which this machine no longer has: '
+            "delete the pod"
         )
     return tuple(by_name[result["driver"], result["device"]] for result in results)

@@ -52,7 +52,15 @@ def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
         pid = os.posix_spawn(
             sys.executable,
             # Isolated and without site packages: it is small, and no variable of the pod changes it.
-            [sys.executable, "-I", "-S", shim.__file__, str(attempt.directory), str(work_directory), *launch.command],
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                shim.__file__,
+                str(attempt.directory),
+                str(work_directory),
+                *launch.command,
+            ],
             dict(launch.environment),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, gate, 0),

@@ -37,7 +37,7 @@ async def ask(
 
 
 def port_number(port: int | str, container: Mapping[str, Any]) -> int:
-    """Return a port given by number or by the name of a container port; ``ValueError`` for an unknown name."""
+    """Return a port given by number or by a container port's name; ``ValueError`` if unknown."""
     if isinstance(port, int):
         return port
     for declared in container.get("ports", ()):
@@ -47,7 +47,9 @@ def port_number(port: int | str, container: Mapping[str, Any]) -> int:
 
 
 async def _tcp(action: Mapping[str, Any], container: Mapping[str, Any], address: str) -> Answer:
-    _, writer = await asyncio.open_connection(action.get("host") or address, port_number(action["port"], container))
+    _, writer = await asyncio.open_connection(
+        action.get("host") or address, port_number(action["port"], container)
+    )
     await _close(writer)
     return Answer(True)
 
@@ -74,7 +76,10 @@ def _request(action: Mapping[str, Any], authority: str) -> bytes:
     headers = {"host": authority, "user-agent": "kube-probe/modelplane", "accept": "*/*"}
     headers |= {entry["name"].lower(): entry["value"] for entry in action.get("httpHeaders", ())}
     headers["connection"] = "close"
-    lines = [f"GET {action.get('path') or '/'} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [
+        f"GET {action.get('path') or '/'} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode("latin-1", "replace")
 
 

@@ -232,7 +232,9 @@ def _check_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise CannotServe(f"cannot listen on {host}:{port}: {error.strerror}: choose another --port") from error
+            raise CannotServe(
+                f"cannot listen on {host}:{port}: {error.strerror}: choose another --port"
+            ) from error
 
 
 def _finish_requests(server: Any) -> None:

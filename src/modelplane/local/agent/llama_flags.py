@@ -125,7 +125,9 @@ def _known(name: str, argument: str) -> Flag:
             if sign and head in _BY_NAME
             else "remove it, or run the image with a container engine on a cluster that has one"
         )
-        raise UnknownFlag(f'flag "{argument}" is not one that this llama.cpp launcher knows: {remedy}') from None
+        raise UnknownFlag(
+            f'flag "{argument}" is not one that this llama.cpp launcher knows: {remedy}'
+        ) from None
 
 
 def _from_environment(flag: Flag, text: str) -> Value:

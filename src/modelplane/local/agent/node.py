@@ -102,9 +102,7 @@ async def register(client: Client, settings: NodeSettings) -> Object:
     elif any(node["metadata"].get("labels", {}).get(key) != value for key, value in _labels(wanted).items()):
         node = await client.patch(resources.NODES, settings.name, {"metadata": {"labels": _labels(wanted)}})
     body = {"status": status(settings, timestamps.now(), node.get("status", {}))}
-    return await client.patch(
-        resources.NODES, settings.name, body, kind="strategic", subresource="status"
-    )
+    return await client.patch(resources.NODES, settings.name, body, kind="strategic", subresource="status")
 
 
 async def keep_alive(client: Client, settings: NodeSettings, node: Object) -> None:

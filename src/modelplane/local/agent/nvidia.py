@@ -74,7 +74,7 @@ def _gpu(nvml: Any, index: int) -> DiscoveredDevice:
 
 
 def semantic_version(text: str) -> str:
-    """Return a version of one to three numbers in the strict form that DRA asks for: ``535.4`` is ``535.4.0``."""
+    """Return a version in the strict form that DRA asks for: ``535.04`` is ``535.4.0``."""
     numbers = [str(int(part)) for part in text.split(".")[:3]]
     return ".".join([*numbers, "0", "0"][:3])
 

@@ -21,4 +21,6 @@ def choose(uid: str, taken: Collection[str]) -> str:
         address = addresses.bound(f"198.18.{high}.{_HOSTS[low]}")
         if address not in taken:
             return address
-    raise RuntimeError(f"cannot give pod {uid!r} an address: all {_COUNT} are taken: delete pods of this node")
+    raise RuntimeError(
+        f"cannot give pod {uid!r} an address: all {_COUNT} are taken: delete pods of this node"
+    )

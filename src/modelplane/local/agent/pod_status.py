@@ -53,7 +53,7 @@ class PodView:
     """The address that is reported, not the one that is bound."""
     node_address: str
     start_time: str
-    state: Waiting | Running | Terminated = Waiting()  # noqa: RUF009 - frozen, so it can be shared
+    state: Waiting | Running | Terminated = Waiting()
     last: Terminated | None = None
     """How the attempt before ended."""
     restarts: int = 0
@@ -95,9 +95,9 @@ def changes(pod: Mapping[str, Any], wanted: Object) -> Object:
     """Return the fields of a wanted status that a pod's status does not have yet."""
     known = pod.get("status", {})
     changed = {key: value for key, value in wanted.items() if known.get(key) != value}
-    ours = {condition["type"]: condition for condition in wanted["conditions"]}
-    before = {entry["type"]: entry for entry in known.get("conditions", ()) if entry["type"] in ours}
-    if before == ours:
+    ours = {entry["type"]: _without_null(entry) for entry in wanted["conditions"]}
+    before = {entry["type"]: _without_null(entry) for entry in known.get("conditions", ())}
+    if all(before.get(kind) == condition for kind, condition in ours.items()):
         changed.pop("conditions", None)
     return changed
 
@@ -130,19 +130,25 @@ def _condition(
 ) -> Object:
     value = "False" if reason else "True"
     changed = before.get("lastTransitionTime") if before.get("status") == value else now
-    condition: Object = {
+    return {
         "type": kind,
         "status": value,
         "observedGeneration": generation,
+        # Null, not absent: the patch merges each condition into the one before.
+        "reason": reason or None,
+        "message": message or None,
         "lastProbeTime": None,
         "lastTransitionTime": changed or now,
     }
-    return condition | ({"reason": reason, "message": message} if reason else {})
 
 
 def _unready(pod: Mapping[str, Any], view: PodView) -> tuple[str, str] | None:
     if view.finished:
-        return ("PodCompleted", "the container has ended") if view.phase == "Succeeded" else ("PodFailed", _end(view))
+        return (
+            ("PodCompleted", "the container has ended")
+            if view.phase == "Succeeded"
+            else ("PodFailed", _end(view))
+        )
     if view.ready:
         return None
     name = pod["spec"]["containers"][0]["name"]
@@ -196,6 +202,10 @@ def _state(state: Waiting | Running | Terminated) -> Object:
         "containerID": state.container_id,
     }
     return {"terminated": {"exitCode": state.exit_code} | _without_empty(terminated)}
+
+
+def _without_null(fields: Mapping[str, Any]) -> Object:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _without_empty(fields: Object) -> Object:

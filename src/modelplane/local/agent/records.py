@@ -39,7 +39,7 @@ class Exit:
     signal: int
     finished_at: str
     supervised: bool
-    """Whether its supervisor saw it end; if not, the code is that of a kill and the time that of the finding."""
+    """Whether its supervisor saw it end; if not, the code is a kill's and the time that of the finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ class Attempt:
         record = _read(self.directory / "exit.json")
         if not record:
             return None
-        return Exit(record["exitCode"], record["signal"], record["finishedAt"], record.get("supervised", True))
+        return Exit(
+            record["exitCode"], record["signal"], record["finishedAt"], record.get("supervised", True)
+        )
 
     def record_exit(self, ended: Exit) -> None:
         """Record an end that no supervisor saw."""

@@ -55,9 +55,7 @@ def _volumes(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[
         yield f'volume "{mount["name"]}" cannot be mounted at "{path}" for a host process: remove the mount'
 
 
-def _handlers(
-    what: str, handler: Mapping[str, Any], refused: tuple[str, ...], remedy: str
-) -> Iterator[str]:
+def _handlers(what: str, handler: Mapping[str, Any], refused: tuple[str, ...], remedy: str) -> Iterator[str]:
     for kind in refused:
         if kind in handler:
             yield f"{what} uses {kind}, which a host process has not: use {remedy}"

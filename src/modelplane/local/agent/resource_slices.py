@@ -19,9 +19,13 @@ async def publish(client: Client, node: Object, devices: Iterable[DiscoveredDevi
     by_driver: dict[str, list[DiscoveredDevice]] = {driver: [] for driver in _DRIVERS}
     for device in devices:
         by_driver[device.driver].append(device)
+    # Listed, not asked for by name: a node may not ask for a slice that does not exist yet.
+    fields = f"spec.nodeName={node['metadata']['name']}"
+    published = (await client.list(resources.RESOURCE_SLICES, fields=fields)).items
+    known = {item["metadata"]["name"]: item for item in published}
     for driver, found in by_driver.items():
         name = slice_name(node["metadata"]["name"], driver)
-        existing = await client.get(resources.RESOURCE_SLICES, name)
+        existing = known.get(name)
         if existing is not None and not (found and _owned(existing, node)):
             await client.delete(resources.RESOURCE_SLICES, name, uid=existing["metadata"]["uid"])
             existing = None
@@ -40,9 +44,7 @@ def slice_name(node: str, driver: str) -> str:
     return f"{node}-{driver.replace('.', '-')}"
 
 
-def resource_slice(
-    node: Object, driver: str, devices: Sequence[DiscoveredDevice], generation: int
-) -> Object:
+def resource_slice(node: Object, driver: str, devices: Sequence[DiscoveredDevice], generation: int) -> Object:
     """Return the slice of one driver's devices of a node."""
     name = node["metadata"]["name"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}

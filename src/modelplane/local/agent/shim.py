@@ -91,7 +91,7 @@ class _Log:
         # A full disk costs the log, never the engine.
         try:
             if self._size and self._size + len(data) > _LOG_BYTES:
-                os.replace(self._path, f"{self._path}.1")
+                self._path.replace(f"{self._path}.1")
                 os.close(self._file)
                 self._open()
             self._size += os.write(self._file, data)

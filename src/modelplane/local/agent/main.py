@@ -1,0 +1,109 @@
+"""The agent's process: who it is, what it starts, how it ends.
+
+It ends at SIGTERM without touching its pods; the next agent of the same directory takes them over.
+"""
+
+import asyncio
+import fcntl
+import logging
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local.agent import devices, node, resource_slices
+from modelplane.local.agent.logs import LogServer, ServerSettings
+from modelplane.local.agent.node import NodeSettings
+from modelplane.local.agent.pod_worker import Machine
+from modelplane.local.agent.pods import Pods
+from modelplane.local.agent.records import AgentDirectory
+from modelplane.local.errors import LocalError
+
+_RETRY_S = 0.5
+_REQUEST_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says."""
+
+    kubeconfig: Path
+    node: str
+    pool: str
+    directory: Path
+    server: ServerSettings
+
+
+def run(settings: Settings) -> None:
+    """Be the node agent until SIGTERM or SIGINT.
+
+    Raises ``LocalError`` where another agent uses the directory, or the port is taken.
+    """
+    settings.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (settings.directory / "agent.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LocalError(
+                f'cannot run the node agent: another one uses the directory "{settings.directory}": '
+                "stop that one, or choose another --dir"
+            ) from error
+        asyncio.run(_run(settings))
+
+
+async def _run(settings: Settings) -> None:
+    serving = asyncio.create_task(_serve(settings))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, serving.cancel)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        _log.info("the agent ends; its pods run on")
+
+
+async def _serve(settings: Settings) -> None:
+    found = await asyncio.to_thread(devices.discover)
+    async with Client.from_kubeconfig(
+        str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S
+    ) as client:
+        machine = Machine(client, AgentDirectory(settings.directory), found)
+        pods = Pods(machine, settings.node)
+        logs = LogServer(settings.server, pods.find)
+        try:
+            runner = await logs.start()
+        except OSError as error:
+            raise LocalError(
+                f"cannot serve logs on port {settings.server.port}: {error.strerror}: choose another --port"
+            ) from error
+        try:
+            about = NodeSettings(settings.node, settings.pool, settings.server.port)
+            registered = await _register(client, about, found)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(node.keep_alive(client, about, registered))
+                tasks.create_task(pods.run())
+        finally:
+            await runner.cleanup()
+
+
+async def _register(
+    client: Client, about: NodeSettings, found: tuple[devices.DiscoveredDevice, ...]
+) -> Object:
+    """Register node and devices, waiting for an API server that is not up yet."""
+    problem = ""
+    while True:
+        try:
+            registered = await node.register(client, about)
+            await resource_slices.publish(client, registered, found)
+        except errors.KubernetesError as error:
+            if str(error) != problem:
+                problem = str(error)
+                _log.warning('cannot register node "%s" yet: %s', about.name, problem)
+            await asyncio.sleep(_RETRY_S)
+        else:
+            _log.info('node "%s" is registered with %d device(s)', about.name, len(found))
+            return registered

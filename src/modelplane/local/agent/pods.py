@@ -1,0 +1,124 @@
+"""The pods of this machine: one worker for each, and the end of those that nobody wants any more."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from modelplane.kube import resources
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
+from modelplane.local.agent import container, pod_addresses
+from modelplane.local.agent.pod_worker import Machine, PodWorker
+from modelplane.local.agent.records import AgentDirectory, PodDirectory, PodRecord
+
+_ORPHAN_GRACE_S = 5.0
+_AFTER_BUG_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+def stop_all(directory: Path, grace_s: float) -> int:
+    """Block until no engine of an agent's directory runs any more; return how many there were.
+
+    Needs no API server and no agent; engines get SIGTERM and, after ``grace_s`` seconds, SIGKILL.
+    What the API knows of the pods is not changed: they run again when their node does.
+    """
+    running = [
+        attempt
+        for pod in AgentDirectory(directory).pods()
+        for attempt in pod.attempts()
+        if attempt.exit is None and attempt.shim is not None
+    ]
+    container.stop(running, grace_s)
+    return len(running)
+
+
+class Pods:
+    """Every pod bound to this node."""
+
+    def __init__(self, machine: Machine, node: str) -> None:
+        self._machine = machine
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._informer = Informer(machine.client, resources.PODS, fields=f"spec.nodeName={node}")
+
+    def find(self, namespace: str, name: str) -> PodWorker | None:
+        """Return the worker of a pod; of several of one name, that of the newest."""
+        found = [
+            worker
+            for worker in self._workers.values()
+            if (worker.record.namespace, worker.record.name) == (namespace, name)
+        ]
+        return max(found, key=lambda worker: worker.pod["metadata"]["creationTimestamp"], default=None)
+
+    async def run(self) -> None:
+        """Run the pods until cancelled; what runs then goes on running."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._informer.run())
+                await self._informer.wait_until_synced()
+                tasks.create_task(self._clear_orphans())
+                # Those that run here come first, so that their addresses are known to be taken.
+                for item in self._informer:
+                    if self._record(item["metadata"]["uid"]):
+                        self._change(item)
+                self._informer.add_handler(self._change)
+        finally:
+            workers = list(self._tasks.values())
+            for task in workers:
+                task.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    def _record(self, uid: str) -> PodRecord | None:
+        return self._machine.directory.pod(uid).record
+
+    def _change(self, changed: Object) -> None:
+        """Bring the workers in line with what the informer has under the name of a changed pod."""
+        metadata = changed["metadata"]
+        current = self._informer.get(metadata["name"], metadata["namespace"])
+        for worker in list(self._workers.values()):
+            if (worker.record.namespace, worker.record.name) != (metadata["namespace"], metadata["name"]):
+                continue
+            if current is not None and current["metadata"]["uid"] == worker.record.uid:
+                worker.update(current)
+            else:
+                worker.lose()
+        if current is not None and current["metadata"]["uid"] not in self._workers:
+            self._add(current)
+
+    def _add(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        uid = metadata["uid"]
+        record = self._record(uid)
+        if record is None:
+            taken = {worker.record.address for worker in self._workers.values()}
+            address = pod_addresses.choose(uid, taken)
+            record = PodRecord(metadata["namespace"], metadata["name"], uid, address)
+        worker = PodWorker(self._machine, pod, record)
+        self._workers[uid] = worker
+        self._tasks[uid] = asyncio.create_task(self._run(worker), name=f"pod {metadata['name']}")
+
+    async def _run(self, worker: PodWorker) -> None:
+        while True:
+            try:
+                await worker.run()
+            except Exception:  # noqa: BLE001 - a bug or a full disk: one pod must not take the others along
+                _log.exception('pod "%s" of namespace "%s"', worker.record.name, worker.record.namespace)
+                await asyncio.sleep(_AFTER_BUG_S)
+            else:
+                self._workers.pop(worker.record.uid, None)
+                self._tasks.pop(worker.record.uid, None)
+                return
+
+    async def _clear_orphans(self) -> None:
+        """End what runs for pods that were deleted while no agent ran."""
+        wanted = {item["metadata"]["uid"] for item in self._informer}
+        orphans = [pod for pod in self._machine.directory.pods() if pod.path.name not in wanted]
+        if orphans:
+            await asyncio.to_thread(_end, orphans)
+
+
+def _end(orphans: list[PodDirectory]) -> None:
+    container.stop([attempt for pod in orphans for attempt in pod.attempts()], _ORPHAN_GRACE_S)
+    for pod in orphans:
+        pod.remove()

@@ -1,0 +1,170 @@
+"""A node agent of its own for the tests, with the identity and certificates that a fleet gives it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local import ports
+from modelplane.local.agent.records import AgentDirectory, Attempt
+from modelplane.local.certificate_files import Pki
+from modelplane.local.control_plane import NODE
+from modelplane.local.home import Home
+
+IMAGE = "ghcr.io/ggml-org/llama.cpp:server"
+"""An image with a launcher; the pods here bring a command of their own."""
+
+
+class Agent:
+    """The agent's process, and what the tests ask of the control plane about its pods."""
+
+    def __init__(self, home: Home, binary: Path, client: Client) -> None:
+        self.home = home
+        self.binary = binary
+        self.client = client
+        self.port = ports.load(home.settings).agent
+        self.directory = AgentDirectory(home.agent)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The pid of the agent that runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Start the agent and wait until its node is registered."""
+        pki = Pki(self.home.pki)
+        with (self.home.logs / "agent.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "modelplane.cli.main", "agent"),
+                    f"--kubeconfig={self.home.agent_kubeconfig}",
+                    f"--node={NODE}",
+                    "--pool=local",
+                    f"--dir={self.home.agent}",
+                    f"--port={self.port}",
+                    f"--tls-cert={pki.certificate('agent-serving')}",
+                    f"--tls-key={pki.key('agent-serving')}",
+                    f"--client-ca={pki.authority}",
+                ],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        await until(self._registered)
+
+    async def _registered(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.home.logs / "agent.log").read_text()
+        slices = await self.client.list(resources.RESOURCE_SLICES, fields=f"spec.nodeName={NODE}")
+        return bool(slices.items)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End the agent's process, and nothing else."""
+        if self._process is not None and self._process.poll() is None:
+            os.kill(self._process.pid, number)
+            self._process.wait(timeout=10)
+        self._process = None
+
+    async def create(self, manifest: Object) -> Object:
+        """Create an object in the namespace of the tests."""
+        return await self.client.create(manifest)
+
+    async def pod(self, name: str, holds: Callable[[Object], bool], timeout_s: float = 20) -> Object:
+        """Return a pod as soon as something holds of it."""
+        seen: list[Object | None] = [None]
+
+        async def found() -> bool:
+            seen[0] = await self.client.get(resources.PODS, name, "default")
+            return seen[0] is not None and holds(seen[0])
+
+        try:
+            await until(found, timeout_s)
+        except TimeoutError:
+            raise AssertionError(f"pod {name}: {seen[0] and seen[0].get('status')}") from None
+        assert seen[0] is not None
+        return seen[0]
+
+    async def gone(self, name: str, timeout_s: float = 20) -> float:
+        """Wait until a pod is gone; return how many seconds that took."""
+        began = time.monotonic()
+
+        async def absent() -> bool:
+            return await self.client.get(resources.PODS, name, "default") is None
+
+        await until(absent, timeout_s)
+        return time.monotonic() - began
+
+    def attempt(self, pod: Object) -> Attempt:
+        """Return the last attempt to run a pod's container."""
+        name = pod["spec"]["containers"][0]["name"]
+        found = self.directory.pod(pod["metadata"]["uid"]).container(name).latest()
+        assert found is not None
+        return found
+
+    def kubectl(self, *arguments: str) -> str:
+        """Run kubectl as the administrator."""
+        done = subprocess.run(
+            [str(self.binary), "kubectl", f"--kubeconfig={self.home.kubeconfig}", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+
+async def until(holds: Callable[[], Any], timeout_s: float = 20) -> None:
+    """Return as soon as an asynchronous question is answered with yes; ``TimeoutError`` otherwise."""
+    async with asyncio.timeout(timeout_s):
+        while not await holds():
+            await asyncio.sleep(0.05)
+
+
+def python(source: str, **fields: Any) -> Object:
+    """Return a container that runs a Python program; the fields go over its own."""
+    return {"name": "engine", "image": IMAGE, "command": [sys.executable, "-u", "-c", source]} | fields
+
+
+def pod(name: str, container: Object, **spec: Any) -> Object:
+    """Return a pod bound to the node of this machine."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"test": name}},
+        "spec": {
+            "nodeName": NODE,
+            "terminationGracePeriodSeconds": 5,
+            "automountServiceAccountToken": False,
+            "containers": [container],
+        }
+        | spec,
+    }
+
+
+def status_of(pod: Object) -> Object:
+    """Return the status of a pod's one container; empty where there is none yet."""
+    found: list[Object] = pod.get("status", {}).get("containerStatuses") or [{}]
+    return found[0]
+
+
+def is_running(pod: Object) -> bool:
+    """Whether the container of a pod runs."""
+    return "running" in status_of(pod).get("state", {})
+
+
+def is_ready(pod: Object) -> bool:
+    """Whether a pod is ready."""
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in pod.get("status", {}).get("conditions", ())
+    )

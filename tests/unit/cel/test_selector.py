@@ -1,0 +1,271 @@
+"""Selectors: what is refused and where, and why a device does not match."""
+
+from typing import Any
+
+import pytest
+
+from modelplane import cel
+from modelplane.cel import Match, NoMatch
+from modelplane.cel.bindings import Read
+from modelplane.cel.quantity import Quantity
+from modelplane.scheduler import Device, Version
+
+MEMORY = Read("memory", "80Gi", Quantity(80 * 2**30 * 10**9))
+
+
+def gpu(**changes: Any) -> Device:
+    values: dict[str, Any] = {
+        "name": "gpu",
+        "driver": "gpu.nvidia.com",
+        "count": 8,
+        "attributes": {"architecture": "Ampere", "cudaComputeCapability": Version("8.0.0"), "ecc": True},
+        "capacity": {"memory": "80Gi"},
+    }
+    return Device(**values | changes)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param(
+            'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0', id="enough memory"
+        ),
+        pytest.param('device.attributes["gpu.nvidia.com"].architecture == "Ampere"', id="an architecture"),
+        pytest.param(
+            'device.attributes["gpu.nvidia.com"].cudaComputeCapability.isLessThan(semver("9.0.0"))',
+            id="a version",
+        ),
+        pytest.param('device.driver == "gpu.nvidia.com"', id="a driver"),
+        pytest.param('"gpu.nvidia.com" in device.attributes', id="a domain that is published"),
+        pytest.param(
+            'device.attributes["gpu.nvidia.com"].architecture == "Ampere" && \n'
+            'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("80Gi")) >= 0\n',
+            id="two conditions on two lines",
+        ),
+        pytest.param(
+            'cel.bind(gpu, device.attributes["gpu.nvidia.com"], gpu.ecc && gpu.architecture.startsWith("A"))',
+            id="a name bound for the length of an expression",
+        ),
+        pytest.param('device.attributes["nic.nvidia.com"].?link.orValue("none") == "none"', id="a default"),
+    ],
+)
+def test_a_form_that_the_documents_show_matches(expression: str) -> None:
+    assert cel.compile(expression).evaluate(gpu()) == Match()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        pytest.param(
+            'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("141Gi")) >= 0',
+            NoMatch("memory is 80Gi", reads=(MEMORY,)),
+            id="a mismatch shows the value that was compared",
+        ),
+        pytest.param(
+            'device.attributes["gpu.nvidia.com"].architecture == "Hopper" '
+            '&& device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("1Gi")) >= 0',
+            NoMatch('architecture is "Ampere"', reads=(Read("architecture", '"Ampere"'),)),
+            id="what decided is shown, what was not looked at is not",
+        ),
+        pytest.param(
+            'device.driver == "gpu.amd.com"',
+            NoMatch('the driver is "gpu.nvidia.com"'),
+            id="with nothing read, the driver is what there is to say",
+        ),
+        pytest.param(
+            'device.attributes["gpu.nvidia.com"].architcture == "Hopper"',
+            NoMatch(
+                'it has no attribute "architcture" in domain "gpu.nvidia.com", '
+                "only architecture, cudaComputeCapability, ecc",
+                failed=True,
+            ),
+            id="an unknown attribute is an error that names the known ones",
+        ),
+        pytest.param(
+            '!(device.attributes["gpu.nvidia.com"].architcture == "Hopper")',
+            NoMatch(
+                'it has no attribute "architcture" in domain "gpu.nvidia.com", '
+                "only architecture, cudaComputeCapability, ecc",
+                failed=True,
+            ),
+            id="an error is not turned into a match by a negation",
+        ),
+        pytest.param(
+            'device.capacity["nvidia.com"].memory.compareTo(quantity("1Gi")) >= 0',
+            NoMatch('it has no capacity in domain "nvidia.com", only in gpu.nvidia.com', failed=True),
+            id="an unknown domain is empty, and the error names the known ones",
+        ),
+        pytest.param(
+            'device.attributes["gpu.nvidia.com"].architecture.compareTo(quantity("1Gi")) >= 0',
+            NoMatch(
+                "compareTo cannot be applied to string and kubernetes.Quantity",
+                failed=True,
+                reads=(Read("architecture", '"Ampere"'),),
+            ),
+            id="a type error that only the device can show",
+        ),
+        pytest.param(
+            'device.attributes["gpu.nvidia.com"].architecture',
+            NoMatch(
+                "it gives neither true nor false for this device",
+                failed=True,
+                reads=(Read("architecture", '"Ampere"'),),
+            ),
+            id="a value that is no truth value",
+        ),
+        pytest.param(
+            'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40gb")) >= 0',
+            NoMatch(
+                '"40gb" is not a quantity: write a number and a unit, such as 80Gi or 500m',
+                failed=True,
+                reads=(MEMORY,),
+            ),
+            id="a literal that is no quantity",
+        ),
+    ],
+)
+def test_a_device_that_does_not_match_says_why(expression: str, expected: NoMatch) -> None:
+    assert cel.compile(expression).evaluate(gpu()) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        pytest.param(
+            {"attributes": {"driverVersion": Version("550.90")}},
+            'its attribute "driverVersion" is malformed: "550.90" is not a version: '
+            "write major.minor.patch, such as 9.0.0",
+            id="a version of two parts",
+        ),
+        pytest.param(
+            {"capacity": {"memory": "80GB"}},
+            'its capacity "memory" is malformed: "80GB" is not a quantity: '
+            "write a number and a unit, such as 80Gi or 500m",
+            id="a quantity that is none",
+        ),
+        pytest.param(
+            {"attributes": {}, "capacity": {}},
+            'it has no attribute "ecc" in domain "gpu.nvidia.com", and none at all',
+            id="a device that publishes nothing",
+        ),
+    ],
+)
+def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object], reason: str) -> None:
+    selector = cel.compile('device.attributes["gpu.nvidia.com"].ecc')
+    assert selector.evaluate(gpu(**changes)) == NoMatch(reason, failed=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "pointed"),
+    [
+        pytest.param(
+            'device.capacity["g"].memory.comparTo(quantity("1")) > 0',
+            'cannot compile selector `device.capacity["g"].memory.comparTo(quantity("1")) > 0`: '
+            'unknown name "comparTo", did you mean compareTo? at line 1, column 37\n'
+            '  device.capacity["g"].memory.comparTo(quantity("1")) > 0\n'
+            "                                      ^",
+            id="a misspelt function names the nearest one",
+        ),
+        pytest.param(
+            'device.capacty["g"].memory > 0',
+            'cannot compile selector `device.capacty["g"].memory > 0`: '
+            'unknown name "device.capacty", did you mean device.capacity? at line 1, column 7\n'
+            '  device.capacty["g"].memory > 0\n'
+            "        ^",
+            id="a misspelt field names the nearest one",
+        ),
+        pytest.param(
+            'device.driver == "g" &&\n  device.capacity["g"].memory >= quantity("1")',
+            'cannot compile selector `device.driver == "g" && device.capacity["g"].memory >= quantity("1")`: '
+            "no matching overload for '_>=_' applied to '(kubernetes.Quantity, kubernetes.Quantity)' "
+            "at line 2, column 31\n"
+            '    device.capacity["g"].memory >= quantity("1")\n'
+            "                                ^",
+            id="the caret is under the second line where the fault is there",
+        ),
+        pytest.param(
+            "device == 1",
+            "cannot compile selector `device == 1`: "
+            "device is read through device.attributes, device.capacity and device.driver "
+            "at line 1, column 1\n"
+            "  device == 1\n"
+            "  ^",
+            id="the device as a whole is no value",
+        ),
+        pytest.param(
+            "device.driver",
+            "cannot compile selector `device.driver`: it gives string, but a selector gives true or false",
+            id="a selector that gives a text",
+        ),
+        pytest.param(
+            "device.driver ==",
+            "cannot compile selector `device.driver ==`: mismatched input end at line 1, column 17\n"
+            "  device.driver ==\n"
+            "                  ^",
+            id="a selector that breaks off",
+        ),
+        pytest.param(
+            'device.driver in ["a", 1]',
+            'cannot compile selector `device.driver in ["a", 1]`: '
+            "it uses a list of mixed types, which selectors cannot",
+            id="a list of mixed types, which Kubernetes refuses too",
+        ),
+        pytest.param(
+            "!" + "(" * 200 + "true" + ")" * 200,
+            "cannot compile selector `!" + "(" * 116 + "...`: it is nested too deeply",
+            id="nesting is bounded",
+        ),
+        pytest.param(
+            "true || " * 2000 + "true",
+            f"cannot compile selector `{('true || ' * 15)[:117]}...`: it is longer than 10,240 characters",
+            id="length is bounded",
+        ),
+        pytest.param(
+            'device.driver == "\ud800"',
+            'cannot compile selector `device.driver == "\\ud800"`: it is not valid Unicode',
+            id="half a surrogate pair, which the message can still be written with",
+        ),
+    ],
+)
+def test_a_selector_that_does_not_compile_shows_where(expression: str, pointed: str) -> None:
+    with pytest.raises(cel.SelectorError) as error:
+        cel.compile(expression)
+    assert error.value.pointed() == pointed
+
+
+LIST = "[" + ",".join("1" * 60) + "]"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param(f"{LIST}.all(a, {LIST}.all(b, {LIST}.all(c, c > 0)))", id="loops in loops"),
+        pytest.param(
+            'cel.bind(a, "'
+            + "x" * 1000
+            + '", '
+            + "".join(
+                f"cel.bind({right}, {left} + {left}, "
+                for left, right in zip("abcdefg", "bcdefgh", strict=True)
+            )
+            + "h == a"
+            + ")" * 8,
+            id="a text that doubles",
+        ),
+    ],
+)
+def test_the_cost_of_one_evaluation_is_bounded(expression: str) -> None:
+    assert cel.compile(expression).evaluate(gpu()) == NoMatch(
+        "it costs more than 100,000 steps to evaluate", failed=True
+    )
+
+
+def test_a_spent_budget_is_not_absorbed_by_or() -> None:
+    expensive = f"{LIST}.all(a, {LIST}.all(b, {LIST}.all(c, c > 0)))"
+    assert cel.compile(f"{expensive} || true").evaluate(gpu()) == NoMatch(
+        "it costs more than 100,000 steps to evaluate", failed=True
+    )
+
+
+def test_a_text_is_compiled_once() -> None:
+    assert cel.compile("device.driver == 'a'") is cel.compile("device.driver == 'a'")

@@ -1,0 +1,93 @@
+"""What is written for Envoy, in which order, and what is left alone."""
+
+from pathlib import Path
+
+import pytest
+
+from modelplane.local import envoy
+from modelplane.routing.envoy import CLUSTERS, LISTENERS, files, routes_file
+from modelplane.routing.table import Backend, Listener, Route, Table
+
+DOOR = Listener("front-door", "127.0.0.1", 8080)
+ROUTES = routes_file("front-door")
+
+
+def table(*names: str) -> Table:
+    backends = tuple(Backend(f"ml/{name}", (("10.0.0.1", 80),), prefix="/") for name in names)
+    return Table(
+        (Listener("front-door", "127.0.0.1", 8080, (Route("ml/qwen", "/ml/qwen/", backends, "no"),)),)
+    )
+
+
+def instances(name: str) -> str:
+    return f"endpoints/front-door_ml_{name}.json"
+
+
+def test_nothing_refers_to_what_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def record(path: Path, content: str | bytes) -> None:
+        order.append(path.relative_to(tmp_path).as_posix())
+        path.write_text(content if isinstance(content, str) else content.decode())
+
+    monkeypatch.setattr(envoy, "write_private", record)
+    assert envoy.write(tmp_path, files(table("b", "a")))
+    assert order == [instances("a"), instances("b"), CLUSTERS, ROUTES, LISTENERS]
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    envoy.write(tmp_path, files(table("a")))
+    before = {path: path.stat().st_ino for path in tmp_path.rglob("*.json")}
+    assert envoy.write(tmp_path, files(table("a", "b")))
+    after = {path: path.stat().st_ino for path in tmp_path.rglob("*.json")}
+    replaced = {path.relative_to(tmp_path).as_posix() for path in after if after[path] != before.get(path)}
+    assert replaced == {CLUSTERS, ROUTES, instances("b")}
+    assert not envoy.write(tmp_path, files(table("a", "b")))
+
+
+def test_what_routes_have_left_goes_with_the_next_call(tmp_path: Path) -> None:
+    envoy.write(tmp_path, files(table("a")))
+    assert envoy.write(tmp_path, files(table("b")))
+    assert (tmp_path / instances("a")).exists()
+    assert envoy.write(tmp_path, files(table("b")))
+    assert {
+        path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.json")
+    } == files(table("b"))
+    assert not envoy.write(tmp_path, files(table("b")))
+
+
+def test_a_restart_keeps_the_routes_that_were_written(tmp_path: Path) -> None:
+    envoy.prepare(tmp_path, (DOOR,))
+    assert (tmp_path / ROUTES).read_text() == files(Table((DOOR,)))[ROUTES]
+    envoy.write(tmp_path, files(table("a")))
+    envoy.prepare(tmp_path, (DOOR,))
+    assert (tmp_path / ROUTES).read_text() == files(table("a"))[ROUTES]
+
+
+def test_the_first_routes_do_not_touch_the_listener_that_was_prepared(tmp_path: Path) -> None:
+    envoy.prepare(tmp_path, (DOOR,))
+    before = (tmp_path / LISTENERS).stat().st_ino
+    envoy.write(tmp_path, files(table("a")))
+    assert (tmp_path / LISTENERS).stat().st_ino == before
+
+
+def test_nobody_else_can_read_what_is_prepared(tmp_path: Path) -> None:
+    directory = tmp_path / "envoy"
+    envoy.prepare(directory, (DOOR,))
+    modes = {path.stat().st_mode & 0o077 for path in (directory, *directory.rglob("*"))}
+    assert modes == {0}
+
+
+@pytest.mark.parametrize(
+    ("directory", "inside"),
+    [
+        pytest.param(Path("/home/me/envoy"), True, id="in its directory"),
+        pytest.param(
+            Path("/", "x" * 200), False, id="elsewhere where the path is longer than a socket's may be"
+        ),
+    ],
+)
+def test_where_the_administration_interface_is(directory: Path, inside: bool) -> None:
+    path = envoy.admin_socket(directory)
+    assert (path == directory / "admin.sock") is inside
+    assert len(str(path)) <= 100

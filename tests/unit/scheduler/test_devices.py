@@ -1,0 +1,120 @@
+"""Serving several requests from the devices of one node."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from modelplane.scheduler import (
+    Claim,
+    Deployment,
+    Device,
+    DeviceRequest,
+    Engine,
+    Member,
+    Reason,
+    ResolvedRequest,
+)
+from modelplane.scheduler.filters.devices import Served, devices
+from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.verdict import Rejected
+
+
+def entry(name: str, memory: int, count: int, claim: Claim = Claim.DRA) -> Device:
+    return Device(name, "g", count, claim, name, capacity={"memory": f"{memory}Gi"})
+
+
+def request(name: str, memory: int, count: int = 1) -> DeviceRequest:
+    return DeviceRequest(
+        name, count, (f'device.capacity["g"].memory.compareTo(quantity("{memory}Gi")) >= 0',)
+    )
+
+
+def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> list[str] | Rejected:
+    selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=requests),)),)))
+    verdict = devices(requests, entries, selection)
+    if isinstance(verdict, Rejected):
+        return dataclasses.replace(verdict, reads=())
+    return [f"{claim.name}={claim.device_class_name}*{claim.count}" for claim in verdict.claims]
+
+
+BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
+
+
+@pytest.mark.parametrize(
+    ("requests", "entries", "expected"),
+    [
+        pytest.param((), (BIG,), [], id="no requests"),
+        pytest.param((request("x", 20),), (BIG, SMALL), ["x=big*1"], id="the first entry that matches"),
+        pytest.param(
+            (request("x", 20, 2), request("y", 20)), (BIG, SMALL), ["x=big*2", "y=small*1"], id="the rest"
+        ),
+        pytest.param(
+            (request("x", 20, 2), request("y", 100)),
+            (BIG, SMALL),
+            ["x=small*2", "y=big*1"],
+            id="a request makes room for the next one that has no other device",
+        ),
+        pytest.param(
+            (request("x", 20, 3),),
+            (BIG, SMALL),
+            Rejected(Reason.TOO_FEW_DEVICES, "x", "3 wanted, at most 2 on a node"),
+            id="a request is not split over entries",
+        ),
+        pytest.param(
+            (request("x", 100, 2), request("y", 100)),
+            (BIG, SMALL),
+            Rejected(Reason.DEVICES_COMPETE, "x, y", "each can be served, but not all from one node"),
+            id="requests that compete",
+        ),
+        pytest.param(
+            (request("x", 200),),
+            (BIG, SMALL),
+            Rejected(Reason.NO_MATCHING_DEVICE, "x", "memory is 141Gi"),
+            id="no device matches",
+        ),
+        pytest.param(
+            (request("x", 20),),
+            (),
+            Rejected(Reason.NO_MATCHING_DEVICE, "x", "no devices are published"),
+            id="no devices",
+        ),
+        pytest.param(
+            (request("x", 20),),
+            (entry("steer", 80, 1, Claim.SYNTHETIC), SMALL),
+            ["x=small*1"],
+            id="a device that can be claimed is preferred to one that cannot",
+        ),
+        pytest.param(
+            (request("x", 20), request("y", 20)),
+            (entry("steer", 80, 1, Claim.SYNTHETIC), entry("one", 80, 1)),
+            ["y=one*1"],
+            id="one claim is enough",
+        ),
+        pytest.param(
+            tuple(request(f"r{number}", 20) for number in range(16)),
+            tuple(entry(f"e{number}", 24, 1) for number in range(15)),
+            Rejected(
+                Reason.DEVICES_COMPETE,
+                ", ".join(f"r{number}" for number in range(16)),
+                "too many ways to serve them were tried",
+            ),
+            id="the search is bounded",
+        ),
+    ],
+)
+def test_serving(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...], expected: Any) -> None:
+    assert serve(requests, entries) == expected
+
+
+def test_an_attribute_of_another_type_is_another_device() -> None:
+    ask = DeviceRequest("x", 1, ('device.attributes["g"].flag == true',))
+    selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),)))
+    true, one = (Device("d", "g", 1, attributes={"flag": flag}) for flag in (True, 1))
+    assert [selection.matches(ask, device) for device in (true, one)] == [True, False]
+
+
+def test_what_is_claimed_is_the_request_as_written() -> None:
+    ask = request("x", 20, 2)
+    selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),)))
+    assert devices((ask,), (BIG,), selection) == Served((ResolvedRequest("x", "big", 2, ask.selectors),))

@@ -1,0 +1,186 @@
+"""The sentence: what a user reads when replicas are missing."""
+
+from typing import Any
+
+import pytest
+
+from modelplane.scheduler import Reason, Refusal, schedule
+from modelplane.scheduler.diagnosis import PHRASES
+
+
+@pytest.mark.parametrize(
+    ("clusters", "existing", "want", "sentence"),
+    [
+        pytest.param("a: l4 x2", "", "2: 20Gi", "", id="nothing is said when nothing is wrong"),
+        pytest.param("a: l4 x2", "", "0: 20Gi", "", id="nor when nothing is wanted"),
+        pytest.param("", "", "2: 20Gi", "0 of 2 replicas placed; there are no clusters", id="an empty fleet"),
+        pytest.param(
+            "a: l4 x2",
+            "",
+            "1: 100Gi",
+            '0 of 1 replicas placed; 1 cluster: 1 with no device for "gpu" (a: largest memory offered is 24Gi)',
+            id="the largest amount on offer",
+        ),
+        pytest.param(
+            "b: a100 x1 | a: l4 x2",
+            "",
+            "1: 100Gi",
+            '0 of 1 replicas placed; 2 clusters: 2 with no device for "gpu" (largest memory offered is 80Gi)',
+            id="the largest amount over several clusters",
+        ),
+        pytest.param(
+            "a: l4 x2",
+            "",
+            "1: 20Gi*2",
+            '0 of 1 replicas placed; 1 cluster: 1 with too few devices per node for "gpu" '
+            "(a: 2 wanted, at most 1 on a node)",
+            id="too few devices on a node",
+        ),
+        pytest.param(
+            "a: l4 x2 | b: l4 x1",
+            "o1@a/0 l4 other",
+            "4: 20Gi",
+            "2 of 4 replicas placed; 2 clusters: 2 without enough free nodes; "
+            'to place one more, add 1 node to pool l4 of InferenceCluster "a"',
+            id="the pool to enlarge",
+        ),
+        pytest.param(
+            "a: h200 x1 | b: h200 x2",
+            "",
+            "1: 100Gi*8 +3",
+            "0 of 1 replicas placed; 2 clusters: 2 without enough free nodes; "
+            'to place one more, add 2 nodes to pool h200 of InferenceCluster "b"',
+            id="the pool that lacks the least",
+        ),
+        pytest.param(
+            "a: h200 x1, l4 x0",
+            "",
+            "1: x=20Gi, y=100Gi",
+            "0 of 1 replicas placed; 1 cluster: 1 without room for engines x, y together "
+            "(a: each would fit, but not all at once: 2 nodes needed, 1 free in pool h200); "
+            'to place one more, add 1 node to pool h200 of InferenceCluster "a"',
+            id="engines that need the same node",
+        ),
+        pytest.param(
+            "a: h200 x1 down | b: h200 x1 unreachable | c: h200 x1 !drain | d: | e: l4 x1",
+            "",
+            "1: 100Gi",
+            "0 of 1 replicas placed; 5 clusters: 1 with untolerated taint drain:NoSchedule, "
+            "1 not ready (a: its API cannot be reached), 1 without a gateway address, and 2 more",
+            id="three items, in the order of the rules, and the rest as a number",
+        ),
+        pytest.param(
+            "a: l4 x1 tier=dev | b: l4 x1",
+            "",
+            "1: 20Gi; in tier=prod",
+            "0 of 1 replicas placed; 2 clusters: 2 outside the clusterSelector",
+            id="labels that differ in different ways",
+        ),
+        pytest.param(
+            "a: l4 x1 tier=dev",
+            "",
+            "1: 20Gi; cached tier=prod",
+            "0 of 1 replicas placed; 1 cluster: 1 outside the clusters of the ModelCache "
+            '(a: label tier is "dev", not "prod")',
+            id="a label that differs",
+        ),
+        pytest.param(
+            "a: h200 x2 no-lws",
+            "",
+            "1: 100Gi +1",
+            "0 of 1 replicas placed; 1 cluster: 1 without LeaderWorkerSet "
+            "(a: an engine with a Leader needs it)",
+            id="a capability",
+        ),
+        pytest.param(
+            "a: synthetic x1",
+            "",
+            "1: 20Gi",
+            "0 of 1 replicas placed; 1 cluster: 1 with nothing to claim for engine main "
+            "(a: no device that it asks for is claimed through DRA)",
+            id="nothing to claim",
+        ),
+        pytest.param(
+            "a:", "", "1: 20Gi", "0 of 1 replicas placed; 1 cluster: 1 without published pools", id="no pools"
+        ),
+        pytest.param(
+            "a: l4 x9",
+            "",
+            "1: 20Gi; cache-unknown",
+            "0 of 1 replicas placed; its ModelCache cannot be read, so nothing new is placed",
+            id="a cache that cannot be read",
+        ),
+        pytest.param(
+            "a: l4 x0",
+            "q1@a/0 l4",
+            "1: 20Gi",
+            'pool l4 of InferenceCluster "a" is overcommitted: replicas hold 1 of its 0 nodes',
+            id="a pool that shrank under a replica",
+        ),
+        pytest.param(
+            "a: l4 x1",
+            "q1@a/0 l4 ready",
+            "1: 100Gi",
+            "0 of 1 replicas placed; 1 cluster: "
+            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
+            'replica "q1" stays until a replacement is ready: engine main no longer fits pool l4 of '
+            'InferenceCluster "a": "gpu": memory is 24Gi',
+            id="a replica that would have to move and cannot",
+        ),
+        pytest.param(
+            "a: l4 x1",
+            "q1@a/0 l4 ready",
+            "1: 20Gi x2",
+            "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes "
+            "(a: pool l4 has 0 of 1 nodes free, 2 needed); "
+            'to place one more, add 1 node to pool l4 of InferenceCluster "a"; '
+            'replica "q1" stays until a replacement is ready: engine main no longer fits pool l4 of '
+            'InferenceCluster "a": pool l4 has 1 of 1 nodes free, 2 needed',
+            id="a replica that would grow: the node it lacks, not those of a second one",
+        ),
+    ],
+)
+def test_the_sentence(say: Any, clusters: str, existing: str, want: str, sentence: str) -> None:
+    placement = schedule(say.fleet(clusters, existing), say.deployment(want))
+    assert placement.diagnosis.sentence() == sentence
+
+
+def test_every_pool_has_its_refusal(say: Any) -> None:
+    placement = schedule(say.fleet("b: l4 x1, h200 x0 | a: h200 x1 !drain"), say.deployment("1: 100Gi"))
+    told = [
+        (each.cluster, each.pool, each.reason, each.subject, each.detail)
+        for each in placement.diagnosis.refusals
+    ]
+    assert told == [
+        ("a", "", Reason.UNTOLERATED_TAINT, "drain:NoSchedule", ""),
+        ("b", "l4", Reason.NO_MATCHING_DEVICE, "gpu", "memory is 24Gi"),
+        ("b", "h200", Reason.NO_FREE_NODES, "", "pool h200 has 0 of 0 nodes free, 1 needed"),
+    ]
+
+
+def test_a_cluster_is_counted_under_the_pool_that_came_closest(say: Any) -> None:
+    placement = schedule(say.fleet("b: l4 x1, h200 x0"), say.deployment("1: 100Gi"))
+    assert placement.diagnosis.sentence() == (
+        "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes "
+        "(b: pool h200 has 0 of 0 nodes free, 1 needed); "
+        'to place one more, add 1 node to pool h200 of InferenceCluster "b"'
+    )
+
+
+def test_a_misspelt_attribute_is_told_from_a_full_fleet(say: Any) -> None:
+    want = say.deployment("1: 20Gi")
+    [refusal] = schedule(
+        say.fleet("a: l4 x1"), say.with_selector(want, 'device.attributes["gpu.nvidia.com"].arch == "Ada"')
+    ).diagnosis.refusals
+    assert refusal == Refusal(
+        "a",
+        "l4",
+        "main",
+        Reason.NO_MATCHING_DEVICE,
+        "gpu",
+        'it has no attribute "arch" in domain "gpu.nvidia.com", only architecture, cudaComputeCapability',
+    )
+
+
+def test_every_reason_has_a_phrase() -> None:
+    assert set(PHRASES) == set(Reason)
