@@ -19,11 +19,12 @@ from modelplane.controllers.reconciler import NotYet, Reconciler
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object
+from modelplane.kube.resources import Object, Resource
 
 _log = logging.getLogger(__name__)
 
 _WORKERS = 4
+_POLL_S = 0.2
 _SYSTEM_NAMESPACE = "modelplane-system"
 _SERIAL = "ModelDeployment"
 
@@ -40,6 +41,7 @@ class Manager:
         write: Write | None,
         dial: Callable[[str], str],
     ) -> None:
+        self._client = client
         self._decisions: WorkQueue[OwnerKey] = WorkQueue()
         self._work: WorkQueue[OwnerKey] = WorkQueue()
         self._interests = Interests()
@@ -68,6 +70,7 @@ class Manager:
     async def run(self) -> None:
         """Work until cancelled."""
         informers = [*self._informers.values(), self._secrets]
+        await self._until_installed(informers)
         async with asyncio.TaskGroup() as group:
             for informer in informers:
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
@@ -80,6 +83,23 @@ class Manager:
             group.create_task(self._worker(self._decisions))
             for _ in range(_WORKERS):
                 group.create_task(self._worker(self._work))
+
+    async def _until_installed(self, informers: list[Informer]) -> None:
+        """Wait for the kinds and the permission to read them, without the informers' long patience."""
+        waiting = ""
+        for informer in informers:
+            while problem := await self._unreadable(informer.resource):
+                if problem != waiting:
+                    _log.info("waiting: %s", problem)
+                waiting = problem
+                await asyncio.sleep(_POLL_S)
+
+    async def _unreadable(self, resource: Resource) -> str:
+        try:
+            await self._client.list(resource, _SYSTEM_NAMESPACE if resource.namespaced else None)
+        except errors.KubernetesError as error:
+            return str(error)
+        return ""
 
     def _enqueue(self, key: OwnerKey) -> None:
         (self._decisions if key.kind == _SERIAL else self._work).add(key)

@@ -13,7 +13,7 @@ from modelplane.scheduler.deployment import Deployment, Engine, Member
 from modelplane.scheduler.device import Device
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.replica import PlacedEngine, PlacedMember, ResolvedRequest
-from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.selection import Selection, traits
 from modelplane.scheduler.verdict import Reason, Rejected
 
 # Eight engines over eight pools is a packing problem; what takes this long is refused, and says so.
@@ -111,14 +111,15 @@ class Placer:
         known = self._known.get(id(pool.devices))
         if known is not None:
             return known[1]
-        value = tuple(
-            (device.count, device.claim, device.device_class_name, self._selection.identity(device))
-            for device in pool.devices
-        )
+        value = tuple(map(_wares, pool.devices))
         number = self._numbers.setdefault(value, len(self._numbers))
         # The devices are kept beside their number, so that their id is not used again while it is a key.
         self._known[id(pool.devices)] = (pool.devices, number)
         return number
+
+
+def _wares(device: Device) -> tuple[object, ...]:
+    return (device.count, device.claim, device.device_class_name, *traits(device))
 
 
 def _engine_fit(

@@ -45,16 +45,21 @@ class Selection:
         known = self._known.get(id(device))
         if known is not None:
             return known[1]
-        attributes = device.attributes
-        # True equals 1 in Python, not in CEL: the types are part of the value. The order of the keys is too, which
-        # is quicker to build; at worst one device is looked at twice.
-        value = (
-            device.driver,
-            tuple(attributes.items()),
-            tuple(map(type, attributes.values())),
-            tuple(device.capacity.items()),
-        )
+        value = traits(device)
         number = self._numbers.setdefault(value, len(self._numbers))
         # The device is kept beside its number, so that its id is not used again while it is a key.
         self._known[id(device)] = (device, number)
         return number
+
+
+def traits(device: Device) -> tuple[object, ...]:
+    """Return all that selectors can tell of a device, as a value."""
+    attributes = device.attributes
+    # True equals 1 in Python, not in CEL: the types are part of the value. The order of the keys is too, which is
+    # quicker to build; at worst one device is looked at twice.
+    return (
+        device.driver,
+        *attributes.items(),
+        *map(type, attributes.values()),
+        *device.capacity.items(),
+    )
