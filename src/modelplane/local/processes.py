@@ -137,6 +137,6 @@ def supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) -> tup
 
 
 def _stop_pods(home: Home) -> None:
-    from modelplane.local.agent import pods  # noqa: PLC0415 - large, and wanted only at the end
+    from modelplane.local.agent.pods import stop_all  # noqa: PLC0415 - large, and wanted only at the end
 
-    pods.stop_all(home.agent, grace_s=_POD_GRACE_S)
+    stop_all(home.agent, grace_s=_POD_GRACE_S)

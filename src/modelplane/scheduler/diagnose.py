@@ -39,7 +39,7 @@ def diagnose(
         clusters=len(clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each)),
         blocked="its ModelCache cannot be read, so nothing new is placed" if waits else "",
-        remedy=_remedy(refused, leaving, clusters, placer, ledger),
+        remedy=_remedy(refused, leaving, clusters, placer, ledger) if refused else "",
         notes=(*_notes(leaving), *_overcommitted(kept, clusters, ledger)),
     )
 
@@ -86,7 +86,7 @@ def _lacks_nodes(refused: Refused) -> bool:
 def _missing_nodes(
     cluster: Cluster, free: Sequence[int], placer: Placer, pins: Mapping[str, str] | None
 ) -> Iterable[tuple[int, str, int]]:
-    """Yield (nodes, cluster, position) for each pool that could host the rest if it had so many nodes more."""
+    """Yield (nodes, cluster, position) for each pool that would do if it had so many nodes more."""
     for position, pool in enumerate(cluster.pools):
         enlarged = [*free]
         enlarged[position] = _PLENTY

@@ -1,6 +1,6 @@
 """The numbers that tell a deployment's replicas on one cluster apart.
 
-One rule: a number is given once per cluster, also while its replica is going away, since names are made of it.
+One rule: a number is given once per cluster, also while its replica is going away: names are made of it.
 """
 
 from collections.abc import Iterable

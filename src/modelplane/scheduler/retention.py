@@ -21,7 +21,6 @@ from modelplane.scheduler.ledger import Ledger, held
 from modelplane.scheduler.replica import PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
-
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 

@@ -55,8 +55,8 @@ class Selection:
 def traits(device: Device) -> tuple[object, ...]:
     """Return all that selectors can tell of a device, as a value."""
     attributes = device.attributes
-    # True equals 1 in Python, not in CEL: the types are part of the value. The order of the keys is too, which is
-    # quicker to build; at worst one device is looked at twice.
+    # True equals 1 in Python, not in CEL: the types are part of the value. So is the order of the keys,
+    # which is quicker to build; at worst one device is looked at twice.
     return (
         device.driver,
         *attributes.items(),

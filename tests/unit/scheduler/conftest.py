@@ -8,12 +8,12 @@ Clusters are separated by `|`. A cluster is `name: pool, pool ... marks`:
 - `down` (not ready), `unreachable` (no gateway address), `no-dra`, `no-lws`, `no-inference-pool` say it.
 
 A deployment is `replicas: engine, engine; options`. An engine is `memory`, or `name=memory*count` (GPUs per
-pod), with the marks `xN` (copies) and `+N` (a leader and N workers). Options: `in key=value`, `cached key=value`,
-`cache-unknown`, `tolerating key`, `PrefillDecode`.
+pod), with the marks `xN` (copies) and `+N` (a leader and N workers). Options: `in key=value`,
+`cached key=value`, `cache-unknown`, `tolerating key`, `PrefillDecode`.
 
 A replica is `name@cluster/index pool`, with `*N` after the pool for N nodes, and the marks `ready`,
-`deleting`, `other` (of another deployment). Several engines are `engine:pool*N`. A placement is shown in the same way:
-`cluster/index pool` for a new replica, `name@...` for a kept one, `name@... leaving`.
+`deleting`, `other` (of another deployment). Several engines are `engine:pool*N`. A placement is shown in the
+same way: `cluster/index pool` for a new replica, `name@...` for a kept one, `name@... leaving`.
 """
 
 import dataclasses

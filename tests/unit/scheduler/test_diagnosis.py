@@ -18,7 +18,8 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: l4 x2",
             "",
             "1: 100Gi",
-            '0 of 1 replicas placed; 1 cluster: 1 with no device for "gpu" (a: largest memory offered is 24Gi)',
+            "0 of 1 replicas placed; 1 cluster: "
+            '1 with no device for "gpu" (a: largest memory offered is 24Gi)',
             id="the largest amount on offer",
         ),
         pytest.param(
@@ -137,6 +138,14 @@ from modelplane.scheduler.diagnosis import PHRASES
             'replica "q1" stays until a replacement is ready: engine main no longer fits pool l4 of '
             'InferenceCluster "a": pool l4 has 1 of 1 nodes free, 2 needed',
             id="a replica that would grow: the node it lacks, not those of a second one",
+        ),
+        pytest.param(
+            "a: l4 x3 | b: l4 x1",
+            "q1@b/0 l4 ready",
+            "1: 20Gi x2",
+            'replica "q1" stays until a replacement is ready: engine main no longer fits pool l4 of '
+            'InferenceCluster "b": pool l4 has 1 of 1 nodes free, 2 needed',
+            id="a replica whose replacement has found its place",
         ),
     ],
 )

@@ -93,9 +93,9 @@ async def wait(attempt: Attempt) -> Exit:
 
 
 def terminate(attempt: Attempt) -> None:
-    """Ask an engine to end."""
-    if engine := attempt.engine:
-        engine.send(signal.SIGTERM)
+    """Ask an engine to end; one that has not started yet does not start."""
+    if process := attempt.engine or attempt.shim:
+        process.send(signal.SIGTERM)
 
 
 def kill(attempt: Attempt) -> None:

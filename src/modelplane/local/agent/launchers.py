@@ -91,12 +91,25 @@ LAUNCHERS: tuple[Launcher, ...] = (
 )
 
 
-def launcher_of(image: str) -> Launcher:
-    """Return the launcher of an image; raise ``CannotLaunch`` with the images that have one."""
+def engine_of(image: str) -> str:
+    """Return the name of the engine that stands in for an image; empty where there is none."""
+    launcher = _find(image)
+    return launcher.engine if launcher else ""
+
+
+def _find(image: str) -> Launcher | None:
     name = image.removeprefix("docker.io/")
     for launcher in LAUNCHERS:
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in launcher.images):
             return launcher
+    return None
+
+
+def launcher_of(image: str) -> Launcher:
+    """Return the launcher of an image; raise ``CannotLaunch`` with the images that have one."""
+    launcher = _find(image)
+    if launcher is not None:
+        return launcher
     known = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS))
     raise CannotLaunch(
         "NoLauncher",

@@ -8,12 +8,13 @@ import fcntl
 import logging
 import signal
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local.agent import devices, node, resource_slices
+from modelplane.local.agent.devices import DiscoveredDevice
 from modelplane.local.agent.logs import LogServer, ServerSettings
 from modelplane.local.agent.node import NodeSettings
 from modelplane.local.agent.pod_worker import Machine
@@ -21,7 +22,6 @@ from modelplane.local.agent.pods import Pods
 from modelplane.local.agent.records import AgentDirectory
 from modelplane.local.errors import LocalError
 
-_RETRY_S = 0.5
 _REQUEST_S = 10.0
 
 _log = logging.getLogger(__name__)
@@ -81,29 +81,19 @@ async def _serve(settings: Settings) -> None:
                 f"cannot serve logs on port {settings.server.port}: {error.strerror}: choose another --port"
             ) from error
         try:
-            about = NodeSettings(settings.node, settings.pool, settings.server.port)
-            registered = await _register(client, about, found)
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(node.keep_alive(client, about, registered))
+                tasks.create_task(
+                    node.keep_alive(client, settings.node, partial(_register, settings, client, found))
+                )
                 tasks.create_task(pods.run())
         finally:
             await runner.cleanup()
 
 
-async def _register(
-    client: Client, about: NodeSettings, found: tuple[devices.DiscoveredDevice, ...]
-) -> Object:
-    """Register node and devices, waiting for an API server that is not up yet."""
-    problem = ""
-    while True:
-        try:
-            registered = await node.register(client, about)
-            await resource_slices.publish(client, registered, found)
-        except errors.KubernetesError as error:
-            if str(error) != problem:
-                problem = str(error)
-                _log.warning('cannot register node "%s" yet: %s', about.name, problem)
-            await asyncio.sleep(_RETRY_S)
-        else:
-            _log.info('node "%s" is registered with %d device(s)', about.name, len(found))
-            return registered
+async def _register(settings: Settings, client: Client, found: tuple[DiscoveredDevice, ...]) -> Object:
+    """Make the API server know this machine and its devices."""
+    about = NodeSettings(settings.node, settings.pool, settings.server.port)
+    registered = await node.register(client, about)
+    await resource_slices.publish(client, registered, found)
+    _log.info('node "%s" is registered with %d device(s)', about.name, len(found))
+    return registered

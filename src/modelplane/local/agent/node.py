@@ -7,7 +7,7 @@ written when the agent ends: its pods run on, and the Lease runs out by itself.
 import asyncio
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ ADDRESS = "127.0.0.1"
 
 _RENEW_S = 10.0
 _LEASE_S = 40
-_RETRY_S = 2.0
+_RETRY_S = 0.5
 _PODS = 110
 
 _log = logging.getLogger(__name__)
@@ -105,19 +105,27 @@ async def register(client: Client, settings: NodeSettings) -> Object:
     return await client.patch(resources.NODES, settings.name, body, kind="strategic", subresource="status")
 
 
-async def keep_alive(client: Client, settings: NodeSettings, node: Object) -> None:
-    """Renew the Lease every ten seconds until cancelled; register again if the Node was deleted."""
-    uid = node["metadata"]["uid"]
+async def keep_alive(client: Client, name: str, register_all: Callable[[], Awaitable[Object]]) -> None:
+    """Renew the Lease every ten seconds until cancelled.
+
+    Begins with ``register_all``, which returns the Node, and calls it again if the Node was deleted.
+    """
+    node: Object | None = None
+    problem = ""
     while True:
         try:
-            if not await _renew(client, settings.name, uid):
-                node = await register(client, settings)
-                uid = node["metadata"]["uid"]
+            if node is None:
+                node = await register_all()
+            if not await _renew(client, name, node["metadata"]["uid"]):
+                node = None
                 continue
         except errors.KubernetesError as error:
-            _log.warning('cannot renew the lease of node "%s": %s', settings.name, error)
+            if str(error) != problem:
+                problem = str(error)
+                _log.warning('cannot keep node "%s" alive: %s', name, problem)
             await asyncio.sleep(_RETRY_S)
         else:
+            problem = ""
             await asyncio.sleep(_RENEW_S)
 
 

@@ -100,6 +100,7 @@ class PodWorker:
             address=addresses.reported(record.address),
             node_address=node.ADDRESS,
             start_time=pod.get("status", {}).get("startTime") or timestamps.now(),
+            engine=launchers.engine_of(self._spec["image"]),
         )
         self._gone = False
         self._changed = asyncio.Event()
@@ -197,7 +198,7 @@ class PodWorker:
     async def _launch(self) -> container.Launch:
         for refusal in refusals.refusals(self.pod):
             raise _NotYet(refusal)
-        launcher = launchers.launcher_of(self._spec["image"])
+        launchers.launcher_of(self._spec["image"])
         allocated = await claims.devices_of(self._machine.client, self.pod, self._machine.devices)
         own = environment.resolve(
             self._spec, self.pod, self.record.address, node.ADDRESS, await self._sources()
@@ -211,7 +212,6 @@ class PodWorker:
             **devices.environment(self._machine.devices, allocated),
             **own,
         }
-        self._set(engine=launcher.engine)
         command = launchers.command_line(self._spec, own, self.record.address)
         self._check_ports()
         return container.Launch(command, variables)

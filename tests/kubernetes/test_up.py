@@ -1,0 +1,93 @@
+"""The commands about the fleet on this machine, against a whole one."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from modelplane.local import lifecycle, locks, process_status, processes, setup
+from modelplane.local.home import Home
+
+pytestmark = pytest.mark.kubernetes
+
+
+def status(fleet):
+    return json.loads(fleet.modelplane("status", "-o", "json", check=False))
+
+
+def until_healed(fleet, name, pid):
+    deadline = time.monotonic() + 15
+    while True:
+        found = next(each for each in process_status.of(fleet.home) if each.name == name)
+        if found.state == "Running" and found.pid != pid:
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def test_status_shows_every_process_running_and_the_fleet_ready(fleet):
+    found = status(fleet)
+    assert {each["name"]: each["state"] for each in found["processes"]} == dict.fromkeys(
+        (
+            "supervisor",
+            "etcd",
+            "kube-apiserver",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "controller",
+            "agent",
+            "envoy",
+            "standby",
+        ),
+        "Running",
+    )
+    assert found["fleet"]["InferenceCluster"] == {"total": 1, "ready": 1}
+    assert found["fleet"]["InferenceGateway"] == {"total": 1, "ready": 1}
+
+
+def test_a_second_up_finds_the_first_and_restarts_nothing(fleet):
+    before = status(fleet)["processes"]
+    said = fleet.modelplane("up")
+    assert said.startswith(f"A fleet runs already in {fleet.home.root}\n")
+    after = status(fleet)["processes"]
+    assert [each["pid"] for each in after] == [each["pid"] for each in before]
+
+
+@pytest.mark.parametrize("name", ["controller", "agent", "envoy"])
+def test_a_killed_process_of_modelplane_is_running_again_within_seconds(fleet, name):
+    pid = locks.holder(fleet.home.lock(name))
+    os.kill(pid, signal.SIGKILL)
+    assert until_healed(fleet, name, pid).last_exit == "killed by SIGKILL"
+
+
+def test_kubeconfig_prints_the_path_alone(fleet):
+    assert fleet.modelplane("kubeconfig") == f"{fleet.home.root}/kubeconfig\n"
+
+
+def test_up_in_the_foreground_stays_until_it_is_interrupted_and_then_stops_everything(
+    kubernetes_binary, tmp_path
+):
+    home = Home(tmp_path / "home")
+    setup.make_home(home)
+    with subprocess.Popen(
+        [sys.executable, "-m", "modelplane.cli.main", "up", "--foreground", "--home", home.root],
+        env=os.environ | {"MODELPLANE_KUBERNETES_BINARY": str(kubernetes_binary)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as up:
+        try:
+            said = list(itertools.takewhile(lambda line: line != "Ctrl-C stops the fleet\n", up.stdout))
+            up.send_signal(signal.SIGTERM)
+            assert up.wait(60) == 0
+        finally:
+            if home.settings.exists():
+                left = lifecycle.stop(home)
+    assert said[0] == f"Starting a fleet in {home.root}\n"
+    assert left == ()
+    names = [process.name for process in processes.table(home, setup.set_up(home), home.root)]
+    assert [name for name in names if locks.holder(home.lock(name))] == []
