@@ -42,6 +42,10 @@ class Agent:
 
     async def start(self) -> None:
         """Start the agent and wait until its node is registered."""
+        self._spawn()
+        await until(self._registered)
+
+    def _spawn(self) -> None:
         pki = Pki(self.home.pki)
         with (self.home.logs / "agent.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -60,7 +64,6 @@ class Agent:
                 stderr=log,
                 start_new_session=True,
             )
-        await until(self._registered)
 
     async def _registered(self) -> bool:
         assert self._process is not None

@@ -5,54 +5,16 @@ namespace of its own and leaves nothing behind that another could trip over.
 """
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.fleets import ControlPlane, Fleet
 
 from modelplane.kube.client import Client
 from modelplane.local import binary, lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
-
-
-@dataclass(frozen=True, slots=True)
-class ControlPlane:
-    """A running control plane."""
-
-    home: Home
-    binary: Path
-
-    @property
-    def kubeconfig(self) -> Path:
-        """The administrator's."""
-        return self.home.kubeconfig
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet(ControlPlane):
-    """A running fleet of this machine."""
-
-    def modelplane(self, *arguments: str, check: bool = True) -> str:
-        """Run a command of ours against the fleet and return what it prints."""
-        done = subprocess.run(
-            [sys.executable, "-m", "modelplane.cli.main", *arguments],
-            env=os.environ | {"MODELPLANE_HOME": str(self.home.root)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0 or not check, done.stdout + done.stderr
-        return done.stdout if check else done.stdout + done.stderr
-
-    def kubectl(self, *arguments: str, check: bool = True) -> str:
-        """Run kubectl against the fleet and return what it prints."""
-        return self.modelplane("kubectl", *arguments, check=check)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ControlPlane
+from support.fleets import ControlPlane
 
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS

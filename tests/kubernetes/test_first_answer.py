@@ -10,7 +10,7 @@ from pathlib import Path
 import openai
 import psutil
 import pytest
-from conftest import Fleet
+from support.fleets import Fleet
 
 pytestmark = pytest.mark.kubernetes
 

@@ -1,0 +1,44 @@
+"""Running control planes and fleets, as tests hold them."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.local.home import Home
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """A running control plane."""
+
+    home: Home
+    binary: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.home.kubeconfig
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet(ControlPlane):
+    """A running fleet of this machine."""
+
+    def modelplane(self, *arguments: str, check: bool = True) -> str:
+        """Run a command of ours against the fleet and return what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "modelplane.cli.main", *arguments],
+            env=os.environ | {"MODELPLANE_HOME": str(self.home.root)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stdout + done.stderr
+        return done.stdout if check else done.stdout + done.stderr
+
+    def kubectl(self, *arguments: str, check: bool = True) -> str:
+        """Run kubectl against the fleet and return what it prints."""
+        return self.modelplane("kubectl", *arguments, check=check)

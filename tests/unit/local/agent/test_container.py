@@ -1,0 +1,74 @@
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from modelplane.local.agent import container
+from modelplane.local.agent.container import Launch
+from modelplane.local.agent.pods import stop_all
+from modelplane.local.agent.records import AgentDirectory, Attempt, ContainerDirectory
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: None); print('up', flush=True); time.sleep(99)"
+
+
+def sleeping(directory: Path) -> tuple[ContainerDirectory, Launch]:
+    path = AgentDirectory(directory).pod("uid").container("engine")
+    return path, Launch(("sleep", "100"), {"PATH": os.environ["PATH"]})
+
+
+async def test_an_attempt_is_started_waited_for_and_counted(tmp_path: Path) -> None:
+    kept, _ = sleeping(tmp_path)
+    launch = Launch(
+        (sys.executable, "-c", "import os; raise SystemExit(int(os.environ['CODE']))"), {"CODE": "4"}
+    )
+    numbers = []
+    for _ in range(3):
+        attempt = await container.start(kept, launch)
+        ended = await container.wait(attempt)
+        numbers.append((attempt.number, ended.code, ended.supervised))
+    assert numbers == [(0, 4, True), (1, 4, True), (2, 4, True)]
+    assert [attempt.number for attempt in kept.attempts()] == [1, 2]
+
+
+async def test_an_end_that_no_supervisor_saw_is_recorded_and_leaves_nothing_running(tmp_path: Path) -> None:
+    kept, launch = sleeping(tmp_path)
+    attempt = await container.start(kept, launch)
+    engine, supervisor = attempt.engine, attempt.shim
+    assert engine is not None
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    ended = await asyncio.wait_for(container.wait(attempt), 10)
+    assert (ended.code, ended.supervised) == (137, False)
+    assert attempt.exit == ended
+    await asyncio.wait_for(engine.wait(), 10)
+
+
+async def test_an_engine_ends_when_it_is_asked(tmp_path: Path) -> None:
+    kept, launch = sleeping(tmp_path)
+    attempt = await container.start(kept, launch)
+    container.terminate(attempt)
+    assert (await asyncio.wait_for(container.wait(attempt), 10)).code == 143
+
+
+async def test_everything_of_a_directory_can_be_stopped_without_an_agent(tmp_path: Path) -> None:
+    kept, launch = sleeping(tmp_path)
+    gentle = await container.start(kept, launch)
+    other = AgentDirectory(tmp_path).pod("other").container("engine")
+    stubborn = await container.start(other, Launch((sys.executable, "-c", STUBBORN), {}))
+    await _until_up(stubborn)
+    assert stop_all(tmp_path, 0.3) == 2
+    assert [_code(gentle), _code(stubborn)] == [143, 137]
+    assert stop_all(tmp_path, 0.3) == 0
+
+
+async def _until_up(attempt: Attempt) -> None:
+    async with asyncio.timeout(10):
+        while not (attempt.log.exists() and attempt.log.read_text()):
+            await asyncio.sleep(0.01)
+
+
+def _code(attempt: Attempt) -> int:
+    ended = attempt.exit
+    assert ended is not None
+    return ended.code
