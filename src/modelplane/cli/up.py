@@ -21,6 +21,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
 from modelplane.local import binary, bootstrap, lifecycle, locks, ports, processes, records, setup
 from modelplane.local.home import Home, home_directory
+from modelplane.local.next_steps import next_steps
 from modelplane.local.records import Record
 
 _API = ("etcd", "kube-apiserver")
@@ -55,7 +56,7 @@ def up(home: Path | None, foreground: bool, timeout_s: float) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         asyncio.run(_until_ready(place, console, timeout_s))
-        console.print(f"\n{bootstrap.next_steps(place)}", end="", markup=False)
+        console.print(f"\n{next_steps(place)}", end="", markup=False)
         if foreground:
             _stay(place, console)
     except KeyboardInterrupt:

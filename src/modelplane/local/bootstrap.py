@@ -209,19 +209,3 @@ async def _is_ready(client: Client, resource: Resource, name: str) -> bool:
 async def _node_ready(client: Client) -> bool:
     nodes = (await client.list(resources.NODES)).items
     return any(condition_of(node, "Ready").get("status") == "True" for node in nodes)
-
-
-def next_steps(home: Home) -> str:
-    """Return the lines that tell a newcomer what to do next."""
-    del home
-    return _NEXT_STEPS
-
-
-_NEXT_STEPS = """\
-Deploy a model and ask it something:
-
-  export KUBECONFIG=$(modelplane kubeconfig)
-  modelplane kubectl apply -f examples/01-first-answer/
-  modelplane kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m
-  modelplane chat first-answer -n ml-team "What is the capital of France?"
-"""

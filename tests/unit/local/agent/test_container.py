@@ -9,7 +9,13 @@ from modelplane.local.agent.container import Launch
 from modelplane.local.agent.pods import stop_all
 from modelplane.local.agent.records import AgentDirectory, Attempt, ContainerDirectory
 
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: None); print('up', flush=True); time.sleep(99)"
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: None)
+print("up", flush=True)
+time.sleep(99)
+time.sleep(99)
+"""
 
 
 def sleeping(directory: Path) -> tuple[ContainerDirectory, Launch]:

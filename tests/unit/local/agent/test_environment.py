@@ -91,7 +91,8 @@ def test_an_optional_key_that_is_missing_sets_nothing() -> None:
         ),
         pytest.param(
             variable(configMapKeyRef={"name": "settings", "key": "c"}),
-            'cannot set variable "X": ConfigMap "settings" has no key "c": add it, or mark the reference optional',
+            'cannot set variable "X": ConfigMap "settings" has no key "c": '
+            "add it, or mark the reference optional",
             id="a missing key",
         ),
         pytest.param(

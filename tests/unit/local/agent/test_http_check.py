@@ -14,13 +14,14 @@ class Server:
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.port = 0
+        self.over = asyncio.Event()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         self.seen.append(head)
         path = head.split()[1]
         if path == "/silent":
-            await asyncio.sleep(5)
+            await self.over.wait()
         body = b"not http\r\n" if path == "/odd" else f"HTTP/1.1 {CODES[path]} X\r\n\r\n".encode()
         writer.write(body)
         writer.close()
@@ -32,7 +33,9 @@ async def server() -> AsyncIterator[Server]:
     listening = await asyncio.start_server(started.answer, ADDRESS, 0)
     started.port = listening.sockets[0].getsockname()[1]
     yield started
+    started.over.set()
     listening.close()
+    await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize(

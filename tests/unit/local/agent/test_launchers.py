@@ -60,15 +60,43 @@ def test_an_engine_that_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("container", "command"),
     [
-        pytest.param({"image": LLAMA, "args": ["--port", "$(PORT)"]}, (*LLAMA_PROGRAM, "--port", "8000"), id="arguments are expanded and passed on"),
-        pytest.param({"image": LLAMA, "command": ["/app/llama-server"], "args": ["-v"]}, (*LLAMA_PROGRAM, "-v"), id="the engine called by name"),
-        pytest.param({"image": LLAMA, "command": ["sh", "-c", "true"], "args": ["x"]}, ("sh", "-c", "true", "x"), id="a command of the pod's own"),
-        pytest.param({"image": VLLM, "args": ["--model=m"]}, ("/bin/vllm", "serve", "--model=m", "--host", ADDRESS), id="vLLM gets the pod's address"),
-        pytest.param({"image": VLLM, "args": ["--host=0.0.0.0"]}, ("/bin/vllm", "serve", "--host=0.0.0.0", "--host", ADDRESS), id="every address is the pod's"),
-        pytest.param({"image": VLLM, "args": ["--host", "::1"]}, ("/bin/vllm", "serve", "--host", "::1"), id="a chosen address stays"),
-        pytest.param({"image": VLLM, "command": ["vllm", "serve", "m"]}, ("/bin/vllm", "serve", "m", "--host", ADDRESS), id="vLLM called by name"),
+        pytest.param(
+            {"image": LLAMA, "args": ["--port", "$(PORT)"]},
+            (*LLAMA_PROGRAM, "--port", "8000"),
+            id="arguments are expanded and passed on",
+        ),
+        pytest.param(
+            {"image": LLAMA, "command": ["/app/llama-server"], "args": ["-v"]},
+            (*LLAMA_PROGRAM, "-v"),
+            id="the engine called by name",
+        ),
+        pytest.param(
+            {"image": LLAMA, "command": ["sh", "-c", "true"], "args": ["x"]},
+            ("sh", "-c", "true", "x"),
+            id="a command of the pod's own",
+        ),
+        pytest.param(
+            {"image": VLLM, "args": ["--model=m"]},
+            ("/bin/vllm", "serve", "--model=m", "--host", ADDRESS),
+            id="vLLM gets the pod's address",
+        ),
+        pytest.param(
+            {"image": VLLM, "args": ["--host=0.0.0.0"]},
+            ("/bin/vllm", "serve", "--host=0.0.0.0", "--host", ADDRESS),
+            id="every address is the pod's",
+        ),
+        pytest.param(
+            {"image": VLLM, "args": ["--host", "::1"]},
+            ("/bin/vllm", "serve", "--host", "::1"),
+            id="a chosen address stays",
+        ),
+        pytest.param(
+            {"image": VLLM, "command": ["vllm", "serve", "m"]},
+            ("/bin/vllm", "serve", "m", "--host", ADDRESS),
+            id="vLLM called by name",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("_vllm_installed")
 def test_the_command_line(container: dict[str, Any], command: tuple[str, ...]) -> None:
     assert launchers.command_line(container, {"PORT": "8000"}, ADDRESS) == command

@@ -23,12 +23,24 @@ def configured(model: LocalModel, *arguments: str) -> Any:
 @pytest.mark.parametrize(
     ("arguments", "environment", "expected"),
     [
-        pytest.param([], {"MODELPLANE_POD_IP": "127.77.1.2"}, ("127.77.1.2", 8080), id="the pod's address and llama-server's port"),
-        pytest.param(["--host", "0.0.0.0"], {"MODELPLANE_POD_IP": "127.77.1.2"}, ("127.77.1.2", 8080), id="every address is the pod's"),
-        pytest.param([], {"LLAMA_ARG_HOST": "127.0.0.9", "LLAMA_ARG_PORT": "1"}, ("127.0.0.9", 1), id="the environment"),
+        pytest.param(
+            [],
+            {"MODELPLANE_POD_IP": "127.77.1.2"},
+            ("127.77.1.2", 8080),
+            id="the pod's address and llama-server's port",
+        ),
+        pytest.param(
+            ["--host", "0.0.0.0"],
+            {"MODELPLANE_POD_IP": "127.77.1.2"},
+            ("127.77.1.2", 8080),
+            id="every address is the pod's",
+        ),
+        pytest.param(
+            [], {"LLAMA_ARG_HOST": "127.0.0.9", "LLAMA_ARG_PORT": "1"}, ("127.0.0.9", 1), id="the environment"
+        ),
         pytest.param(["--port", "8000"], {}, ("127.0.0.1", 8000), id="outside a pod"),
     ],
-)  # fmt: skip
+)
 def test_where_to_listen(
     arguments: list[str], environment: dict[str, str], expected: tuple[str, int]
 ) -> None:

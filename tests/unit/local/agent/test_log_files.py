@@ -64,7 +64,7 @@ async def test_following_goes_on_over_a_rotation_until_the_end(tmp_path: Path) -
     path.rename(tmp_path / "log.1")
     path.write_text(line(1, "line 1"))
     await _until(parts, b"line 0\nline 1\n")
-    with path.open("a") as file:  # noqa: ASYNC230 - a line in a test
+    with path.open("a") as file:
         file.write(line(2, "line 2"))
     ended.set()
     await asyncio.wait_for(following, 5)

@@ -1,0 +1,56 @@
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelplane.local.home import Home, home_directory
+from modelplane.local.next_steps import next_steps
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def on_path(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The programs that a shell would find, by name; all beside the interpreter."""
+    found: set[str] = set()
+    beside = Path(sys.executable).parent
+    monkeypatch.setattr(shutil, "which", lambda name: str(beside / name) if name in found else None)
+    monkeypatch.chdir(ROOT)
+    monkeypatch.delenv("MODELPLANE_HOME", raising=False)
+    return found
+
+
+def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
+    on_path |= {"modelplane", "kubectl"}
+    assert next_steps(home_directory(None)).splitlines()[2:] == [
+        "  export KUBECONFIG=$(modelplane kubeconfig)",
+        "  kubectl apply -f examples/01-first-answer/",
+        "  kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
+        '  modelplane chat first-answer -n ml-team "What is the capital of France?"',
+    ]
+
+
+def test_without_kubectl_ours_is_used(on_path: set[str]) -> None:
+    on_path.add("modelplane")
+    assert "  modelplane kubectl apply -f examples/01-first-answer/" in next_steps(home_directory(None))
+
+
+def test_a_command_that_the_shell_cannot_find_is_made_findable_first(on_path: set[str]) -> None:
+    on_path.add("kubectl")
+    first = next_steps(home_directory(None)).splitlines()[2].split()
+    assert first[0] in {"source", "export"}
+    assert str(Path(sys.executable).parent.name) in first[1]
+
+
+def test_a_home_of_ones_own_is_named(on_path: set[str]) -> None:
+    on_path |= {"modelplane", "kubectl"}
+    assert "  export MODELPLANE_HOME='/tmp/my fleet'" in next_steps(Home(Path("/tmp/my fleet"))).splitlines()
+
+
+def test_from_another_folder_the_example_is_found_by_its_whole_path(
+    on_path: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    on_path |= {"modelplane", "kubectl"}
+    monkeypatch.chdir(tmp_path)
+    assert f"  kubectl apply -f {ROOT}/examples/01-first-answer/" in next_steps(home_directory(None))
