@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from support.fleets import ControlPlane, Fleet
 
 from modelplane.kube.client import Client
 from modelplane.local import binary, lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
+from support.fleets import ControlPlane, Fleet
 
 
 @pytest.fixture(scope="session")

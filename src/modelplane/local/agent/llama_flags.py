@@ -85,8 +85,8 @@ FLAGS: tuple[Flag, ...] = (
     _switch("warmup", "--warmup"),
     _switch("warmup", "--no-warmup", on=False),
     # Accepted for what they say; there is no web page and no mirror of it to switch off.
-    _switch("web_page", "--webui", variable="LLAMA_ARG_WEBUI"),
-    _switch("web_page", "--no-webui", on=False),
+    _switch("web_page", "--ui", "--webui", variable="LLAMA_ARG_WEBUI"),
+    _switch("web_page", "--no-ui", "--no-webui", on=False),
 )
 
 _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from modelplane import __version__
+from modelplane.api import labels
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -51,7 +52,7 @@ def manifest(settings: NodeSettings) -> Object:
                 "kubernetes.io/arch": devices.architecture(),
                 "kubernetes.io/hostname": settings.name,
                 "kubernetes.io/os": "linux",
-                "modelplane.ai/pool": settings.pool,
+                labels.POOL: settings.pool,
             },
         },
     }

@@ -102,7 +102,6 @@ class _Log:
 def _start(gate: tuple[int, int], output: int, work_directory: str, command: list[str]) -> NoReturn:
     """Become the engine, in the child, once its record is on disk."""
     opened, closed = gate
-    os.setpgid(0, 0)
     os.close(closed)
     if os.read(opened, 1) != GO:
         os._exit(_NOT_EXECUTABLE)
@@ -126,6 +125,8 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     engine = os.fork()
     if engine == 0:
         _start(gate, written, work_directory, command)
+    # Here and not in the child, which may be ended before it has run at all.
+    os.setpgid(engine, engine)
     os.close(written)
     os.close(gate[0])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
