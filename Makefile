@@ -1,5 +1,8 @@
 # Every target works on a fresh clone: what is missing is made first.
-PYTHON ?= python3
+# The first Python that is recent enough; `make PYTHON=...` names another.
+SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$each -c '$(SUITABLE)' 2>/dev/null && { echo $$each; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -13,8 +16,10 @@ help: ## Show the targets
 setup: $(READY) ## Make .venv with everything that developing and running takes
 
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Modelplane needs Python 3.11 or later; run: make PYTHON=python3.12 ...")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(or $(PYTHON),false) -c '$(SUITABLE)' || { \
+		echo "Modelplane needs Python 3.11 or later$(if $(PYTHON),; $(PYTHON) is not,, and there is none on the PATH)." \
+			"Install one, or say where one is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing Modelplane and its dependencies into $(VENV) (about a minute)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,dev]'
 	@touch $@

@@ -6,15 +6,17 @@ import os
 import signal
 import socket
 import ssl
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from modelplane.kube import resources
+from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import addresses
@@ -325,6 +327,220 @@ def _status(agent: Agent, pki: Pki, identity: str, path: str) -> int:
     except urllib.error.HTTPError as error:
         with error:
             return error.code
+
+
+async def test_kubectl_describe_tells_what_happened_to_a_pod(agent: Agent, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.touch()
+    probe = {"httpGet": {"path": "/", "port": 8000}, "periodSeconds": 1, "failureThreshold": 3}
+    serving = python(SERVE, env=[{"name": "GATE", "value": str(gate)}], livenessProbe=probe)
+    await agent.create(pod("told", serving))
+    await agent.pod("told", is_ready)
+    gate.unlink()
+    await agent.pod("told", lambda found: status_of(found)["state"].get("waiting", {}).get("message"))
+    await agent.create(pod("refused", {"name": "engine", "image": "example.com/engine:1"}))
+    await agent.pod("refused", lambda found: "message" in _waiting(found))
+    await agent.client.delete(resources.PODS, "refused", "default")
+    expected = {
+        ("told", "Normal", "Started"): 'container "engine" started',
+        ("told", "Warning", "Unhealthy"): "the liveness probe failed: ",
+        ("told", "Normal", "Killing"): 'container "engine" failed its liveness probe: restarting it',
+        ("told", "Warning", "BackOff"): "back-off restarting",
+        ("refused", "Warning", "FailedToStart"): 'cannot run image "example.com/engine:1"',
+    }
+
+    async def told() -> bool:
+        events = (await agent.client.list(resources.EVENTS, "default")).items
+        ours = [event for event in events if event["reportingController"] == "modelplane.ai/agent"]
+        notes = {(each["regarding"]["name"], each["type"], each["reason"]): each["note"] for each in ours}
+        return all(notes.get(key, "").startswith(note) for key, note in expected.items())
+
+    await until(told)
+    shown = await asyncio.to_thread(agent.kubectl, "describe", "pod", "told")
+    story = shown.partition("Events:")[2]
+    assert [reason for reason in ("Started", "Unhealthy", "Killing", "BackOff") if reason not in story] == []
+    assert "(x2 over" in story, "what happens again is counted"
+
+
+async def test_a_crash_loop_ends_with_the_last_words_of_the_container(agent: Agent) -> None:
+    container = python(
+        "print('loading'); print('no such model'); raise SystemExit(3)",
+        terminationMessagePolicy="FallbackToLogsOnError",
+    )
+    await agent.create(pod("hapless", container))
+    waiting = await agent.pod("hapless", lambda found: _waiting(found).get("reason") == "CrashLoopBackOff")
+    assert _waiting(waiting)["message"] == (
+        "back-off 10s restarting the container, which ended with exit code 3: no such model"
+    )
+    assert status_of(waiting)["lastState"]["terminated"]["message"] == "loading\nno such model"
+
+
+async def test_another_image_restarts_the_container_at_once(agent: Agent) -> None:
+    await agent.create(pod("changed", python(SLEEP)))
+    before = await agent.pod("changed", is_running)
+    engine = agent.attempt(before).engine
+    assert engine is not None
+    other = {"spec": {"containers": [{"name": "engine", "image": f"{IMAGE}-b6000"}]}}
+    await agent.client.patch(resources.PODS, "changed", other, "default", kind="strategic")
+    after = await agent.pod("changed", lambda found: status_of(found)["restartCount"] == 1)
+    assert not engine.alive
+    running = await agent.pod("changed", is_running, 5)
+    assert status_of(running)["image"] == f"{IMAGE}-b6000"
+    assert agent.attempt(after).image == f"{IMAGE}-b6000"
+
+
+async def test_an_agent_notices_an_image_that_changed_while_it_was_away(agent: Agent) -> None:
+    await agent.create(pod("missed", python(SLEEP)))
+    await agent.pod("missed", is_running)
+    agent.end(signal.SIGKILL)
+    other = {"spec": {"containers": [{"name": "engine", "image": f"{IMAGE}-b6000"}]}}
+    await agent.client.patch(resources.PODS, "missed", other, "default", kind="strategic")
+    await agent.start()
+    await agent.pod("missed", lambda found: status_of(found)["restartCount"] == 1 and is_running(found), 10)
+
+
+@pytest.mark.parametrize("forced", [False, True], ids=["asked for", "forced"])
+async def test_a_pod_that_waits_to_be_started_can_be_deleted(agent: Agent, forced: bool) -> None:
+    await agent.create(pod("waiting", {"name": "engine", "image": "example.com/engine:1"}))
+    waiting = await agent.pod("waiting", lambda found: "message" in _waiting(found))
+    agent.end(signal.SIGKILL)
+    grace_s = 0 if forced else None
+    await agent.client.delete(resources.PODS, "waiting", "default", grace_period_s=grace_s)
+    await agent.start()
+    await agent.gone("waiting", 5)
+    await until(lambda: _forgotten(agent, waiting), 5)
+
+
+async def test_a_pod_in_back_off_is_still_so_under_the_next_agent_and_can_be_deleted(agent: Agent) -> None:
+    await agent.create(pod("looping", python("raise SystemExit(1)")))
+    waiting = await agent.pod("looping", lambda found: _waiting(found).get("reason") == "CrashLoopBackOff")
+    agent.end(signal.SIGKILL)
+    await agent.start()
+    again = await agent.pod("looping", lambda found: status_of(found)["restartCount"] > 1, 10)
+    assert again["status"]["phase"] == "Running"
+    await agent.client.delete(resources.PODS, "looping", "default")
+    assert await agent.gone("looping") < 3
+    await until(lambda: _forgotten(agent, waiting), 5)
+
+
+async def test_a_pod_deleted_by_force_in_the_middle_of_its_hook_ends_within_seconds(agent: Agent) -> None:
+    container = python(SLEEP, lifecycle={"preStop": {"sleep": {"seconds": 60}}})
+    await agent.create(pod("hooked", container, terminationGracePeriodSeconds=90))
+    hooked = await agent.pod("hooked", is_running)
+    engine = agent.attempt(hooked).engine
+    assert engine is not None
+    await agent.client.delete(resources.PODS, "hooked", "default")
+    agent.end(signal.SIGKILL)
+    await agent.start()
+    leaving = await agent.pod("hooked", lambda found: "deletionTimestamp" in found["metadata"])
+    assert is_running(leaving), "the next agent does not call it anything else"
+    await agent.client.delete(resources.PODS, "hooked", "default", grace_period_s=0)
+    await until(lambda: _ended(engine), 10)
+    await until(lambda: _forgotten(agent, hooked), 5)
+
+
+async def _forgotten(agent: Agent, found: Object) -> bool:
+    return not agent.directory.pod(found["metadata"]["uid"]).path.exists()
+
+
+async def test_an_idle_pod_and_its_node_are_not_written_again_and_again(agent: Agent) -> None:
+    await agent.create(pod("idle", python(SLEEP)))
+    before = await agent.pod("idle", is_ready)
+    node = await agent.client.get(resources.NODES, NODE)
+    await asyncio.sleep(2)
+    after = await agent.client.get(resources.PODS, "idle", "default")
+    assert after == before
+    assert await agent.client.get(resources.NODES, NODE) == node
+
+
+@pytest.mark.usefixtures("agent")
+async def test_a_node_that_was_called_lost_says_that_it_is_back(client: Client) -> None:
+    lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": ""}
+    await client.patch(
+        resources.NODES, NODE, {"status": {"conditions": [lost]}}, kind="strategic", subresource="status"
+    )
+    await until(lambda: _node_is_ready(client), 15)
+
+
+@pytest.mark.usefixtures("agent")
+async def test_a_deleted_node_is_registered_again_with_its_devices(client: Client) -> None:
+    before = await client.get(resources.NODES, NODE)
+    assert before is not None
+    await client.delete(resources.NODES, NODE)
+
+    async def back() -> bool:
+        found = await client.get(resources.NODES, NODE)
+        slices = await client.list(resources.RESOURCE_SLICES, fields=f"spec.nodeName={NODE}")
+        owners = {each["uid"] for item in slices.items for each in item["metadata"]["ownerReferences"]}
+        uid = found["metadata"]["uid"] if found else ""
+        return uid not in {"", before["metadata"]["uid"]} and owners == {uid}
+
+    await until(back, 20)
+    await until(lambda: _node_is_ready(client), 5)
+
+
+async def _node_is_ready(client: Client) -> bool:
+    found = await client.get(resources.NODES, NODE)
+    conditions = found["status"].get("conditions", ()) if found else ()
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+async def test_the_agent_reads_the_secrets_of_its_own_pods_and_no_other(agent: Agent, client: Client) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"key": "hush"}}
+    for name in ("named", "elsewhere", "unnamed"):
+        await client.create(secret | {"metadata": {"name": name, "namespace": "default"}})
+    await agent.create(pod("knowing", python(SLEEP, env=[_secret_variable("named")])))
+    await agent.create(pod("unbound", python(SLEEP, env=[_secret_variable("elsewhere")]), nodeName="another"))
+    try:
+        await agent.pod("knowing", is_running)
+        async with Client.from_kubeconfig(str(agent.home.agent_kubeconfig)) as identity:
+            assert await identity.get(resources.SECRETS, "named", "default") is not None
+            for name in ("elsewhere", "unnamed"):
+                with pytest.raises(errors.Forbidden):
+                    await identity.get(resources.SECRETS, name, "default")
+            for namespace in ("default", None):
+                with pytest.raises(errors.Forbidden):
+                    await identity.list(resources.SECRETS, namespace)
+    finally:
+        for name in ("named", "elsewhere", "unnamed"):
+            await client.delete(resources.SECRETS, name, "default")
+
+
+def _secret_variable(name: str) -> Object:
+    return {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": name, "key": "key"}}}
+
+
+async def test_following_a_log_ends_with_its_pod(agent: Agent) -> None:
+    await agent.create(pod("followed", python("print('up')\n" + SLEEP)))
+    await agent.pod("followed", is_running)
+    following = asyncio.create_task(asyncio.to_thread(agent.kubectl, "logs", "-f", "followed"))
+    await until(lambda: _opens(agent, "followed"))
+    await agent.client.delete(resources.PODS, "followed", "default")
+    await agent.gone("followed")
+    assert "up" in await asyncio.wait_for(following, 10)
+
+
+async def test_one_who_stops_following_a_silent_log_costs_nothing_any_more(agent: Agent) -> None:
+    await agent.create(pod("silent", python("print('up')\n" + SLEEP)))
+    await agent.pod("silent", is_running)
+    kubectl = [str(agent.binary), "kubectl", f"--kubeconfig={agent.home.kubeconfig}", "logs", "-f", "silent"]
+    follower = await asyncio.create_subprocess_exec(*kubectl, stdout=subprocess.DEVNULL)
+    await until(lambda: _opens(agent, "silent"))
+    follower.kill()
+    await follower.wait()
+    await until(lambda: _closed(agent, "silent"), 5)
+
+
+async def _opens(agent: Agent, name: str) -> bool:
+    """Whether the agent has the log of a pod open."""
+    found = await agent.client.get(resources.PODS, name, "default")
+    assert found is not None
+    log = str(agent.attempt(found).log)
+    return any(each.path == log for each in psutil.Process(agent.pid).open_files())
+
+
+async def _closed(agent: Agent, name: str) -> bool:
+    return not await _opens(agent, name)
 
 
 async def test_a_deployment_serves_a_real_model_on_an_allocated_device(agent: Agent, client: Client) -> None:

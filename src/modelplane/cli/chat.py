@@ -3,7 +3,8 @@
 import asyncio
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.options import home_option
+from modelplane.cli.running import require_running
 
 
 @click.command()
@@ -19,17 +21,24 @@ from modelplane.cli.options import home_option
 @click.argument("prompt", nargs=-1)
 @click.option("-n", "--namespace", default="ml-team", show_default=True, help="The service's namespace.")
 @click.option("--model", default="", help="The model's name, where the service serves several.")
-@click.option("--max-tokens", default=128, show_default=True, help="The most tokens to answer with.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(min=1),
+    default=128,
+    show_default=True,
+    help="The most tokens to answer with.",
+)
 @home_option
 def chat(
     service: str, prompt: tuple[str, ...], namespace: str, model: str, max_tokens: int, home: Path | None
 ) -> None:
     """Ask SERVICE the PROMPT; without one, ask for prompts until the input ends."""
-    address = asyncio.run(_address(service, namespace, home))
-    model = model or _first_model(address)
+    asked = asyncio.run(_find(service, namespace, home))
+    model = model or _first_model(asked)
     if prompt:
-        _answer(address, model, [_user(" ".join(prompt))], max_tokens)
+        _answer(asked, model, [_user(" ".join(prompt))], max_tokens)
         return
+    click.echo(f'Model "{model}" of {asked}; Ctrl-D ends')
     conversation: list[dict[str, str]] = []
     while True:
         try:
@@ -38,26 +47,44 @@ def chat(
             click.echo()
             return
         conversation.append(_user(question))
-        answer = _answer(address, model, conversation, max_tokens)
+        answer = _answer(asked, model, conversation, max_tokens)
         conversation.append({"role": "assistant", "content": answer})
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """A ModelService as it was found."""
+
+    name: str
+    namespace: str
+    address: str
+    unready: str
+    """Why it is not ready; empty where it is."""
+
+    def __str__(self) -> str:
+        return _called(self.name, self.namespace)
+
+
+def _called(name: str, namespace: str) -> str:
+    return f'ModelService "{name}" in namespace "{namespace}"'
 
 
 def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-async def _address(service: str, namespace: str, home: Path | None) -> str:
+async def _find(name: str, namespace: str, home: Path | None) -> _Service:
+    from modelplane.compose.readiness import condition_of, holds
     from modelplane.kube import errors, resources
     from modelplane.kube.client import Client
     from modelplane.local.home import home_directory
 
-    kubeconfig = home_directory(home).kubeconfig
-    if not kubeconfig.exists():
-        raise UserError(f"no fleet was ever started in {kubeconfig.parent}: run `modelplane up`")
-    what = f'ModelService "{service}" in namespace "{namespace}"'
+    place = home_directory(home)
+    require_running(place)
+    what = _called(name, namespace)
     try:
-        async with Client.from_kubeconfig(str(kubeconfig)) as client:
-            found = await client.get(resources.MODEL_SERVICES, service, namespace)
+        async with Client.from_kubeconfig(str(place.kubeconfig)) as client:
+            found = await client.get(resources.MODEL_SERVICES, name, namespace)
             known = [item["metadata"] for item in (await client.list(resources.MODEL_SERVICES)).items]
     except errors.KubernetesError as error:
         raise UserError(f"cannot read {what}: {error}: see `modelplane status`") from error
@@ -67,32 +94,55 @@ async def _address(service: str, namespace: str, home: Path | None) -> str:
         raise UserError(f"there is no {what}; {there}")
     address = found.get("status", {}).get("address", "")
     if not address:
-        hint = f"modelplane kubectl describe ms {service} -n {namespace}"
+        hint = f"modelplane kubectl describe ms {name} -n {namespace}"
         raise UserError(f"{what} has no address yet: see `{hint}`")
-    return str(address)
+    unready = "" if holds(found, "Ready") else condition_of(found, "Ready").get("message", "it is new")
+    return _Service(name, namespace, str(address), str(unready))
 
 
-def _first_model(address: str) -> str:
-    answer = json.loads(b"".join(_request(address, "GET", "/v1/models")))
+def _first_model(service: _Service) -> str:
+    answer = _json(service, b"".join(_request(service, "GET", "/v1/models")))
     models = [model["id"] for model in answer.get("data", ())]
     if not models:
-        raise UserError(f"{address} serves no model")
+        raise UserError(f"{service} serves no model: {service.address}/v1/models lists none")
     return str(models[0])
 
 
-def _answer(address: str, model: str, messages: list[dict[str, str]], max_tokens: int) -> str:
+def _answer(service: _Service, model: str, messages: list[dict[str, str]], max_tokens: int) -> str:
     body = {"model": model, "messages": messages, "max_tokens": max_tokens, "stream": True}
-    said: list[str] = []
-    for line in _lines(_request(address, "POST", "/v1/chat/completions", body)):
+    said = _say(_pieces(service, _request(service, "POST", "/v1/chat/completions", body)))
+    click.echo("" if said else "(the answer is empty)")
+    return said
+
+
+def _say(pieces: Iterable[str]) -> str:
+    """Print a text as it comes, without the blank before and after it; return it."""
+    said = held = ""
+    try:
+        for piece in pieces:
+            text = held + piece if said else piece.lstrip()
+            shown = text.rstrip()
+            held = text[len(shown) :]
+            said += shown
+            click.echo(shown, nl=False)
+    except BaseException:
+        if said:
+            click.echo()
+        raise
+    return said
+
+
+def _pieces(service: _Service, chunks: Iterator[bytes]) -> Iterator[str]:
+    """Yield the pieces of an answer that is streamed as server-sent events."""
+    for line in _lines(chunks):
         data = line.removeprefix(b"data:").strip()
         if not line.startswith(b"data:") or data == b"[DONE]":
             continue
-        for choice in json.loads(data).get("choices", ()):
-            text = choice["delta"].get("content") or ""
-            said.append(text)
-            click.echo(text, nl=False)
-    click.echo()
-    return "".join(said)
+        event = _json(service, data)
+        if "error" in event:
+            raise UserError(f"{service} broke off its answer: {_reason(data)}")
+        for choice in event.get("choices", ()):
+            yield choice["delta"].get("content") or ""
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -104,22 +154,39 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _request(address: str, method: str, path: str, body: dict[str, Any] | None = None) -> Iterator[bytes]:
+def _request(
+    service: _Service, method: str, path: str, body: dict[str, Any] | None = None
+) -> Iterator[bytes]:
     """Yield a response's body as it arrives."""
-    url = urlsplit(address)
+    url = urlsplit(service.address)
     connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=300)
     try:
         content = None if body is None else json.dumps(body)
         connection.request(method, url.path + path, content, {"Content-Type": "application/json"})
         response = connection.getresponse()
         if response.status != http.client.OK:
-            raise UserError(f"{address} answered {response.status}: {_reason(response.read())}")
+            raise UserError(_refusal(service, response.status, response.read()))
         while chunk := response.read1():
             yield chunk
-    except OSError as error:
-        raise UserError(f"cannot reach {address}: {error}: see `modelplane status`") from error
+    except (OSError, http.client.HTTPException) as error:
+        early = isinstance(error, http.client.IncompleteRead)
+        cause = "it ended before the answer did" if early else str(error) or type(error).__name__
+        failed = f"the connection to {service} at {service.address} failed: {cause}"
+        hint = f"modelplane kubectl describe md -n {service.namespace}"
+        raise UserError(f"{failed}: see `modelplane status` and `{hint}`") from error
     finally:
         connection.close()
+
+
+def _refusal(service: _Service, status: int, body: bytes) -> str:
+    if status == http.client.SERVICE_UNAVAILABLE and service.unready:
+        return (
+            f"{service} is not ready: {service.unready}\n"
+            f"Wait for it: modelplane kubectl wait --for=condition=Ready ms/{service.name} "
+            f"-n {service.namespace} --timeout=2m\n"
+            f"Or see what keeps it: modelplane kubectl describe md -n {service.namespace}"
+        )
+    return f"{service} answered {status}: {_reason(body)}"
 
 
 def _reason(body: bytes) -> str:
@@ -127,3 +194,13 @@ def _reason(body: bytes) -> str:
         return str(json.loads(body)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return body.decode(errors="replace")[:300]
+
+
+def _json(service: _Service, body: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise UserError(f"{service} did not answer in JSON: {body[:300].decode(errors='replace')}")
+    return document

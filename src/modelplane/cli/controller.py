@@ -9,7 +9,12 @@ import click
 
 
 @click.command()
-@click.option("--kubeconfig", required=True, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--kubeconfig",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="The control plane, and who to be there.",
+)
 @click.option(
     "--gateway-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -18,7 +23,7 @@ import click
 @click.option("--front-door", default="", metavar="HOST:PORT", help="Where the local Envoy accepts requests.")
 @click.option("--debug", is_flag=True, help="Log every step.")
 def controller(kubeconfig: str, gateway_dir: Path | None, front_door: str, debug: bool) -> None:
-    """Run the controllers."""
+    """Run the controllers against a control plane, until they are stopped."""
     logging.basicConfig(
         level=logging.DEBUG if debug else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

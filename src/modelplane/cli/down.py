@@ -17,11 +17,13 @@ def down(home: Path | None, purge: bool) -> None:
     """Stop every process of the fleet, models included. Its data stays."""
     place = home_directory(home)
     begun = time.monotonic()
+    if lifecycle.supervised(place):
+        click.echo(f"Stopping the fleet in {place.root}")
     stopped = lifecycle.stop(place) if place.settings.exists() else ()
     if stopped:
         click.echo(f"Stopped {', '.join(stopped)} in {time.monotonic() - begun:.1f} s")
     else:
         click.echo(f"Nothing runs in {place.root}")
-    if purge:
+    if purge and place.root.exists():
         lifecycle.purge(place)
-        click.echo(f"Deleted {place.root}")
+        click.echo(f"Deleted the fleet's data in {place.root}")

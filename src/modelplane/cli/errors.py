@@ -1,9 +1,12 @@
 """How a command says no: one sentence, exit status 1, no traceback.
 
-Exit statuses are part of the interface: 0 done, 1 failed, 2 wrong usage.
+Exit statuses are part of the interface: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 """
 
 import click
+
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it."""
 
 
 class UserError(click.ClickException):

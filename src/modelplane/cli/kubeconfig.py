@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from modelplane.cli.errors import UserError
 from modelplane.cli.options import home_option
+from modelplane.cli.running import require_fleet
 from modelplane.local.home import home_directory
 
 
@@ -13,7 +13,6 @@ from modelplane.local.home import home_directory
 @home_option
 def kubeconfig(home: Path | None) -> None:
     """Print the path of the kubeconfig, and nothing else."""
-    path = home_directory(home).kubeconfig
-    if not path.exists():
-        raise UserError(f"there is no fleet in {path.parent}: run `modelplane up`")
-    click.echo(path)
+    place = home_directory(home)
+    require_fleet(place)
+    click.echo(place.kubeconfig)

@@ -22,13 +22,15 @@ class _PassThrough(click.Command):
 @click.command(cls=_PassThrough, add_help_option=False)
 def kubectl(arguments: tuple[str, ...]) -> None:
     """Run kubectl against the fleet on this machine."""
+    from modelplane.cli.running import require_running
     from modelplane.local import binary
     from modelplane.local.home import home_directory
 
     home = home_directory(None)
     program = binary.find()
-    if program is None or not home.kubeconfig.exists():
-        raise UserError(f"there is no fleet in {home.root}: run `modelplane up`")
+    require_running(home)
+    if program is None:
+        raise UserError("the binary that kubectl is part of is not there: `modelplane up` makes it")
     environment = os.environ | {
         "KUBECONFIG": str(home.kubeconfig),
         "KUBECACHEDIR": str(home.kubectl_cache),

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from modelplane import __version__
-from modelplane.cli.errors import UserError
+from modelplane.cli.errors import INTERRUPTED, UserError
 from modelplane.local.errors import LocalError
 
 
@@ -83,6 +83,8 @@ class Commands(click.Group):
             raise UserError(str(error)) from error
         except ModuleNotFoundError as error:
             raise _missing(error) from error
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:

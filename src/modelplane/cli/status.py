@@ -7,15 +7,23 @@ from pathlib import Path
 
 import click
 
-from modelplane.cli.errors import UserError
+from modelplane.cli.listening import listening, sentence
 from modelplane.cli.options import home_option
+from modelplane.cli.running import require_fleet
 from modelplane.local.home import Home, home_directory
 from modelplane.local.process_status import ProcessStatus
 
 
 @click.command()
 @home_option
-@click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="A table to read, or a JSON document.",
+)
 def status(home: Path | None, output: str) -> None:
     """Show the processes of the fleet on this machine, and a summary of its objects.
 
@@ -24,10 +32,15 @@ def status(home: Path | None, output: str) -> None:
     from modelplane.local import process_status
 
     place = home_directory(home)
-    if not place.settings.exists():
-        raise UserError(f"there is no fleet in {place.root}: run `modelplane up`")
+    require_fleet(place)
     processes = process_status.of(place)
-    fleet = asyncio.run(_fleet(place)) if any(each.pid for each in processes) else "nothing runs"
+    api_server = next(each for each in processes if each.name == "kube-apiserver")
+    if not any(each.pid for each in processes):
+        fleet: Counts | str = "nothing runs: `modelplane up` starts it"
+    elif api_server.state != "Running":
+        fleet = f"the fleet's objects cannot be read: kube-apiserver is {api_server.state}"
+    else:
+        fleet = asyncio.run(_fleet(place))
     if output == "json":
         click.echo(json.dumps(_document(place, processes, fleet), indent=2))
     else:
@@ -66,6 +79,7 @@ async def _fleet(place: Home) -> Counts | str:
 def _document(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | str) -> dict[str, object]:
     return {
         "home": str(place.root),
+        "addresses": listening(place),
         "processes": [
             {
                 "name": each.name,
@@ -92,7 +106,7 @@ def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | st
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False, soft_wrap=True, width=200)
+    console = Console(highlight=False, markup=False, soft_wrap=True, width=200)
     table = Table(box=None, pad_edge=False)
     for heading in ("PROCESS", "STATE", "PID", "SINCE", "RESTARTS", "MEMORY", "LAST EXIT"):
         table.add_column(heading, no_wrap=True)
@@ -108,9 +122,10 @@ def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | st
         )
     console.print(table)
     total = sum(each.memory_bytes for each in processes)
-    console.print(f"home {place.root}, memory {total / 1e6:.0f} MB without the engines")
+    console.print(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
+    console.print(sentence(place))
     if isinstance(fleet, str):
-        console.print(fleet, markup=False)
+        console.print(fleet)
     else:
         counts = (f"{kind} {count['ready']}/{count['total']}" for kind, count in fleet.items())
         console.print(f"ready: {', '.join(counts)}")

@@ -16,15 +16,18 @@ from rich.console import Console
 
 from modelplane.cli.build_progress import BuildProgress
 from modelplane.cli.errors import UserError
+from modelplane.cli.listening import sentence
 from modelplane.cli.options import home_option
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
 from modelplane.local import binary, bootstrap, lifecycle, locks, ports, processes, records, setup
+from modelplane.local.errors import LocalError
 from modelplane.local.home import Home, home_directory
 from modelplane.local.next_steps import next_steps
 from modelplane.local.records import Record
 
 _API = ("etcd", "kube-apiserver")
+_GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane down` stops it"
 
 
 @click.command()
@@ -41,11 +44,8 @@ _API = ("etcd", "kube-apiserver")
 def up(home: Path | None, foreground: bool, timeout_s: float) -> None:
     """Start a whole fleet on this machine: control plane, node agent, gateway."""
     place = home_directory(home)
-    console = Console(highlight=False, soft_wrap=True)
-    with BuildProgress(console) as progress:
-        program = binary.find_or_build(progress)
-        if progress.announced:
-            console.print(f"Built {program} in {progress.elapsed_s:.0f} s")
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    program = _find_or_build(console)
     started = _start(place, program)
     if started:
         console.print(f"Starting a fleet in {place.root}")
@@ -56,14 +56,30 @@ def up(home: Path | None, foreground: bool, timeout_s: float) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         asyncio.run(_until_ready(place, console, timeout_s))
-        console.print(f"\n{next_steps(place)}", end="", markup=False)
+        console.print(f"\nThe fleet is ready: {sentence(place)}")
+        console.print(f"\n{next_steps(place, elsewhere=foreground)}", end="")
         if foreground:
             _stay(place, console)
     except KeyboardInterrupt:
         if not foreground:
+            console.print(f"\n{_GOES_ON}")
             raise
-        console.print("Stopping")
+        console.print("\nStopping")
         lifecycle.stop(place)
+    except (LocalError, UserError) as error:
+        raise UserError(f"{error}\n{_GOES_ON}") from error
+
+
+def _find_or_build(console: Console) -> Path:
+    with BuildProgress(console) as progress:
+        try:
+            program = binary.find_or_build(progress)
+        except KeyboardInterrupt:
+            console.print("\nThe build is not finished: the next `modelplane up` goes on from here")
+            raise
+        if progress.announced:
+            console.print(f"Built {program} in {progress.elapsed_s:.0f} s")
+    return program
 
 
 def _start(place: Home, program: Path) -> bool:
@@ -123,7 +139,7 @@ def _stay(place: Home, console: Console) -> None:
             if record is None:
                 continue
             if record.restarts > restarts.get(path, record.restarts):
-                console.print(f"  {record.name} {record.last_exit} and is started again", markup=False)
+                console.print(f"  {record.name} {record.last_exit} and is started again")
             restarts[path] = record.restarts
         time.sleep(0.5)
 

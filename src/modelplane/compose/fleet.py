@@ -1,36 +1,54 @@
 """API objects as the scheduler sees them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
 from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.compose.conditions import READY
+from modelplane.compose.memo import per_version
 
 
-def cluster(source: InferenceCluster) -> scheduler.Cluster:
-    """Return a cluster with the pools and capabilities that it publishes in its status."""
+@per_version
+def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
+    """Return an InferenceCluster with the pools and capabilities that it publishes in its status.
+
+    One that cannot be read is not ready: nothing new goes there, and what is there stays.
+    """
+    try:
+        source = decode_as(InferenceCluster, found)
+    except InvalidObject as error:
+        return scheduler.Cluster(found["metadata"]["name"], ready=False, not_ready=str(error))
     status = source.status
-    ready = next((condition for condition in status.conditions if condition.type == READY), None)
-    up = ready is not None and ready.status == "True"
-    why = "" if up else (ready.message if ready and ready.message else "it is not ready yet")
+    why = _not_ready(source)
     return scheduler.Cluster(
         name=source.metadata.name,
         labels=dict(source.metadata.labels),
-        ready=up,
+        ready=not why,
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
         pools=tuple(_pool(pool) for pool in status.gpu_pools),
-        taints=tuple(
-            scheduler.Taint(taint.key, taint.value, scheduler.Effect(taint.effect))
-            for taint in source.spec.taints
-        ),
+        taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities),
     )
+
+
+def _not_ready(source: InferenceCluster) -> str:
+    if source.metadata.deletion_timestamp:
+        return "it is being deleted"
+    ready = next((condition for condition in source.status.conditions if condition.type == READY), None)
+    if ready is not None and ready.status == "True":
+        return ""
+    return ready.message if ready and ready.message else "it is not ready yet"
 
 
 def _capabilities(found: Capabilities | None) -> scheduler.Capabilities:
@@ -40,18 +58,24 @@ def _capabilities(found: Capabilities | None) -> scheduler.Capabilities:
 
 
 def _pool(pool: GPUPool) -> scheduler.Pool:
-    return scheduler.Pool(pool.name, max(pool.nodes, 0), tuple(_device(device) for device in pool.devices))
+    return scheduler.Pool(pool.name, max(pool.nodes, 0), _devices(msgspec.json.encode(pool.devices)))
 
 
-def _device(device: Device) -> scheduler.Device:
-    return scheduler.Device(
-        name=device.name,
-        driver=device.driver,
-        count=max(device.count, 0),
-        claim=scheduler.Claim(device.claim),
-        device_class_name=device.device_class_name or "",
-        attributes={name: _attribute(value) for name, value in device.attributes.items()},
-        capacity={name: capacity.value for name, capacity in device.capacity.items()},
+@lru_cache(maxsize=4096)
+def _devices(encoded: bytes) -> tuple[scheduler.Device, ...]:
+    """Return the same devices for the same content: the pools of one class share them."""
+    devices = msgspec.json.decode(encoded, type=tuple[Device, ...])
+    return tuple(
+        scheduler.Device(
+            name=device.name,
+            driver=device.driver,
+            count=max(device.count, 0),
+            claim=device.claim,
+            device_class_name=device.device_class_name or "",
+            attributes={name: _attribute(value) for name, value in device.attributes.items()},
+            capacity={name: capacity.value for name, capacity in device.capacity.items()},
+        )
+        for device in devices
     )
 
 
@@ -65,8 +89,13 @@ def _attribute(value: DeviceAttribute) -> scheduler.AttributeValue:
     return value.string or ""
 
 
-def replica(source: ModelReplica) -> scheduler.Replica:
-    """Return an existing replica with what it holds."""
+@per_version
+def replica(found: Mapping[str, Any]) -> scheduler.Replica:
+    """Return an existing ModelReplica with what it holds.
+
+    Raises ``InvalidObject``: who cannot tell what a replica holds cannot tell what is free.
+    """
+    source = decode_as(ModelReplica, found)
     owner = next((owner for owner in source.metadata.owner_references if owner.controller), None)
     ready = any(
         condition.type == READY and condition.status == "True" for condition in source.status.conditions
@@ -105,7 +134,7 @@ def _placed_member(member: PlacedMember) -> scheduler.PlacedMember:
         )
         for request in member.device_requests
     )
-    return scheduler.PlacedMember(scheduler.Role(member.role), member.node_pool_name, _pods(member), claims)
+    return scheduler.PlacedMember(member.role, member.node_pool_name, _pods(member), claims)
 
 
 def _pods(member: Member | PlacedMember) -> int:
@@ -124,15 +153,10 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
         cluster_selector=dict(template.cluster_selector),
         cache=cache,
         tolerations=tuple(
-            scheduler.Toleration(
-                toleration.key,
-                scheduler.Operator(toleration.operator),
-                toleration.value,
-                scheduler.Effect(toleration.effect) if toleration.effect else None,
-            )
+            scheduler.Toleration(toleration.key, toleration.operator, toleration.value, toleration.effect)
             for toleration in template.tolerations
         ),
-        mode=scheduler.Mode(template.serving),
+        mode=template.serving,
     )
 
 
@@ -156,4 +180,4 @@ def _member(member: Member) -> scheduler.Member:
         )
         for device in devices
     )
-    return scheduler.Member(scheduler.Role(member.role), _pods(member), requests)
+    return scheduler.Member(member.role, _pods(member), requests)

@@ -17,7 +17,7 @@ from modelplane.api.reasons import InferenceClusterCondition as Type
 from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.compose.composition import Composition, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, listing, true
-from modelplane.compose.model_replica import GATEWAY_NAME
+from modelplane.routing.http_routes import GATEWAY_NAME
 
 CRD_API_VERSION = "apiextensions.k8s.io/v1"
 CAPABILITY_CRDS = {

@@ -14,11 +14,9 @@ from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.decode import decode_as
 from modelplane.api.engines import ServingMode
-from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaCounts, ReplicaTemplate
-from modelplane.api.model_replica import ModelReplica
 from modelplane.api.names import replica_name
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
@@ -85,12 +83,11 @@ def _selector(deployment: ModelDeployment) -> str:
 
 
 def _clusters(request: Request[ModelDeployment]) -> dict[str, scheduler.Cluster]:
-    decoded = (decode_as(InferenceCluster, found) for found in request.found("clusters"))
-    return {cluster.metadata.name: fleet.cluster(cluster) for cluster in decoded}
+    return {cluster.name: cluster for cluster in map(fleet.cluster, request.found("clusters"))}
 
 
 def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
-    return tuple(fleet.replica(decode_as(ModelReplica, found)) for found in request.found("replicas"))
+    return tuple(map(fleet.replica, request.found("replicas")))
 
 
 def _cache(
@@ -152,7 +149,7 @@ def _children(
         yield Desired(replica_key, _replica(request.owner, template, assignment, name), when_condition(READY))
         observed = request.observed.get(replica_key)
         address = clusters[assignment.cluster].gateway_address
-        if observed is None or not holds(observed, READY):
+        if observed is None or not _serves(observed, endpoint_key in request.observed):
             continue
         if address:
             manifest = _endpoint(request.owner, template, assignment, name, address)
@@ -164,6 +161,15 @@ def _children(
         leaving = key.startswith("replica-") and _object_name(request, key) not in taken
         if leaving and endpoint_key in request.observed:
             yield Keep(key)
+
+
+def _serves(replica: Object, announced: bool) -> bool:
+    """Whether a replica is to have an endpoint.
+
+    An edited replica says nothing of its new form yet. One that has an endpoint keeps it until it says
+    that it does not serve; one that has none gets it when it says that it does.
+    """
+    return condition_of(replica, READY).get("status") == "True" if announced else holds(replica, READY)
 
 
 def _object_name(request: Request[ModelDeployment], key: str) -> str:

@@ -26,9 +26,7 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import Condition, false, listing, true
 from modelplane.compose.readiness import exists
-
-GATEWAY_NAME = "inference-gateway"
-"""The Gateway of every inference cluster, on which its replicas' routes hang."""
+from modelplane.routing.http_routes import GATEWAY_NAME as GATEWAY_NAME  # noqa: PLC0414 - re-exported
 
 
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
@@ -51,9 +49,8 @@ def compose(request: Request[ModelReplica]) -> Composition:
     """Compose the workload of a replica."""
     replica = request.owner
     name = replica.spec.cluster_name
-    for key in ("cluster", "pods"):
-        if cause := request.unknown(key):
-            return Composition(doubt=f'cannot look at cluster "{name}": {cause}')
+    if cause := request.unknown("cluster"):
+        return Composition(doubt=f'cannot read InferenceCluster "{name}": {cause}')
     if not request.found("cluster"):
         waiting = f'there is no InferenceCluster "{name}"'
         return Composition(
@@ -65,6 +62,8 @@ def compose(request: Request[ModelReplica]) -> Composition:
             ),
             ready=False,
         )
+    if cause := request.unknown("pods"):
+        return Composition(doubt=f'cannot look at cluster "{name}": {cause}')
     gangs = [engine.name for engine in replica.spec.engines if _standalone(engine) is None]
     if gangs:
         message = f"engine {listing(gangs)} spans several pods, which this version cannot run"

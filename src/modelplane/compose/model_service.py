@@ -4,14 +4,17 @@ The address says where the service will answer, so it stays when no endpoint is
 left: the front door then answers 503 and says why.
 """
 
-from modelplane.api.decode import decode_as
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
-from modelplane.compose.composition import Composition, Request, Requirement, keep_all
+from modelplane.compose.composition import Composition, Object, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.routing.services import select
 
@@ -38,7 +41,7 @@ def compose(request: Request[ModelService]) -> Composition:
         if host
         else service.status.address or ""
     )
-    endpoints = tuple(decode_as(ModelEndpoint, found) for found in request.found("endpoints"))
+    endpoints = tuple(_readable(request.found("endpoints")))
     matched = select(service, endpoints)
     resolved = _resolved(len(matched))
     routing = _routing(host, len(matched))
@@ -48,6 +51,13 @@ def compose(request: Request[ModelService]) -> Composition:
         conditions=(resolved, routing),
         ready=resolved.holds and routing.holds,
     )
+
+
+def _readable(found: Iterable[Object]) -> Iterator[ModelEndpoint]:
+    """Yield the endpoints that can be read, as the gateway does; the others say so themselves."""
+    for endpoint in found:
+        with suppress(InvalidObject):
+            yield decode_as(ModelEndpoint, endpoint)
 
 
 def _resolved(matched: int) -> Condition:

@@ -31,14 +31,3 @@ def holds(child: Object, type_: str) -> bool:
 def when_condition(type_: str) -> Readiness:
     """Ready while a condition of the child is True."""
     return lambda child: holds(child, type_)
-
-
-def rolled_out(child: Object) -> bool:
-    """Whether a Deployment runs all its copies, all of its present template, and serves."""
-    status = child.get("status", {})
-    wanted = child.get("spec", {}).get("replicas", 1)
-    return bool(
-        status.get("observedGeneration", 0) >= child["metadata"].get("generation", 0)
-        and status.get("updatedReplicas", 0) >= wanted
-        and status.get("availableReplicas", 0) >= wanted
-    )

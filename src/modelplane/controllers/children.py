@@ -24,22 +24,26 @@ class ChildIndex:
     def __init__(self, owner_uid: Callable[[Mapping[str, Any]], str]) -> None:
         self._owner_uid = owner_uid
         self._children: dict[str, dict[Identity, Object]] = defaultdict(dict)
+        self._owners: dict[Identity, str] = {}
 
     def follow(self, informer: Informer) -> None:
         """Index an informer's objects from now on."""
 
         def changed(item: Object) -> None:
+            self._forget(identity(item))
             uid = self._owner_uid(item)
-            if not uid:
-                return
-            if informer.get(key_of(item).name, key_of(item).namespace) is None:
-                self._children[uid].pop(identity(item), None)
-                if not self._children[uid]:
-                    del self._children[uid]
-            else:
+            if uid and informer.get(key_of(item).name, key_of(item).namespace) is not None:
+                self._owners[identity(item)] = uid
                 self._children[uid][identity(item)] = item
 
         informer.add_handler(changed)
+
+    def _forget(self, child: Identity) -> None:
+        uid = self._owners.pop(child, "")
+        if uid:
+            del self._children[uid][child]
+            if not self._children[uid]:
+                del self._children[uid]
 
     def of(self, uid: str) -> tuple[Object, ...]:
         """Return an owner's children."""

@@ -29,7 +29,6 @@ _log = logging.getLogger(__name__)
 _PATIENCE_S = 15.0
 """How long a cluster may be silent before what is known of it counts as unknown."""
 
-_UNREAD = "its kubeconfig has not been read yet"
 _LOADING = "its objects are still being read"
 
 _CHILD_KINDS = (
@@ -38,6 +37,8 @@ _CHILD_KINDS = (
     resources.RESOURCE_CLAIM_TEMPLATES,
     resources.SERVICES,
 )
+
+_ROUTE_KINDS = (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
 
 Changed = Callable[[str, Object], None]
 """Called with a cluster's name and an object of it that changed."""
@@ -79,7 +80,8 @@ class Connection:
 
     async def _tell_when_synced(self, informer: Informer) -> None:
         await informer.wait_until_synced()
-        self._on_problem(self.name)
+        if all(each.synced for each in self._informers.values()):
+            self._on_problem(self.name)
 
     async def close(self) -> None:
         """Stop every watch and close the client."""
@@ -91,10 +93,16 @@ class Connection:
     @property
     def problem(self) -> str:
         """Why what is known of the cluster cannot be relied on; empty while it can."""
-        now = asyncio.get_running_loop().time()
         for informer in self._informers.values():
             if not informer.synced:
                 return informer.problem or _LOADING
+        return self.lost
+
+    @property
+    def lost(self) -> str:
+        """Why the cluster has not answered for a while; empty while it has, or may yet."""
+        now = asyncio.get_running_loop().time()
+        for informer in self._informers.values():
             if informer.problem and now - informer.problem_since > _PATIENCE_S:
                 return informer.problem
         return ""
@@ -103,6 +111,11 @@ class Connection:
     def loading(self) -> bool:
         """Whether the cluster answers, but has not yet told all it has."""
         return self.problem == _LOADING
+
+    @property
+    def routable(self) -> bool:
+        """Whether all that its gateway's routes are made of has been read."""
+        return all(self.informer(resource).synced for resource in _ROUTE_KINDS)
 
     def informer(self, resource: Resource) -> Informer:
         """Return the copy of one kind."""
@@ -120,16 +133,22 @@ class Connection:
             return Unknown(self.problem, loading=self.loading)
         return tuple(item for item in informer if matches(requirement, item))
 
-    async def apply(self, manifest: Mapping[str, Any]) -> Object:
+    async def look_for(self, uid: str) -> tuple[Object, ...]:
+        """Ask the cluster for an owner's children, rather than the copies."""
+        selector = f"{labels.OWNER_UID}={uid}"
+        answers = [await self.client.list(resource, labels=selector) for resource in _CHILD_KINDS]
+        return tuple(item for answer in answers for item in answer.items)
+
+    async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
         """Write an object, making its namespace where the cluster has none of that name."""
         try:
-            written = await self.client.apply(manifest)
+            written = await self.client.apply(manifest, force=force)
         except errors.NotFound as error:
             namespace = manifest["metadata"].get("namespace", "")
             if not namespace or f'namespaces "{namespace}" not found' not in error.message:
                 raise
             await self._create_namespace(namespace)
-            written = await self.client.apply(manifest)
+            written = await self.client.apply(manifest, force=force)
         self.informer(resource_of(manifest)).remember(written)
         return written
 
@@ -162,19 +181,27 @@ class Clusters:
         """Return a cluster's connection, None where there is none."""
         return self._connections.get(name)
 
+    def recorded(self, owner: Mapping[str, Any]) -> tuple[Connection, ...]:
+        """Return the connections to the clusters that an owner's status records."""
+        return tuple(self._connections[name] for name in recorded(owner) if name in self._connections)
+
     def problem(self, name: str) -> str:
         """Return why a cluster cannot be looked at; empty while it can."""
         connection = self._connections.get(name)
         if connection is None:
-            return self._problems.get(name, _UNREAD)
+            return self._problems.get(name, f'there is no InferenceCluster "{name}"')
         return connection.problem
+
+    def lost(self, name: str) -> str:
+        """Return why a cluster has not answered for a while, or why there is no connection to it."""
+        connection = self._connections.get(name)
+        return self.problem(name) if connection is None else connection.lost
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names on its cluster, or why they cannot be told."""
         connection = self._connections.get(requirement.cluster)
         if connection is None:
-            problem = self.problem(requirement.cluster)
-            return Unknown(problem, loading=problem == _UNREAD)
+            return Unknown(self.problem(requirement.cluster))
         return connection.find(requirement)
 
     def connect(self, name: str, secret: Mapping[str, Any] | None, key: str, where: str) -> None:
@@ -182,23 +209,34 @@ class Clusters:
         try:
             content = _kubeconfig(secret, key, where)
             if self._kubeconfigs.get(name) == content:
+                self._problems.pop(name, None)
                 return
-            client = Client.from_kubeconfig(yaml.safe_load(content), field_manager="modelplane")
-        except (ValueError, yaml.YAMLError) as error:
+            client = Client.from_kubeconfig(_mapping(content, key, where), field_manager="modelplane")
+        except ValueError as error:
             # What worked so far goes on: a Secret half-written is no reason to cut a cluster off.
-            if self._problems.get(name) != str(error):
-                self._problems[name] = str(error)
-                self._on_problem(name)
+            self._refuse(name, str(error))
             return
         self.disconnect(name)
         self._kubeconfigs[name] = content
-        self._problems.pop(name, None)
         self._connections[name] = Connection(name, client, self._on_change, self._on_problem)
         _log.info("connected to cluster %s", name)
 
+    def refuse(self, name: str, why: str) -> None:
+        """Have no connection to a cluster, and say why."""
+        if name in self._connections:
+            self.disconnect(name)
+        self._refuse(name, why)
+
+    def _refuse(self, name: str, why: str) -> None:
+        if self._problems.get(name) != why:
+            _log.warning("cannot connect to cluster %s: %s", name, why)
+            self._problems[name] = why
+            self._on_problem(name)
+
     def disconnect(self, name: str) -> None:
-        """Drop a cluster's connection."""
+        """Drop a cluster's connection, and what is known of it."""
         self._kubeconfigs.pop(name, None)
+        self._problems.pop(name, None)
         connection = self._connections.pop(name, None)
         if connection is not None:
             task = asyncio.create_task(connection.close())
@@ -209,11 +247,10 @@ class Clusters:
         """Report clusters whose reachability changed, until cancelled."""
         known: dict[str, str] = {}
         while True:
-            for connection in self:
-                problem = connection.problem
-                if known.get(connection.name, "") != problem:
-                    known[connection.name] = problem
-                    self._on_problem(connection.name)
+            before, known = known, {connection.name: connection.problem for connection in self}
+            for name, problem in known.items():
+                if before.get(name, "") != problem:
+                    self._on_problem(name)
             await asyncio.sleep(0.25 if any(known.values()) else 2.0)
 
     async def close(self) -> None:
@@ -221,6 +258,13 @@ class Clusters:
         for name in tuple(self._connections):
             self.disconnect(name)
         await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+def recorded(owner: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the clusters that an owner's status records as written to."""
+    names = owner.get("status", {}).get("clusters", ())
+    # A ModelCache lists its clusters with their phase, and has written to none.
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _kubeconfig(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
@@ -233,3 +277,11 @@ def _kubeconfig(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes
         return base64.b64decode(encoded, validate=True)
     except binascii.Error:
         raise ValueError(f'key "{key}" of {where} is not base64') from None
+
+
+def _mapping(content: bytes, key: str, where: str) -> dict[str, Any]:
+    try:
+        return dict(yaml.safe_load(content))
+    except (yaml.YAMLError, TypeError, ValueError):
+        # Not the parser's words: they quote the text, which holds credentials.
+        raise ValueError(f'key "{key}" of {where} is not a kubeconfig') from None

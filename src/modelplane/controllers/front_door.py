@@ -7,20 +7,19 @@ requests to its pods. Changes within a moment are written once.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from modelplane.api.decode import decode_as
+from modelplane.api.decode import InvalidObject, ModelT, decode_as
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.compose.model_replica import GATEWAY_NAME
 from modelplane.controllers.clusters import Clusters, Connection
 from modelplane.kube import errors, resources
-from modelplane.kube.informer import Informer
+from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
 from modelplane.routing.envoy import files
-from modelplane.routing.http_routes import workload_routes
+from modelplane.routing.http_routes import GATEWAY_NAME, attached, unsupported, workload_routes
 from modelplane.routing.services import service_routes
 from modelplane.routing.table import Listener, Table
 
@@ -34,6 +33,7 @@ Write = Callable[[Path, Mapping[str, str]], bool]
 
 _SETTLE_S = 0.05
 _CLEAN_UP_S = 5.0
+_RETRY_S = 5.0
 
 
 class FrontDoor:
@@ -60,6 +60,8 @@ class FrontDoor:
         self._clusters = clusters
         self._opened = opened
         self._touched = asyncio.Event()
+        self._workloads: dict[str, Listener] = {}
+        self._problems: Mapping[str, str] = {}
         self.open_at = ""
         """``host:port`` of the front door once Envoy has been told of it."""
 
@@ -76,12 +78,16 @@ class FrontDoor:
             await self._touched.wait()
             await asyncio.sleep(_SETTLE_S)
             self._touched.clear()
-            if any(connection.loading for connection in self._clusters):
-                # Routes of a cluster that is still being read would vanish for a moment.
-                await asyncio.sleep(_SETTLE_S)
+            if not self.open_at and any(connection.loading for connection in self._clusters):
+                # What was written before the start stays until all that answers has been read.
                 self._touched.set()
                 continue
-            changed = await asyncio.to_thread(self._write, self._directory, files(self._table()))
+            try:
+                changed = await asyncio.to_thread(self._bring, self._directory, self._write, self._table())
+            except Exception:  # noqa: BLE001 - Envoy goes on with what it has, and the next try may do
+                _log.exception("cannot write the gateway configuration; trying again in %.0f s", _RETRY_S)
+                asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+                continue
             if changed:
                 _log.info("gateway configuration written")
                 # What the change left behind is cleaned up once Envoy has moved on from it.
@@ -89,34 +95,64 @@ class FrontDoor:
             if not self.open_at:
                 self.open_at = self._address
                 self._opened()
-            for connection in self._clusters:
-                await self._announce(connection)
+            await asyncio.gather(*(self._announce(connection) for connection in self._clusters))
+
+    @staticmethod
+    def _bring(directory: Path, write: Write, table: Table) -> bool:
+        return write(directory, files(table))
 
     def _table(self) -> Table:
         host, _, port = self._address.rpartition(":")
+        problems: dict[str, str] = {}
         routes = service_routes(
-            tuple(decode_as(ModelService, item) for item in self._services),
-            tuple(decode_as(ModelEndpoint, item) for item in self._endpoints),
+            _readable(ModelService, self._services, problems),
+            _readable(ModelEndpoint, self._endpoints, problems),
         )
-        listeners = [Listener("front-door", host, int(port), routes)]
-        for connection in self._clusters:
-            gateway = _gateway(connection)
-            if gateway is None:
+        listeners = {int(port): Listener("front-door", host, int(port), routes)}
+        workloads: dict[str, Listener] = {}
+        for connection in sorted(self._clusters, key=lambda connection: connection.name):
+            # While a cluster is being read anew, what is known of it stays.
+            listener = self._workloads.get(connection.name)
+            if connection.routable:
+                listener = self._workload(connection, problems)
+            if listener is None:
                 continue
-            routes = workload_routes(
-                tuple(connection.informer(resources.HTTP_ROUTES)),
-                tuple(connection.informer(resources.SERVICES)),
-                tuple(connection.informer(resources.ENDPOINT_SLICES)),
-                self._dial,
-            )
-            port = gateway["spec"]["listeners"][0]["port"]
-            listeners.append(Listener(f"cluster-{connection.name}", host, int(port), routes))
-        return Table(tuple(listeners))
+            workloads[connection.name] = listener
+            if taken := listeners.get(listener.port):
+                problems[listener.name] = f"its gateway's port {listener.port} is that of {taken.name}"
+            listeners.setdefault(listener.port, listener)
+        self._workloads = workloads
+        self._say(problems)
+        return Table(tuple(listeners.values()))
+
+    def _workload(self, connection: Connection, problems: dict[str, str]) -> Listener | None:
+        gateway = _gateway(connection)
+        if gateway is None:
+            return None
+        http_routes = tuple(connection.informer(resources.HTTP_ROUTES))
+        for route in http_routes:
+            if attached(route) and (problem := unsupported(route)):
+                problems[f"HTTPRoute {key_of(route)} of cluster {connection.name}"] = problem
+        routes = workload_routes(
+            http_routes,
+            tuple(connection.informer(resources.SERVICES)),
+            tuple(connection.informer(resources.ENDPOINT_SLICES)),
+            self._dial,
+        )
+        port = int(gateway["spec"]["listeners"][0]["port"])
+        return Listener(f"cluster-{connection.name}", self._address.rpartition(":")[0], port, routes)
+
+    def _say(self, problems: Mapping[str, str]) -> None:
+        """Log what is left out of the configuration, once for each change."""
+        for subject, problem in problems.items():
+            if self._problems.get(subject) != problem:
+                _log.warning("%s is not served: %s", subject, problem)
+        self._problems = problems
 
     async def _announce(self, connection: Connection) -> None:
         """Write the gateway's address into its status, as any Gateway API implementation does."""
         gateway = _gateway(connection)
-        if gateway is None or gateway.get("status", {}).get("addresses"):
+        if gateway is None or gateway.get("status", {}).get("addresses") or connection.problem:
             return
         host = self._address.rpartition(":")[0]
         metadata = gateway["metadata"]
@@ -127,6 +163,18 @@ class FrontDoor:
             )
         except errors.KubernetesError as error:
             _log.warning("cannot write the address of Gateway %s: %s", metadata["name"], error)
+            asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+
+
+def _readable(type_: type[ModelT], items: Iterable[Object], problems: dict[str, str]) -> tuple[ModelT, ...]:
+    """Decode what can be decoded: one bad object must not stop the gateway for all others."""
+    decoded = []
+    for item in items:
+        try:
+            decoded.append(decode_as(type_, item))
+        except InvalidObject as error:
+            problems[f"{type_.__name__} {key_of(item)}"] = str(error)
+    return tuple(decoded)
 
 
 def _gateway(connection: Connection) -> Object | None:

@@ -37,6 +37,7 @@ class Interests:
     def __init__(self) -> None:
         self._requirements: dict[OwnerKey, tuple[Requirement, ...]] = {}
         self._owners: dict[_Slot, dict[OwnerKey, Requirement]] = defaultdict(dict)
+        self._by_cluster: dict[str, dict[OwnerKey, None]] = defaultdict(dict)
         self._short: set[OwnerKey] = set()
 
     def of(self, owner: OwnerKey) -> tuple[Requirement, ...]:
@@ -51,6 +52,8 @@ class Interests:
         self._requirements[owner] = requirements
         for requirement in requirements:
             self._owners[_slot(requirement)][owner] = requirement
+            if requirement.cluster:
+                self._by_cluster[requirement.cluster][owner] = None
 
     def set_short(self, owner: OwnerKey, short: bool) -> None:
         """Remember whether an owner waits for more than it got."""
@@ -70,6 +73,13 @@ class Interests:
             self._owners[slot].pop(owner, None)
             if not self._owners[slot]:
                 del self._owners[slot]
+            self._by_cluster[requirement.cluster].pop(owner, None)
+            if not self._by_cluster[requirement.cluster]:
+                del self._by_cluster[requirement.cluster]
+
+    def on(self, cluster: str) -> tuple[OwnerKey, ...]:
+        """Return the owners that require something of a cluster."""
+        return tuple(self._by_cluster.get(cluster, ()))
 
     def woken_by(self, item: Mapping[str, Any], cluster: str) -> Iterator[OwnerKey]:
         """Yield the owners that a change of an object, on a cluster or the control plane, concerns."""

@@ -1,15 +1,20 @@
 """One controller process: what it watches, and who works on what.
 
 ModelDeployments are worked on one at a time, because each placement must see
-the one before it. Everything else is independent and goes in parallel.
+the one before it. Everything else is independent and goes in parallel; a
+replica's work goes with that of its cluster, so that a slow cluster holds up
+only its own. What fails is logged and tried again: only a signal ends a
+controller.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from modelplane.api import labels
+from modelplane.api.inference_cluster import Source
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.front_door import FrontDoor, Write
 from modelplane.controllers.interests import Interests, OwnerKey
@@ -23,9 +28,9 @@ from modelplane.kube.resources import Object, Resource
 
 _log = logging.getLogger(__name__)
 
-_WORKERS = 4
+_AT_A_TIME = 4
 _POLL_S = 0.2
-_SYSTEM_NAMESPACE = "modelplane-system"
+_RETRY_S = 5.0
 _SERIAL = "ModelDeployment"
 
 
@@ -42,15 +47,15 @@ class Manager:
         dial: Callable[[str], str],
     ) -> None:
         self._client = client
-        self._decisions: WorkQueue[OwnerKey] = WorkQueue()
-        self._work: WorkQueue[OwnerKey] = WorkQueue()
+        self._decisions: WorkQueue[OwnerKey] = WorkQueue(1)
+        self._work: WorkQueue[OwnerKey] = WorkQueue(_AT_A_TIME, self._cluster_of)
         self._interests = Interests()
         self._uids: dict[str, OwnerKey] = {}
         self._informers = {
             name: Informer(client, kind.resource, on_change=self._changed) for name, kind in KINDS.items()
         }
         self._secrets = Informer(
-            client, resources.SECRETS, namespace=_SYSTEM_NAMESPACE, on_change=self._secret_changed
+            client, resources.SECRETS, namespace=SYSTEM_NAMESPACE, on_change=self._secret_changed
         )
         self._clusters = Clusters(self._cluster_changed, self._cluster_problem)
         self._front_door = FrontDoor(
@@ -71,18 +76,20 @@ class Manager:
         """Work until cancelled."""
         informers = [*self._informers.values(), self._secrets]
         await self._until_installed(informers)
-        async with asyncio.TaskGroup() as group:
-            for informer in informers:
-                group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
-            for informer in informers:
-                await informer.wait_until_synced()
-            self._connect_all()
-            _log.info("watching %d kinds", len(informers))
-            group.create_task(self._clusters.run())
-            group.create_task(self._front_door.run())
-            group.create_task(self._worker(self._decisions))
-            for _ in range(_WORKERS):
-                group.create_task(self._worker(self._work))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for informer in informers:
+                    group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+                for informer in informers:
+                    await informer.wait_until_synced()
+                self._connect_all()
+                _log.info("watching %d kinds", len(informers))
+                group.create_task(_always(self._clusters.run))
+                group.create_task(_always(self._front_door.run))
+                for queue in (self._decisions, self._work):
+                    group.create_task(self._dispatch(queue, group))
+        finally:
+            await self._clusters.close()
 
     async def _until_installed(self, informers: list[Informer]) -> None:
         """Wait for the kinds and the permission to read them, without the informers' long patience."""
@@ -96,13 +103,18 @@ class Manager:
 
     async def _unreadable(self, resource: Resource) -> str:
         try:
-            await self._client.list(resource, _SYSTEM_NAMESPACE if resource.namespaced else None)
+            await self._client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else None)
         except errors.KubernetesError as error:
             return str(error)
         return ""
 
     def _enqueue(self, key: OwnerKey) -> None:
         (self._decisions if key.kind == _SERIAL else self._work).add(key)
+
+    def _cluster_of(self, key: OwnerKey) -> str:
+        """Return the cluster whose slowness the work on an owner may suffer from."""
+        item = self._informers[key.kind].get(key.name, key.namespace)
+        return str(item["spec"]["clusterName"]) if item and key.kind == "ModelReplica" else ""
 
     def _changed(self, item: Object) -> None:
         metadata = item["metadata"]
@@ -121,9 +133,11 @@ class Manager:
         if self._informers[key.kind].get(key.name, key.namespace) is None:
             self._uids.pop(metadata["uid"], None)
 
-    def _secret_changed(self, _secret: Object) -> None:
-        if self._secrets.synced:
-            self._connect_all()
+    def _secret_changed(self, secret: Object) -> None:
+        for cluster in self._informers["InferenceCluster"]:
+            existing = cluster["spec"]["cluster"].get("existing", {})
+            if existing.get("secretRef", {}).get("name") == secret["metadata"]["name"]:
+                self._connect(cluster["metadata"]["name"])
 
     def _connect_all(self) -> None:
         for cluster in self._informers["InferenceCluster"]:
@@ -136,12 +150,13 @@ class Manager:
         if cluster is None:
             self._clusters.disconnect(name)
             return
-        existing = cluster["spec"]["cluster"].get("existing")
-        if existing is None:
+        origin = cluster["spec"]["cluster"]
+        if origin["source"] != Source.EXISTING:
+            self._clusters.refuse(name, f"a cluster of source {origin['source']} has no kubeconfig yet")
             return
-        reference = existing["secretRef"]
-        secret = self._secrets.get(reference["name"], _SYSTEM_NAMESPACE)
-        where = f'Secret "{reference["name"]}" in namespace "{_SYSTEM_NAMESPACE}"'
+        reference = origin["existing"]["secretRef"]
+        secret = self._secrets.get(reference["name"], SYSTEM_NAMESPACE)
+        where = f'Secret "{reference["name"]}" in namespace "{SYSTEM_NAMESPACE}"'
         self._clusters.connect(name, secret, reference.get("key", "kubeconfig"), where)
 
     def _cluster_changed(self, cluster: str, item: Object) -> None:
@@ -153,28 +168,41 @@ class Manager:
         self._front_door.touch()
 
     def _cluster_problem(self, cluster: str) -> None:
-        self._enqueue(OwnerKey("InferenceCluster", "", cluster))
-        for replica in self._informers["ModelReplica"]:
-            if replica["spec"]["clusterName"] == cluster:
-                metadata = replica["metadata"]
-                self._enqueue(OwnerKey("ModelReplica", metadata["namespace"], metadata["name"]))
+        for owner in self._interests.on(cluster):
+            self._enqueue(owner)
+        self._front_door.touch()
 
     def _front_door_opened(self) -> None:
         for gateway in self._informers["InferenceGateway"]:
             self._enqueue(OwnerKey("InferenceGateway", "", gateway["metadata"]["name"]))
 
-    async def _worker(self, queue: WorkQueue[OwnerKey]) -> None:
+    async def _dispatch(self, queue: WorkQueue[OwnerKey], group: asyncio.TaskGroup) -> None:
         while True:
             key = await queue.get()
-            try:
-                later_s = await self._reconciler.reconcile(key)
-            except (NotYet, errors.KubernetesError) as problem:
-                delay_s = queue.failed(key)
-                _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s)
-            except Exception:  # noqa: BLE001 - one bad object must not stop all others
-                delay_s = queue.failed(key)
-                _log.exception("%s: a bug; trying again in %.1f s", key, delay_s)
-            else:
-                queue.done(key)
-                if later_s is not None:
-                    queue.add_later(key, later_s)
+            group.create_task(self._work_on(key, queue))
+
+    async def _work_on(self, key: OwnerKey, queue: WorkQueue[OwnerKey]) -> None:
+        try:
+            later_s = await self._reconciler.reconcile(key)
+        except (NotYet, errors.KubernetesError) as problem:
+            delay_s = queue.failed(key)
+            _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s)
+        except Exception:  # noqa: BLE001 - one bad object must not stop all others
+            delay_s = queue.failed(key)
+            _log.exception("%s: a bug; trying again in %.1f s", key, delay_s)
+        else:
+            queue.done(key)
+            if later_s is not None:
+                queue.add_later(key, later_s)
+
+
+async def _always(run: Callable[[], Awaitable[None]]) -> None:
+    """Run what is not to end, and again when a bug ends it."""
+    while True:
+        try:
+            await run()
+        except Exception:  # noqa: BLE001 - the rest of the controller need not go down with it
+            _log.exception("a bug; going on in %.0f s", _RETRY_S)
+            await asyncio.sleep(_RETRY_S)
+        else:
+            return

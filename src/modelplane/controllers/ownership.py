@@ -30,6 +30,7 @@ def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
         own_labels[labels.OWNER_UID] = owner["metadata"]["uid"]
         own_annotations |= {
             labels.OWNER_KIND: owner["kind"],
+            labels.OWNER_NAMESPACE: owner["metadata"].get("namespace", ""),
             labels.OWNER_NAME: owner["metadata"]["name"],
         }
     else:
@@ -68,15 +69,17 @@ def _digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]
 
 
+def applied(item: Mapping[str, Any]) -> str:
+    """Return the hash of the manifest that an object was written from, empty where it was not."""
+    return str(item["metadata"].get("annotations", {}).get(labels.APPLIED, ""))
+
+
 def is_current(manifest: Mapping[str, Any], observed: Mapping[str, Any]) -> bool:
     """Whether an object already has every field of a manifest, and was written from that very manifest.
 
     The digest finds fields that the manifest no longer has; the comparison finds what somebody changed.
     """
-    annotations = observed["metadata"].get("annotations", {})
-    if annotations.get(labels.APPLIED) != manifest["metadata"]["annotations"][labels.APPLIED]:
-        return False
-    return _contains(observed, manifest)
+    return applied(observed) == applied(manifest) and _contains(observed, manifest)
 
 
 def _contains(whole: Any, part: Any) -> bool:

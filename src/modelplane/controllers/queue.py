@@ -2,28 +2,45 @@
 
 It holds a key once, however often it is added; hands no key to two workers at
 a time; and returns failed keys later and later. The same contract as
-client-go's rate-limited work queue.
+client-go's rate-limited work queue, with two additions. Keys are in lanes, and
+only so many of one lane are worked on at a time, so that what is slow holds up
+nobody but its own lane. And a key that has just failed is not tried again at
+once whatever happens, so that two writers who undo each other's work do not
+spin.
 """
 
 import asyncio
 import random
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
 FIRST_DELAY_S = 0.05
 LAST_DELAY_S = 60.0
+LONGEST_REST_S = 1.0
+"""How long a failed key rests at most when something asks for it meanwhile."""
+
+
+def _one_lane(_key: object) -> str:
+    return ""
 
 
 class WorkQueue(Generic[K]):
-    """Keys waiting to be worked on, in the order in which they came."""
+    """Keys waiting to be worked on; those of one lane in the order in which they came."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[K, None] = {}
-        self._running: set[K] = set()
+    def __init__(self, width: int, lane: Callable[[K], str] = _one_lane) -> None:
+        """Hand out at most ``width`` keys of each lane at a time."""
+        self._width = width
+        self._lane = lane
+        self._waiting: dict[K, str] = {}
+        self._lanes: dict[str, dict[K, None]] = {}
+        self._running: dict[K, str] = {}
+        self._busy: Counter[str] = Counter()
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
+        self._resting: dict[K, float] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._arrived = asyncio.Event()
 
@@ -32,49 +49,82 @@ class WorkQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Ask for a key to be worked on; while it is being worked on, ask for once more."""
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
         if key in self._running:
             self._again.add(key)
         elif key not in self._waiting:
-            self._waiting[key] = None
-            self._arrived.set()
+            rest_s = self._resting.get(key, 0.0) - asyncio.get_running_loop().time()
+            if rest_s > 0:
+                self.add_later(key, rest_s)
+            else:
+                self._put(key)
 
     def add_later(self, key: K, delay_s: float) -> None:
         """Ask for a key after a delay, unless something asks for it sooner."""
-        if key in self._waiting or key in self._timers:
-            return
         loop = asyncio.get_running_loop()
-        self._timers[key] = loop.call_later(delay_s, self.add, key)
+        timer = self._timers.get(key)
+        if key in self._waiting or (timer is not None and timer.when() <= loop.time() + delay_s):
+            return
+        if timer is not None:
+            timer.cancel()
+        self._timers[key] = loop.call_later(delay_s, self._due, key)
+
+    def _due(self, key: K) -> None:
+        if key in self._running:
+            del self._timers[key]
+            self._again.add(key)
+        else:
+            self._put(key)
+
+    def _put(self, key: K) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        lane = self._lane(key)
+        self._waiting[key] = lane
+        self._lanes.setdefault(lane, {})[key] = None
+        self._arrived.set()
 
     async def get(self) -> K:
         """Take the next key, waiting for one; it must be given back by ``done`` or ``failed``."""
-        while not self._waiting:
+        while True:
+            for lane, keys in self._lanes.items():
+                if self._busy[lane] < self._width:
+                    return self._take(lane, keys)
             self._arrived.clear()
             await self._arrived.wait()
-        key = next(iter(self._waiting))
-        del self._waiting[key]
-        self._running.add(key)
+
+    def _take(self, lane: str, keys: dict[K, None]) -> K:
+        key = next(iter(keys))
+        del keys[key], self._waiting[key], self._lanes[lane]
+        if keys:
+            self._lanes[lane] = keys  # behind the others
+        self._running[key] = lane
+        self._busy[lane] += 1
         return key
 
     def done(self, key: K) -> None:
         """Give a key back after success."""
         self._failures.pop(key, None)
+        self._resting.pop(key, None)
         self._give_back(key)
 
     def failed(self, key: K) -> float:
-        """Give a key back after a failure; return in how many seconds it comes again."""
+        """Give a key back after a failure; return in how many seconds it comes again by itself."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         spread = 0.75 + random.random() / 2  # noqa: S311 - jitter, not a secret
         delay_s: float = min(FIRST_DELAY_S * 2.0 ** min(failures, 16), LAST_DELAY_S) * spread
+        self._resting[key] = asyncio.get_running_loop().time() + min(delay_s, LONGEST_REST_S)
         self._give_back(key)
         self.add_later(key, delay_s)
         return delay_s
 
     def _give_back(self, key: K) -> None:
-        self._running.discard(key)
+        lane = self._running.pop(key)
+        self._busy[lane] -= 1
+        if not self._busy[lane]:
+            del self._busy[lane]
+        self._arrived.set()
         if key in self._again:
             self._again.discard(key)
             self.add(key)

@@ -6,7 +6,8 @@ its own and nothing that the server sent is lost.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -26,6 +27,12 @@ _CONTENT_TYPES = {
 
 WATCH_SECONDS = 300
 """How long one watch request lasts before the server ends it and it is opened again."""
+
+_SILENCE_S = 90.0
+"""How long a watch may say nothing before it counts as broken: a server sends a bookmark every minute."""
+
+_DEADLINE = 3
+"""How many times the time-out a whole request may take, whatever the server sends meanwhile."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -50,8 +57,9 @@ class WatchEvent:
 class Client:
     """A connection pool to one API server under one identity."""
 
-    def __init__(self, http: httpx2.AsyncClient, field_manager: str) -> None:
+    def __init__(self, http: httpx2.AsyncClient, field_manager: str, timeout_s: float = 10.0) -> None:
         self._http = http
+        self._timeout_s = timeout_s
         self.field_manager = field_manager
 
     @classmethod
@@ -66,18 +74,20 @@ class Client:
 
         Nothing is sent yet. Raises ``ValueError`` for a kubeconfig that cannot be used.
         """
+        parameters = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
         try:
             if isinstance(kubeconfig, str):
                 config = KubeConfig.from_file(kubeconfig)
             else:
                 config = KubeConfig.from_dict(dict(kubeconfig))
             single = config.get()
+            http = AsyncClient(single, parameters) if single else None
         except Exception as error:
-            raise ValueError(f"cannot use the kubeconfig: {error}") from error
-        if single is None:
+            # Certificates are read here too, and what is wrong with them is not one kind of error.
+            raise ValueError(f"cannot use the kubeconfig: {_sentence(error)}") from error
+        if http is None:
             raise ValueError("cannot use the kubeconfig: it has no current context")
-        parameters = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
-        return cls(AsyncClient(single, parameters), field_manager)
+        return cls(http, field_manager, timeout_s)
 
     async def __aenter__(self) -> Self:
         return self
@@ -109,10 +119,10 @@ class Client:
         response = await self._send(
             "GET", resource.path(namespace), _selectors(labels, fields), accept=_accept(metadata_only, "List")
         )
-        answer: Object = _decode(response.content)
+        answer = _object(response)
         # The items of a list carry neither kind nor apiVersion; a reader should not have to know.
         # An empty list of partial metadata is null.
-        items = answer["items"] or ()
+        items = answer.get("items") or ()
         for item in items:
             item["apiVersion"], item["kind"] = resource.api_version, resource.kind
         return ObjectList(tuple(items), answer["metadata"]["resourceVersion"])
@@ -126,7 +136,7 @@ class Client:
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
-    ) -> AsyncIterator[WatchEvent]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Yield the changes after a resource version until the server ends the watch.
 
         Raises ``Gone`` when the version is too old to continue from.
@@ -137,36 +147,24 @@ class Client:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        timeout = httpx2.Timeout(10.0, read=WATCH_SECONDS + 30)
         request = self._http.build_request(
             "GET",
             resource.path(namespace),
             params=params,
             headers={"Accept": _accept(metadata_only, "")},
-            timeout=timeout,
+            timeout=httpx2.Timeout(self._timeout_s, read=_SILENCE_S),
         )
-        try:
-            response = await self._http.send(request, stream=True)
+        async with _answering():
+            async with asyncio.timeout(self._timeout_s * _DEADLINE):
+                response = await self._http.send(request, stream=True)
             try:
                 if response.is_error:
                     await response.aread()
                     _raise_for_status(response)
-                async for line in response.aiter_lines():
-                    event = _decode(line)
-                    if event["type"] == "ERROR":
-                        status = event["object"]
-                        raise errors.from_status(
-                            status.get("code", 500), status.get("reason", ""), status.get("message", "")
-                        )
-                    event["object"]["apiVersion"], event["object"]["kind"] = (
-                        resource.api_version,
-                        resource.kind,
-                    )
-                    yield WatchEvent(event["type"], event["object"])
+                async for line in _lines(response):
+                    yield _event(line, resource)
             finally:
                 await response.aclose()
-        except httpx2.HTTPError as error:
-            raise errors.Unreachable(_sentence(error)) from error
 
     async def apply(
         self, manifest: Mapping[str, Any], *, subresource: str = "", force: bool = True, dry_run: bool = False
@@ -233,6 +231,22 @@ class Client:
         except errors.NotFound:
             return
 
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the server has a kind, by its own word (the discovery API).
+
+        A 404 alone is not that: a proxy or a load balancer in front of a server says it too. Raises
+        ``KubernetesError`` where the server gives no clear answer.
+        """
+        prefix = resource.path(None).removesuffix(f"/{resource.plural}")
+        try:
+            found = await self._request("GET", prefix)
+            return any(each["name"] == resource.plural for each in found.get("resources") or ())
+        except errors.NotFound as error:
+            groups = await self._request("GET", "/apis")
+            if groups.get("kind") != "APIGroupList" or _has_version(groups, resource):
+                raise errors.ApiError(404, "", f"cannot tell whether there is {prefix}") from error
+            return False
+
     async def get_raw(self, path: str) -> bytes:
         """Return the body of any path, such as ``/readyz``."""
         return (await self._send("GET", path)).content
@@ -245,9 +259,7 @@ class Client:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        response = await self._send(method, path, params, body, content_type)
-        answer: Object = _decode(response.content)
-        return answer
+        return _object(await self._send(method, path, params, body, content_type))
 
     async def _send(
         self,
@@ -260,12 +272,65 @@ class Client:
     ) -> httpx2.Response:
         content = None if body is None else _encode(body)
         headers = {"Accept": accept} | ({} if content is None else {"Content-Type": content_type})
-        try:
+        async with _answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
             response = await self._http.request(method, path, params=params, content=content, headers=headers)
-        except httpx2.HTTPError as error:
-            raise errors.Unreachable(_sentence(error)) from error
         _raise_for_status(response)
         return response
+
+
+@asynccontextmanager
+async def _answering() -> AsyncIterator[None]:
+    """Turn everything that keeps a request from being answered into ``Unreachable``.
+
+    Besides the network's errors, that is whatever authentication raises (an exec plugin that fails or
+    hangs), and a client that was closed meanwhile.
+    """
+    try:
+        yield
+    except errors.KubernetesError:
+        raise
+    except Exception as error:
+        raise errors.Unreachable(_sentence(error)) from error
+
+
+async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Yield what stands between newlines, and nothing else: other line ends may occur within a string."""
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+
+
+def _event(line: bytes, resource: Resource) -> WatchEvent:
+    event: Object = _decode(line)
+    content: Object = event["object"]
+    if event["type"] == "ERROR":
+        raise errors.from_status(
+            content.get("code", 500), content.get("reason", ""), content.get("message", "")
+        )
+    content["apiVersion"], content["kind"] = resource.api_version, resource.kind
+    return WatchEvent(event["type"], content)
+
+
+def _object(response: httpx2.Response) -> Object:
+    try:
+        answer = _decode(response.content)
+    except msgspec.DecodeError:
+        answer = None
+    if not isinstance(answer, dict) or "kind" not in answer:
+        raise errors.ApiError(
+            response.status_code, "", f"{response.url.copy_with(query=None)} answers no Kubernetes object"
+        )
+    return answer
+
+
+def _has_version(groups: Object, resource: Resource) -> bool:
+    return any(
+        version["groupVersion"] == resource.api_version
+        for group in groups.get("groups") or ()
+        for version in group["versions"]
+    )
 
 
 def _accept(metadata_only: bool, suffix: str) -> str:

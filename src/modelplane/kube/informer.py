@@ -1,25 +1,29 @@
 """A kept-up-to-date copy of the objects of one kind.
 
 An informer lists once, then watches; when a watch ends it opens the next one
-where the last left off, and lists again only when the server says that version
-is gone. Its copy is level-based: a handler is told which object changed, not
-how, and reads the copy.
+where the last left off. It lists again when the server says that version is
+gone, and after every outage, because what comes back may be another server. Its
+copy is level-based: a handler is told which object changed, not how, and reads
+the copy.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from modelplane.kube import errors
-from modelplane.kube.client import Client
+from modelplane.kube.client import Client, ObjectList
 from modelplane.kube.resources import Object, Resource
 
 _log = logging.getLogger(__name__)
 
 _FIRST_RETRY_S = 0.2
 _LAST_RETRY_S = 10.0
+_SHORT_S = 1.0
+"""A watch that ends sooner is no watch: the next one waits, so that nobody is asked without end."""
 
 
 class Key(NamedTuple):
@@ -65,7 +69,8 @@ class Informer:
         self._handlers: list[Handler] = [on_change] if on_change else []
         self._objects: dict[Key, Object] = {}
         self._synced = asyncio.Event()
-        self._version: str | None = None
+        self._seen = 0  # every change up to this version is in the copy
+        self._listed = False  # whether a watch may go on from there
         self.problem = ""
         """Why the copy may be stale, in the server's words; empty while a watch is open."""
         self.problem_since = 0.0
@@ -99,85 +104,105 @@ class Informer:
     def remember(self, item: Object) -> None:
         """Take in what a write answered, so that the writer reads its own writes.
 
-        The watch will bring it too; whichever is newer stays.
+        The watch will bring it too; whichever is newer stays. What the watch has already passed and
+        is not here has been deleted since.
         """
         known = self._objects.get(key_of(item))
-        if known is None or _version(known) < _version(item):
+        if _version(item) > (self._seen if known is None else _version(known)):
             self._put(item)
 
     async def run(self) -> None:
         """Keep the copy up to date until cancelled; a server that is away is waited for."""
+        loop = asyncio.get_running_loop()
         retry_s = _FIRST_RETRY_S
         while True:
+            began = loop.time()
             try:
-                if self._version is None:
+                if not self._listed:
                     await self._list()
                 await self._watch()
-                retry_s = _FIRST_RETRY_S
-                continue
-            except errors.Unreachable as error:
+            except errors.Gone:
+                self._listed = False
+            except errors.KubernetesError as error:
                 self._suffer(str(error))
-            except errors.NotFound:
-                # The server does not know this kind, so it has none; the kind may be installed later.
-                self._version = None
-                self._replace(())
-            except errors.ApiError as error:
-                self._version = None
-                if not isinstance(error, errors.Gone):
-                    self._suffer(str(error))
             except Exception as error:  # noqa: BLE001 - a copy that stops unseen would be believed for ever
-                self._version = None
                 self._suffer(f"a bug: {error!r}")
                 _log.exception("cannot watch %s", self.resource.plural)
+            lasted_s = loop.time() - began
+            if lasted_s > _LAST_RETRY_S:
+                retry_s = _FIRST_RETRY_S
+            if self._listed and lasted_s > _SHORT_S:
+                continue
             await asyncio.sleep(retry_s * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
 
     def _suffer(self, problem: str) -> None:
+        self._listed = False
         if not self.problem:
             self.problem_since = asyncio.get_running_loop().time()
         self.problem = problem
         _log.debug("cannot watch %s: %s", self.resource.plural, problem)
 
     async def _list(self) -> None:
-        answer = await self._client.list(
-            self.resource,
-            self._namespace,
-            labels=self._labels,
-            fields=self._fields,
-            metadata_only=self._metadata_only,
-        )
-        self._replace(answer.items)
-        self._version = answer.resource_version
+        try:
+            answer = await self._client.list(
+                self.resource,
+                self._namespace,
+                labels=self._labels,
+                fields=self._fields,
+                metadata_only=self._metadata_only,
+            )
+        except errors.NotFound:
+            if await self._client.serves(self.resource):
+                raise
+            # A server that does not know the kind has none of it; the kind may be installed later.
+            for gone in self:
+                self._drop(gone)
+            self.problem = ""
+            self._synced.set()
+            return
+        self._replace(answer)
+        self._listed = True
 
-    def _replace(self, items: Sequence[Object]) -> None:
-        listed = {key_of(item) for item in items}
-        for gone in [item for key, item in self._objects.items() if key not in listed]:
-            self._drop(gone)
-        for item in items:
-            known = self._objects.get(key_of(item))
-            if known is None or known["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+    def _replace(self, answer: ObjectList) -> None:
+        version = int(answer.resource_version)
+        # A server that is behind what it once said is another one, or was restored: only its list counts.
+        restored = version < self._seen
+        listed = {key_of(item) for item in answer.items}
+        for known in self:
+            if restored or (key_of(known) not in listed and _version(known) <= version):
+                self._drop(known)
+        self._seen = version
+        for item in answer.items:
+            before = self._objects.get(key_of(item))
+            if before is None or _version(before) < _version(item):
                 self._put(item)
         self.problem = ""
         self._synced.set()
 
     async def _watch(self) -> None:
-        events = self._client.watch(
+        if not self._listed:
+            return
+        watch = self._client.watch(
             self.resource,
-            self._version or "",
+            str(self._seen),
             self._namespace,
             labels=self._labels,
             fields=self._fields,
             metadata_only=self._metadata_only,
         )
-        async for event in events:
-            self.problem = ""
-            self._version = event.object["metadata"]["resourceVersion"]
-            if event.type == "DELETED":
-                self._drop(event.object)
-            elif event.type != "BOOKMARK":
-                self.remember(event.object)
+        async with aclosing(watch) as events:
+            async for event in events:
+                if event.type == "DELETED":
+                    self._drop(event.object)
+                elif event.type != "BOOKMARK":
+                    self.remember(event.object)
+                self._seen = max(self._seen, _version(event.object))
 
     def _put(self, item: Object) -> None:
+        known = self._objects.get(key_of(item))
+        if known is not None and known["metadata"]["uid"] != item["metadata"]["uid"]:
+            self._drop(known)  # whoever knew the old object of that name must hear that it is gone
         self._objects[key_of(item)] = item
         self._tell(item)
 
@@ -190,7 +215,10 @@ class Informer:
 
     def _tell(self, item: Object) -> None:
         for handler in self._handlers:
-            handler(item)
+            try:
+                handler(item)
+            except Exception:  # noqa: BLE001 - one handler's bug must not keep the change from the others
+                _log.exception("cannot handle a change of %s %s", self.resource.kind, key_of(item))
 
 
 def _version(item: Object) -> int:

@@ -9,7 +9,7 @@ nothing; what a user changed in the class, the cluster or the gateway stays.
 import asyncio
 import base64
 import importlib.resources
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -18,7 +18,7 @@ from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.model_replica import GATEWAY_NAME
-from modelplane.compose.readiness import condition_of, holds
+from modelplane.compose.readiness import condition_of
 from modelplane.controllers.front_door import GATEWAY_CLASS
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -32,6 +32,10 @@ CLUSTER = "local"
 
 _ESTABLISHED_S = 30.0
 _READY_S = 60.0
+_TOGETHER = 4
+
+# The one in C is ten times as fast, and not in every build of the library.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Report = Callable[[str], None]
 
@@ -40,15 +44,15 @@ async def install(client: Client, home: Home, report: Report) -> None:
     """Make the control plane a fleet, and return when it is ready for a model."""
     report("Installing the kinds")
     kinds = [crd(kind) for kind in KINDS] + gateway_api()
-    await _apply_all(client, kinds)
+    # The identities first: the controllers wait for their permissions, then for the kinds.
+    await _apply_all(client, permissions.manifests())
+    await _apply_together(client, kinds)
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
     report("Publishing this machine")
     chosen = ports.load(home.settings)
-    await _apply_all(client, permissions.manifests())
     devices = discover()
-    await _apply_all(client, _system(home, chosen.workload_gateway, devices))
-    for manifest in _defaults(devices):
-        await _create_missing(client, manifest)
+    await _apply_together(client, _system(home, chosen.workload_gateway, devices))
+    await _create_missing(client, _defaults(devices))
     report("Waiting for the fleet")
     await _until_ready(client)
 
@@ -57,7 +61,7 @@ def gateway_api() -> list[Object]:
     """Return the CustomResourceDefinitions of the Gateway API that replicas' routes need."""
     folder = importlib.resources.files("modelplane.local") / "crds" / "gateway-api"
     return [
-        yaml.safe_load(file.read_text())
+        yaml.load(file.read_bytes(), _LOADER)  # noqa: S506 - a safe loader, whichever of the two
         for file in sorted(folder.iterdir(), key=lambda file: file.name)
         if file.name.endswith(".yaml")
     ]
@@ -68,20 +72,51 @@ async def _apply_all(client: Client, manifests: Iterable[Mapping[str, Any]]) -> 
         await client.apply(manifest)
 
 
-async def _create_missing(client: Client, manifest: Mapping[str, Any]) -> None:
-    if await client.get(resource_of(manifest), manifest["metadata"]["name"]) is None:
-        await client.create(manifest)
+async def _apply_together(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """Apply manifests that do not need one another."""
+    room = asyncio.Semaphore(_TOGETHER)
+
+    async def apply(manifest: Mapping[str, Any]) -> None:
+        async with room:
+            await client.apply(manifest)
+
+    await _all(apply(manifest) for manifest in manifests)
+
+
+async def _create_missing(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
+    async def create(manifest: Mapping[str, Any]) -> None:
+        if await client.get(resource_of(manifest), manifest["metadata"]["name"]) is None:
+            # Applied: a plain create of a kind that has just been installed is held up for two
+            # seconds, so that every API server of a cluster knows the kind by then.
+            await client.apply(manifest)
+
+    await _all(create(manifest) for manifest in manifests)
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do everything at once; raise the first failure once nothing is under way any more."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
 
 
 async def until_established(client: Client, names: list[str]) -> None:
     """Return once the API server serves every named CustomResourceDefinition."""
+    waiting = set(names)
     async with asyncio.timeout(_ESTABLISHED_S):
-        for name in names:
-            while True:
-                found = await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
-                if found is not None and holds(found, "Established"):
-                    break
-                await asyncio.sleep(0.05)
+        while True:
+            found = (await client.list(resources.CUSTOM_RESOURCE_DEFINITIONS)).items
+            waiting -= {item["metadata"]["name"] for item in found if _established(item)}
+            if not waiting:
+                return
+            await asyncio.sleep(0.05)
+
+
+def _established(definition: Object) -> bool:
+    # One that was created this moment has null for conditions.
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
 
 
 def _system(home: Home, workload_port: int, devices: tuple[DiscoveredDevice, ...]) -> list[Object]:

@@ -23,6 +23,9 @@ ENVIRONMENT = {"GOGC": "30"}
 _CLIENT_SOCKET = "localhost:1"
 _PEER_SOCKET = "localhost:2"
 
+HEALTH_PATHS = ("/livez", "/readyz")
+"""What the API server answers to anybody: whether it works."""
+
 _CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "deployment-controller",
@@ -106,6 +109,7 @@ class ControlPlane:
             f"--tls-cert-file={pki.certificate('kube-apiserver')}",
             f"--tls-private-key-file={pki.key('kube-apiserver')}",
             f"--client-ca-file={pki.authority}",
+            f"--authentication-config={self.home.authentication}",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             f"--kubelet-client-certificate={pki.certificate('kubelet-client')}",

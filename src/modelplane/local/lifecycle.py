@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from modelplane.local import locks, records
+from modelplane.local import descriptors, locks, records
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.ports import load
@@ -62,6 +62,7 @@ def _spawn_supervisor(home: Home, binary: Path, only: Collection[str]) -> int:
         (os.POSIX_SPAWN_OPEN, 1, str(home.log(LEADER)), append, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
+    descriptors.keep_private()
     return os.posix_spawn(argv[0], argv, os.environ, file_actions=actions, setsid=True)
 
 

@@ -21,7 +21,7 @@ _FLOCK = struct.Struct("hhqqi4x")
 def take(path: Path) -> int | None:
     """Lock a file for this process; return its descriptor, or None when another process holds it.
 
-    The descriptor stays open over exec.
+    The lock lasts over exec if the descriptor does: ``os.set_inheritable`` makes it.
     """
     try:
         return _lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,7 +41,6 @@ def _lock(path: Path, how: int) -> int:
     except BaseException:
         os.close(descriptor)
         raise
-    os.set_inheritable(descriptor, True)
     return descriptor
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.local import locks, ports, processes, records
+from modelplane.local import lifecycle, locks, ports, processes, records
 from modelplane.local.home import Home
 from modelplane.local.processes import LEADER
 from modelplane.local.records import State
@@ -28,18 +28,20 @@ class ProcessStatus:
 def of(home: Home) -> tuple[ProcessStatus, ...]:
     """Return every process of a home, the supervisor first."""
     table = processes.table(home, ports.load(home.settings), Path())
-    return tuple(_status(home, name) for name in (LEADER, *(process.name for process in table)))
+    watched = lifecycle.supervised(home)
+    return tuple(_status(home, name, watched) for name in (LEADER, *(process.name for process in table)))
 
 
-def _status(home: Home, name: str) -> ProcessStatus:
+def _status(home: Home, name: str, watched: bool) -> ProcessStatus:
     pid = locks.holder(home.lock(name)) or 0
     record = records.read(home.record(name))
     if record is None:
         return ProcessStatus(name, State.STARTING if pid else State.STOPPED, pid, 0.0, 0, memory(pid), "")
     state = record.state
-    if (pid != 0) != (state in _ALIVE):
-        # The supervisor has not seen it yet, or is gone itself.
-        state = State.STARTING if pid else State.STOPPED
+    if pid and (pid != record.pid or state not in _ALIVE):
+        state = State.STARTING  # the supervisor has not seen it yet
+    elif not pid and (state in _ALIVE or not watched):
+        state = State.STOPPED  # nor has it seen this, or there is nobody to start it again
     return ProcessStatus(name, state, pid, record.since, record.restarts, memory(pid), record.last_exit)
 
 

@@ -5,11 +5,12 @@ kind is "not yet". The TLS library is loaded only where it is needed: the
 standby never does.
 """
 
-import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from modelplane.local import unix_sockets
 
 _TIMEOUT_S = 0.5
 
@@ -56,17 +57,13 @@ class HealthyOnSocket:
 
     def passes(self, age_s: float) -> bool:  # noqa: ARG002 - the protocol's
         """See ``Check``."""
-        # Through a descriptor of its directory: unix(7) allows an address of 107 bytes only.
-        directory = os.open(self.address.parent, os.O_PATH)
         try:
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.settimeout(_TIMEOUT_S)
-                connection.connect(f"/proc/self/fd/{directory}/{self.address.name}")
+                unix_sockets.connect(connection, self.address)
                 return _answers(connection, self.path)
         except OSError:
             return False
-        finally:
-            os.close(directory)
 
 
 @dataclass(frozen=True, slots=True)

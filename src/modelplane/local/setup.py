@@ -3,14 +3,15 @@
 Each step leaves alone what is there and good, so it runs before every start.
 """
 
+import json
 import shutil
 import sys
 
 from modelplane.local import kubeconfig, locks, pki, ports
 from modelplane.local.certificate_files import Pki
-from modelplane.local.control_plane import NODE, ControlPlane
+from modelplane.local.control_plane import HEALTH_PATHS, NODE, ControlPlane
 from modelplane.local.errors import LocalError
-from modelplane.local.home import Home
+from modelplane.local.home import Home, write_private
 from modelplane.local.ports import OWNERS, Ports
 
 _FREE_BYTES = 1 << 30
@@ -41,6 +42,7 @@ def set_up(home: Home) -> Ports:
     chosen = ports.load_or_choose(home.settings, running)
     files = Pki(home.pki)
     pki.ensure(files, pki.identities(NODE), pki.now())
+    write_private(home.authentication, _authentication())
     plane = ControlPlane(home, chosen, home.root)
     for path, identity in (
         (home.kubeconfig, "admin"),
@@ -51,3 +53,15 @@ def set_up(home: Home) -> Ports:
     ):
         kubeconfig.ensure(path, kubeconfig.kubeconfig(files, identity, chosen.api_server))
     return chosen
+
+
+def _authentication() -> str:
+    """Return who is let in without a certificate (Kubernetes, ``AuthenticationConfiguration``)."""
+    return json.dumps(
+        {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AuthenticationConfiguration",
+            "anonymous": {"enabled": True, "conditions": [{"path": path} for path in HEALTH_PATHS]},
+        },
+        indent=2,
+    )

@@ -10,11 +10,12 @@ import signal
 from pathlib import Path
 from typing import NoReturn
 
-from modelplane.local import locks
+from modelplane.local import descriptors, locks
 from modelplane.local.home import Home
 from modelplane.local.processes import Process
 
 _LOG_BYTES = 10 * 1024 * 1024
+_HANDLED = (signal.SIGTERM, signal.SIGINT)
 
 NOT_EXECUTED = 127
 ALREADY_RUNNING = 75
@@ -27,10 +28,15 @@ def start(home: Home, process: Process) -> int:
     _rotate(log)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     environment = os.environ | process.environment
-    pid = os.fork()
-    if pid == 0:
-        _become(home, process, environment, output)
-    os.close(output)
+    # A signal that came between fork and exec would be taken by a handler of ours and then be lost.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become(home, process, environment, output)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(output)
     return pid
 
 
@@ -42,15 +48,19 @@ def _rotate(log: Path) -> None:
 def _become(home: Home, process: Process, environment: dict[str, str], output: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
-        # Handlers are reset by exec; what Python ignores would stay ignored.
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP):
+        # What Python ignores would stay ignored; what it handles would not end this process yet.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, *_HANDLED):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
         os.setsid()
+        descriptors.keep_private()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        if locks.take(home.lock(process.name)) is None:
+        lock = locks.take(home.lock(process.name))
+        if lock is None:
             os._exit(ALREADY_RUNNING)
+        os.set_inheritable(lock, True)
         os.chdir(process.directory)
         os.execve(process.argv[0], process.argv, environment)  # noqa: S606 - no shell is wanted
     except BaseException as error:  # noqa: BLE001 - a forked child must never return into its parent's code

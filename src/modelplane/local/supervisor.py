@@ -75,7 +75,7 @@ class Supervisor:
     def stop(self) -> None:
         """End every process, dependants first; return when none is left."""
         self._stopping = True
-        # The agent ends its pods only when this file says that all is coming down.
+        # Whoever takes over in the middle of this goes on with it.
         with suppress(OSError):
             self._home.down.touch()
         for each in self._all.values():
@@ -178,10 +178,10 @@ class Supervisor:
     def _advance_stop(self, each: _Supervised, now: float) -> None:
         if each.state is State.STOPPING and now >= each.act_at:
             _say(f"{each.process.name}: still there after {each.process.grace_s:g} s; killing it")
-            signal.pidfd_send_signal(each.pidfd, signal.SIGKILL)
+            _send(each.pidfd, signal.SIGKILL)
             each.act_at = now + each.process.grace_s
         elif each.state in {State.STARTING, State.RUNNING} and not self._dependants(each.process):
-            signal.pidfd_send_signal(each.pidfd, signal.SIGTERM)
+            _send(each.pidfd, signal.SIGTERM)
             each.act_at = now + each.process.grace_s
             self._enter(each, State.STOPPING)
 
@@ -273,6 +273,12 @@ def _how_it_ended(pidfd: int) -> str:
     if result.si_code == os.CLD_EXITED:
         return f"exited with status {result.si_status}"
     return f"killed by {signal.Signals(result.si_status).name}"
+
+
+def _send(pidfd: int, number: signal.Signals) -> None:
+    # One that was adopted and has just ended is gone for good: its pidfd says so in a moment.
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, number)
 
 
 def _say(text: str) -> None:

@@ -66,6 +66,37 @@ def test_stopping_what_was_never_started_is_a_success(tmp_path):
     assert (result.exit_code, result.output) == (0, f"Nothing runs in {tmp_path}\n")
 
 
+def test_what_was_never_started_has_nothing_to_forget(tmp_path):
+    home = tmp_path / "home"
+    result = run("down", "--purge", "--home", str(home))
+    assert (result.exit_code, result.output) == (0, f"Nothing runs in {home}\n")
+
+
+def test_kubectl_on_a_fleet_that_does_not_run_says_how_to_start_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("MODELPLANE_HOME", str(tmp_path))
+    (tmp_path / "kubeconfig").touch()
+    result = run("kubectl", "get", "pods")
+    assert (result.exit_code, result.output) == (
+        1,
+        f"Error: the fleet in {tmp_path} does not run: run `modelplane up`\n",
+    )
+
+
+def test_an_empty_home_is_not_the_working_directory():
+    result = run("up", "--home", "")
+    assert (result.exit_code, "Invalid value for '--home': it is empty" in result.output) == (2, True)
+
+
+def test_ctrl_c_is_status_130_without_a_word(monkeypatch):
+    @click.command()
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(main), "get_command", lambda *_: interrupted)
+    result = run("up")
+    assert (result.exit_code, result.output) == (130, "")
+
+
 def test_a_package_of_the_extra_that_is_missing_is_named_with_the_remedy(monkeypatch):
     def missing(_name):
         raise ModuleNotFoundError("No module named 'aiohttp'", name="aiohttp")

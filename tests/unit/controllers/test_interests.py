@@ -60,3 +60,12 @@ def test_replaced_and_forgotten_requirements_wake_nobody() -> None:
     interests.forget(SERVICE)
     assert list(interests.woken_by(_object("InferenceGateway", "other"), "")) == []
     assert interests.of(SERVICE) == ()
+
+
+def test_who_looks_at_a_cluster_is_known_until_it_looks_elsewhere() -> None:
+    interests = Interests()
+    interests.set(SERVICE, (_requirement("Pod", cluster="east"), _requirement("Service", cluster="east")))
+    interests.set(DEPLOYMENT, (_requirement("InferenceCluster"),))
+    assert interests.on("east") == (SERVICE,)
+    interests.set(SERVICE, (_requirement("Pod", cluster="west"),))
+    assert (interests.on("east"), interests.on("west")) == ((), (SERVICE,))

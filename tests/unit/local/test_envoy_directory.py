@@ -1,10 +1,13 @@
 """What is written for Envoy, in which order, and what is left alone."""
 
+import json
+import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from modelplane.local import envoy
+from modelplane.local import envoy, unix_sockets
 from modelplane.routing.envoy import CLUSTERS, LISTENERS, files, routes_file
 from modelplane.routing.table import Backend, Listener, Route, Table
 
@@ -78,16 +81,16 @@ def test_nobody_else_can_read_what_is_prepared(tmp_path: Path) -> None:
     assert modes == {0}
 
 
-@pytest.mark.parametrize(
-    ("directory", "inside"),
-    [
-        pytest.param(Path("/home/me/envoy"), True, id="in its directory"),
-        pytest.param(
-            Path("/", "x" * 200), False, id="elsewhere where the path is longer than a socket's may be"
-        ),
-    ],
-)
-def test_where_the_administration_interface_is(directory: Path, inside: bool) -> None:
-    path = envoy.admin_socket(directory)
-    assert (path == directory / "admin.sock") is inside
-    assert len(str(path)) <= 100
+def test_the_administration_interface_is_named_from_the_directory_however_long_its_path(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / ("x" * 200)
+    envoy.prepare(directory, (DOOR,))
+    admin = json.loads((directory / "bootstrap.json").read_text())["admin"]
+    assert admin == {"address": {"pipe": {"path": "./admin.sock", "mode": 0o600}}}
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as connection:
+        here = os.open(directory, os.O_PATH)
+        listening.bind(f"/proc/self/fd/{here}/admin.sock")
+        os.close(here)
+        listening.listen()
+        unix_sockets.connect(connection, envoy.admin_socket(directory))

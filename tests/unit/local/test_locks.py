@@ -14,6 +14,8 @@ import os, sys
 from pathlib import Path
 from modelplane.local import locks
 taken = locks.take(Path(sys.argv[1]))
+if taken is not None:
+    os.set_inheritable(taken, True)
 os.execvp("sh", ["sh", "-c", "echo taken; read end"] if taken is not None else ["sh", "-c", "echo refused"])
 """
 

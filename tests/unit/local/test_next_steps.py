@@ -48,6 +48,23 @@ def test_a_home_of_ones_own_is_named(on_path: set[str]) -> None:
     assert "  export MODELPLANE_HOME='/tmp/my fleet'" in next_steps(Home(Path("/tmp/my fleet"))).splitlines()
 
 
+def test_a_home_named_by_the_variable_is_named_again(
+    on_path: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path |= {"modelplane", "kubectl"}
+    monkeypatch.setenv("MODELPLANE_HOME", "/tmp/fleet")
+    assert "  export MODELPLANE_HOME=/tmp/fleet" in next_steps(home_directory(None)).splitlines()
+
+
+def test_for_another_terminal_everything_is_said_by_its_whole_path(on_path: set[str]) -> None:
+    on_path |= {"modelplane", "kubectl"}
+    heading, _, first, *_rest = next_steps(home_directory(None), elsewhere=True).splitlines()
+    assert heading == "Deploy a model and ask it something, in another terminal:"
+    assert first.split()[0] in {"source", "export"}
+    assert str(Path(sys.executable).parent) in first
+    assert f"  kubectl apply -f {ROOT}/examples/01-first-answer/" in _rest
+
+
 def test_from_another_folder_the_example_is_found_by_its_whole_path(
     on_path: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from modelplane.local.agent.records import Attempt, ContainerDirectory, Exit
 
 _KILLED = 128 + signal.SIGKILL
 _START_S = 30.0
+_RECORD_S = 5.0
 _POLL_S = 0.01
 
 
@@ -31,6 +32,8 @@ class Launch:
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    image: str = ""
+    """The image that the command stands in for."""
 
 
 async def start(container: ContainerDirectory, launch: Launch) -> Attempt:
@@ -48,6 +51,7 @@ async def start(container: ContainerDirectory, launch: Launch) -> Attempt:
 def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
     gate, opening = os.pipe()
     errors = str(attempt.directory / "shim.log")
+    pid = 0
     try:
         pid = os.posix_spawn(
             sys.executable,
@@ -72,11 +76,12 @@ def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
             setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM),
         )
         supervisor = Process(pid, shim.identity(pid))
-        shim.write_record(
-            attempt.directory / "shim.json", {"pid": supervisor.pid, "identity": supervisor.identity}
-        )
+        attempt.release(supervisor, launch.image)
         os.write(opening, shim.GO)
     except (OSError, ValueError) as error:
+        if pid:  # it waits for a word that will not come
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
         raise CannotStart(f"cannot start a process: {error}") from error
     finally:
         os.close(gate)
@@ -104,13 +109,26 @@ def kill(attempt: Attempt) -> None:
         processes.kill_session(supervisor)
 
 
+async def kill_for_certain(attempt: Attempt) -> None:
+    """Kill an engine, and its supervisor too if that does not record the end at once."""
+    kill(attempt)
+    try:
+        async with asyncio.timeout(_RECORD_S):
+            await wait(attempt)
+    except TimeoutError:
+        if supervisor := attempt.shim:
+            supervisor.send(signal.SIGKILL)
+
+
 def _settle(attempt: Attempt) -> Exit:
     """Return the recorded end of an attempt whose supervisor is gone, recording one if it could not."""
-    kill(attempt)
+    if not attempt.settled:
+        kill(attempt)
     ended = attempt.exit
     if ended is None:
         ended = Exit(_KILLED, int(signal.SIGKILL), shim.timestamp(time.time_ns()), supervised=False)
         attempt.record_exit(ended)
+    attempt.settle()
     return ended
 
 
@@ -119,7 +137,7 @@ def stop(attempts: Iterable[Attempt], grace_s: float) -> None:
 
     For when there is no event loop and no API server: the end of everything.
     """
-    running = {attempt.shim: attempt for attempt in attempts if attempt.exit is None}
+    running = {attempt.shim: attempt for attempt in attempts if not attempt.settled}
     supervisors = [supervisor for supervisor in running if supervisor is not None]
     for attempt in running.values():
         terminate(attempt)

@@ -14,7 +14,7 @@ from modelplane.local.agent.shim import TIMESTAMP_WIDTH
 
 _BLOCK = 64 * 1024
 _POLL_S = 0.2
-_ENDING_LINES = 20
+_ENDING_LINES = 80
 _ENDING_BYTES = 2048
 
 

@@ -50,7 +50,10 @@ class LogServer:
         application = web.Application(middlewares=[_only_the_api_server])
         application.router.add_get("/healthz", _healthz)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+        # Whoever stops following a silent log would else be read for until the engine ends.
+        runner = web.AppRunner(
+            application, access_log=None, shutdown_timeout=_SHUTDOWN_S, handler_cancellation=True
+        )
         await runner.setup()
         await web.TCPSite(runner, node.ADDRESS, self._settings.port, ssl_context=self._tls()).start()
         return runner
@@ -78,7 +81,8 @@ class LogServer:
         response.enable_chunked_encoding()
         await response.prepare(request)
         follow = _is_true(request.query, "follow")
-        ended = (lambda: attempt.exit is not None) if follow else None
+        # A pod that is deleted meanwhile takes the record of its end along.
+        ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
         async for data in log_files.read(attempt.log, selection, ended):
             await response.write(data)
         await response.write_eof()

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
+from modelplane.local import descriptors
 from modelplane.local.agent import devices, node, resource_slices
 from modelplane.local.agent.devices import DiscoveredDevice
+from modelplane.local.agent.events import Recorder
 from modelplane.local.agent.logs import LogServer, ServerSettings
+from modelplane.local.agent.machine import Machine
 from modelplane.local.agent.node import NodeSettings
-from modelplane.local.agent.pod_worker import Machine
 from modelplane.local.agent.pods import Pods
 from modelplane.local.agent.records import AgentDirectory
 from modelplane.local.errors import LocalError
@@ -43,6 +45,8 @@ def run(settings: Settings) -> None:
 
     Raises ``LocalError`` where another agent uses the directory, or the port is taken.
     """
+    # The lock that the supervisor gave this process is no engine's business.
+    descriptors.keep_private()
     settings.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (settings.directory / "agent.lock").open("w") as lock:
         try:
@@ -71,7 +75,9 @@ async def _serve(settings: Settings) -> None:
     async with Client.from_kubeconfig(
         str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S
     ) as client:
-        machine = Machine(client, AgentDirectory(settings.directory), found)
+        about = NodeSettings(settings.node, settings.pool, settings.server.port)
+        events = Recorder(client, settings.node)
+        machine = Machine(client, AgentDirectory(settings.directory), found, events)
         pods = Pods(machine, settings.node)
         logs = LogServer(settings.server, pods.find)
         try:
@@ -82,17 +88,15 @@ async def _serve(settings: Settings) -> None:
             ) from error
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(
-                    node.keep_alive(client, settings.node, partial(_register, settings, client, found))
-                )
+                tasks.create_task(node.keep_alive(client, about, partial(_register, client, about, found)))
+                tasks.create_task(events.run())
                 tasks.create_task(pods.run())
         finally:
             await runner.cleanup()
 
 
-async def _register(settings: Settings, client: Client, found: tuple[DiscoveredDevice, ...]) -> Object:
+async def _register(client: Client, about: NodeSettings, found: tuple[DiscoveredDevice, ...]) -> Object:
     """Make the API server know this machine and its devices."""
-    about = NodeSettings(settings.node, settings.pool, settings.server.port)
     registered = await node.register(client, about)
     await resource_slices.publish(client, registered, found)
     _log.info('node "%s" is registered with %d device(s)', about.name, len(found))

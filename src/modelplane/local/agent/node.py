@@ -106,50 +106,54 @@ async def register(client: Client, settings: NodeSettings) -> Object:
     return await client.patch(resources.NODES, settings.name, body, kind="strategic", subresource="status")
 
 
-async def keep_alive(client: Client, name: str, register_all: Callable[[], Awaitable[Object]]) -> None:
+async def keep_alive(
+    client: Client, settings: NodeSettings, register_all: Callable[[], Awaitable[Object]]
+) -> None:
     """Renew the Lease every ten seconds until cancelled.
 
-    Begins with ``register_all``, which returns the Node, and calls it again if the Node was deleted.
+    Calls ``register_all``, which returns the Node, at first and whenever the Node was deleted or no
+    longer says what this machine says of itself: the controllers call a node lost that was silent
+    for a while, as in a machine that slept, and leave it to the node to say that it is back.
     """
-    node: Object | None = None
     problem = ""
     while True:
         try:
-            if node is None:
+            node = await client.get(resources.NODES, settings.name)
+            if node is None or not says_so(node, settings):
                 node = await register_all()
-            if not await _renew(client, name, node["metadata"]["uid"]):
-                node = None
-                continue
+            await _renew(client, settings.name, node["metadata"]["uid"])
         except errors.KubernetesError as error:
             if str(error) != problem:
                 problem = str(error)
-                _log.warning('cannot keep node "%s" alive: %s', name, problem)
+                _log.warning('cannot keep node "%s" alive: %s', settings.name, problem)
             await asyncio.sleep(_RETRY_S)
         else:
-            problem = ""
+            if problem:
+                problem = ""
+                _log.info('node "%s" is alive again', settings.name)
             await asyncio.sleep(_RENEW_S)
 
 
-async def _renew(client: Client, name: str, uid: str) -> bool:
-    """Renew or create the Lease; False where the Node that it belongs to is gone."""
+def says_so(node: Mapping[str, Any], settings: NodeSettings) -> bool:
+    """Whether a Node is what ``register`` makes of it, as far as others may have changed it."""
+    wanted, found = manifest(settings)["metadata"]["labels"], node["metadata"].get("labels", {})
+    status = node.get("status", {})
+    ready = {each["type"]: each["status"] for each in status.get("conditions", ())}.get("Ready")
+    endpoint = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {})
+    return ready == "True" and endpoint.get("Port") == settings.port and wanted.items() <= found.items()
+
+
+async def _renew(client: Client, name: str, uid: str) -> None:
+    """Renew the Lease of a Node, or create it."""
     spec = {"holderIdentity": name, "leaseDurationSeconds": _LEASE_S, "renewTime": timestamps.now_micro()}
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
-    metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+    changed = {"metadata": {"ownerReferences": [owner]}, "spec": spec}
     try:
-        lease = await client.patch(
-            resources.LEASES, name, {"metadata": {"ownerReferences": [owner]}, "spec": spec}, LEASE_NAMESPACE
-        )
+        await client.patch(resources.LEASES, name, changed, LEASE_NAMESPACE)
     except errors.NotFound:
-        lease = None
-    # The garbage collector deletes a Lease whose Node is gone: that is when to look.
-    if lease is None:
-        node = await client.get(resources.NODES, name)
-        if node is None or node["metadata"]["uid"] != uid:
-            return False
-        await client.create(
-            {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-        )
-    return True
+        metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+        lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+        await client.create(lease)
 
 
 def _labels(wanted: Object) -> dict[str, str]:

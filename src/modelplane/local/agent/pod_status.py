@@ -58,6 +58,8 @@ class PodView:
     """How the attempt before ended."""
     restarts: int = 0
     container_id: str = ""
+    image: str = ""
+    """The image that runs now, which the pod may have left behind; empty for the pod's own."""
     engine: str = ""
     """What runs in place of the image."""
     started: bool = False
@@ -176,7 +178,7 @@ def _unmet_gates(pod: Mapping[str, Any]) -> list[str]:
 def _container_status(container: Mapping[str, Any], view: PodView) -> Object:
     written: Object = {
         "name": container["name"],
-        "image": container["image"],
+        "image": view.image or container["image"],
         "imageID": f"process://{view.engine}" if view.engine else "",
         "ready": view.ready,
         "started": view.started,

@@ -8,83 +8,42 @@ must outlive the agent is on disk, so a worker that starts anew goes on where th
 
 import asyncio
 import contextlib
-import errno
 import logging
-import os
-import socket
 import time
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from modelplane.kube import errors, resources
-from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import addresses
 from modelplane.local.agent import (
-    claims,
     container,
-    devices,
-    environment,
     http_check,
+    launch,
     launchers,
-    llama_cpp,
     log_files,
     node,
     pod_status,
     probes,
-    refusals,
     restarts,
     timestamps,
 )
-from modelplane.local.agent.devices import DiscoveredDevice
+from modelplane.local.agent.events import Reason
 from modelplane.local.agent.http_check import Answer
+from modelplane.local.agent.machine import Machine
 from modelplane.local.agent.pod_status import PodView, Running, Terminated, Waiting
-from modelplane.local.agent.records import AgentDirectory, Attempt, Exit, PodRecord
+from modelplane.local.agent.records import Attempt, Exit, PodRecord
 from modelplane.local.agent.refusals import Refusal
+from modelplane.local.agent.reporting import Report
 
 _FIRST_RETRY_S = 0.5
 _LAST_RETRY_S = 10.0
 _LEAST_GRACE_S = 2.0
 _GONE_GRACE_S = 5.0
 _DEFAULT_GRACE_S = 30
-
-# What an engine takes over from the agent's own environment; secrets of the agent are not among it.
-_INHERITED = (
-    "CUDA_HOME",
-    "HF_HOME",
-    "HF_HUB_CACHE",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LD_LIBRARY_PATH",
-    "LOGNAME",
-    "PATH",
-    "SSL_CERT_FILE",
-    "TMPDIR",
-    "USER",
-    "VIRTUAL_ENV",
-    "XDG_CACHE_HOME",
-)
+_ENDED = frozenset({"Succeeded", "Failed"})
 
 _log = logging.getLogger(__name__)
-
-
-class _NotYet(Exception):
-    """The container cannot start now; it may later."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What all pods of this machine share."""
-
-    client: Client
-    directory: AgentDirectory
-    devices: tuple[DiscoveredDevice, ...]
 
 
 class PodWorker:
@@ -92,30 +51,42 @@ class PodWorker:
 
     def __init__(self, machine: Machine, pod: Object, record: PodRecord) -> None:
         self.record = record
-        self.pod = pod
         self._machine = machine
-        self._spec = pod["spec"]["containers"][0]
-        self.container = machine.directory.pod(record.uid).container(self._spec["name"])
-        self._view = PodView(
+        view = PodView(
             address=addresses.reported(record.address),
             node_address=node.ADDRESS,
             start_time=pod.get("status", {}).get("startTime") or timestamps.now(),
-            engine=launchers.engine_of(self._spec["image"]),
         )
+        self._report = Report(machine.client, pod, view)
+        self.container = machine.directory.pod(record.uid).container(self._spec["name"])
         self._gone = False
         self._changed = asyncio.Event()
+        self._another_image = asyncio.Event()
         self._leaving = asyncio.Event()
-        self._unreported = asyncio.Event()
+        self._deadline = ("", 0.0)
+
+    @property
+    def pod(self) -> Object:
+        """The newest known state of the pod's object."""
+        return self._report.pod
 
     @property
     def view(self) -> PodView:
         """What is known of the pod now."""
-        return self._view
+        return self._report.view
+
+    @property
+    def _spec(self) -> Mapping[str, Any]:
+        """The pod's one container; its image may change while it runs."""
+        spec: Mapping[str, Any] = self.pod["spec"]["containers"][0]
+        return spec
 
     def update(self, pod: Object) -> None:
-        """Take in a state of the pod's object, unless a newer one is known from a write."""
-        if int(pod["metadata"]["resourceVersion"]) >= int(self.pod["metadata"]["resourceVersion"]):
-            self.pod = pod
+        """Take in a state of the pod's object."""
+        before = self._spec["image"]
+        self._report.update(pod)
+        if self._spec["image"] != before:
+            self._another_image.set()
         self._wake()
 
     def lose(self) -> None:
@@ -127,11 +98,10 @@ class PodWorker:
         if self._gone or "deletionTimestamp" in self.pod["metadata"]:
             self._leaving.set()
         self._changed.set()
-        self._unreported.set()
 
-    def _set(self, **fields: Any) -> None:
-        self._view = replace(self._view, **fields)
-        self._unreported.set()
+    def _event(self, reason: Reason, note: str) -> None:
+        if not self._gone:
+            self._machine.events.record(self.pod, reason, note)
 
     async def run(self) -> None:
         """Run the pod until its object is gone and nothing of it runs any more.
@@ -140,124 +110,103 @@ class PodWorker:
         """
         self._machine.directory.pod(self.record.uid).write(self.record)
         self._wake()
+        ended = self.container.latest() is None and self.pod.get("status", {}).get("phase") in _ENDED
         async with asyncio.TaskGroup() as tasks:
-            reporting = tasks.create_task(self._keep_reported())
-            living = tasks.create_task(self._live())
+            # One that had ended for good before this worker's time left nothing to run or to report.
+            activities = [] if ended else [tasks.create_task(self._live())]
+            reporting = None if ended else tasks.create_task(self._report.keep_sent())
             await self._leaving.wait()
-            living.cancel()
-            await asyncio.wait({living})
-            await self._leave()
-            reporting.cancel()
+            for activity in activities:
+                activity.cancel()
+                await asyncio.wait({activity})
+            await self._leave(ended)
+            if reporting is not None:
+                reporting.cancel()
         self._machine.directory.pod(self.record.uid).remove()
 
     # Living ---------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
         attempt = self.container.latest()
-        if attempt is None and self.pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}:
-            return
         ends = 0
         while True:
             if attempt is None:
                 attempt = await self._start()
-            self._note_running(attempt)
-            ended = await self._attend(attempt)
-            again = restarts.restarts(self.pod["spec"].get("restartPolicy", "Always"), ended.code)
+            if attempt.exit is None:
+                self._note_running(attempt)
+                ended = await self._attend(attempt)
+            else:
+                ended = await container.wait(attempt)
+            replaced = self._is_outdated(attempt)
+            policy = self.pod["spec"].get("restartPolicy", "Always")
+            again = replaced or restarts.restarts(policy, ended.code)
             self._note_end(attempt, ended, finished=not again)
             if not again:
                 return
-            ends = restarts.ends_in_row(ends, _seconds_between(attempt.started_at, ended.finished_at))
-            await self._back_off(restarts.delay_s(ends), ended)
+            if not replaced:
+                ends = restarts.ends_in_row(ends, _seconds_between(attempt.started_at, ended.finished_at))
+                await self._back_off(restarts.delay_s(ends), ended)
             attempt = None
 
     async def _start(self) -> Attempt:
         """Start the next attempt; for as long as that is impossible, say why and try again."""
-        retry_s = _FIRST_RETRY_S
+        retry_s, told = _FIRST_RETRY_S, None
         while True:
+            self._another_image.clear()
             try:
-                launch = await self._launch()
-                return await container.start(self.container, launch)
-            except _NotYet as not_yet:
+                prepared = await launch.prepare(self._machine, self.pod, self.record)
+                attempt = await container.start(self.container, prepared)
+            except launch.NotYet as not_yet:
                 refusal = not_yet.refusal
-            except launchers.CannotLaunch as cannot:
-                refusal = cannot.refusal
-            except environment.Unresolvable as error:
-                refusal = Refusal("CreateContainerConfigError", str(error))
-            except claims.ClaimNotReady as error:
-                refusal = error.refusal
             except container.CannotStart as error:
                 refusal = Refusal("CreateContainerError", str(error))
-            except errors.KubernetesError as error:
-                refusal = Refusal(
-                    "CreateContainerConfigError", f"cannot read what the pod refers to: {error}"
-                )
-            self._set(state=Waiting(refusal.reason, refusal.message), ready=False, started=False)
-            await asyncio.sleep(retry_s)
+            else:
+                if attempt.started_at:
+                    self._event(Reason.STARTED, f'container "{self._spec["name"]}" started')
+                return attempt
+            if refusal != told:
+                self._event(Reason.FAILED_TO_START, refusal.message)
+            told = refusal
+            self._report.set(
+                state=Waiting(refusal.reason, refusal.message), image="", ready=False, started=False
+            )
+            await _first_of(self._another_image.wait(), retry_s)
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
 
-    async def _launch(self) -> container.Launch:
-        for refusal in refusals.refusals(self.pod):
-            raise _NotYet(refusal)
-        launchers.launcher_of(self._spec["image"])
-        allocated = await claims.devices_of(self._machine.client, self.pod, self._machine.devices)
-        own = environment.resolve(
-            self._spec, self.pod, self.record.address, node.ADDRESS, await self._sources()
-        )
-        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        variables = {
-            **inherited,
-            "HOSTNAME": self.record.name,
-            llama_cpp.POD_ADDRESS_VARIABLE: self.record.address,
-            llama_cpp.MODELS_VARIABLE: str(self._machine.directory.models),
-            **devices.environment(self._machine.devices, allocated),
-            **own,
-        }
-        command = launchers.command_line(self._spec, own, self.record.address)
-        self._check_ports()
-        return container.Launch(command, variables)
-
-    async def _sources(self) -> environment.Sources:
-        wanted = environment.references(self._spec)
-        client, namespace = self._machine.client, self.record.namespace
-        secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in wanted.secrets}
-        maps = {name: await client.get(resources.CONFIG_MAPS, name, namespace) for name in wanted.config_maps}
-        return environment.Sources(
-            {name: found for name, found in secrets.items() if found is not None},
-            {name: found for name, found in maps.items() if found is not None},
-        )
-
-    def _check_ports(self) -> None:
-        """Refuse to start where another program already listens on a port that the pod declares."""
-        for declared in self._spec.get("ports", ()):
-            if declared.get("protocol", "TCP") != "TCP":
-                continue
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    probe.bind((self.record.address, declared["containerPort"]))
-                except OSError as error:
-                    raise _NotYet(
-                        _port_refusal(self.record.address, declared["containerPort"], error)
-                    ) from error
+    def _is_outdated(self, attempt: Attempt) -> bool:
+        """Whether the pod has been given another image since an attempt began."""
+        return attempt.image not in {"", self._spec["image"]}
 
     async def _attend(self, attempt: Attempt) -> Exit:
-        """Probe an attempt until it ends."""
-        probing = asyncio.create_task(self._probe(attempt))
+        """Probe an attempt until it ends, which another image brings about too."""
+        beside = {
+            asyncio.create_task(self._probe(attempt)),
+            asyncio.create_task(self._end_outdated(attempt)),
+        }
         try:
             return await container.wait(attempt)
         finally:
-            probing.cancel()
-            # A bug in probing must not look like the end of the container.
-            await asyncio.wait({probing})
-            if not probing.cancelled() and (error := probing.exception()):
-                _log.error('cannot probe pod "%s"', self.record.name, exc_info=error)
+            for task in beside:
+                task.cancel()
+            # A bug in these must not look like the end of the container.
+            await asyncio.wait(beside)
+            for task in beside:
+                if not task.cancelled() and (error := task.exception()):
+                    _log.error('cannot attend to pod "%s"', self.record.name, exc_info=error)
+
+    async def _end_outdated(self, attempt: Attempt) -> None:
+        while not self._is_outdated(attempt):
+            self._another_image.clear()
+            await self._another_image.wait()
+        self._event(Reason.KILLING, f'the image of container "{self._spec["name"]}" changed: restarting it')
+        await self._end(attempt, _countdown(self._grace_s()))
 
     async def _probe(self, attempt: Attempt) -> None:
         startup = probes.probe(self._spec, "startupProbe")
         if startup is not None and not await self._started_up(startup, attempt):
             return
         readiness = probes.probe(self._spec, "readinessProbe")
-        self._set(started=True, ready=readiness is None)
+        self._report.set(started=True, ready=readiness is None)
         async with asyncio.TaskGroup() as tasks:
             if readiness is not None:
                 tasks.create_task(self._watch_readiness(readiness, attempt))
@@ -273,7 +222,9 @@ class PodWorker:
 
     async def _watch_readiness(self, readiness: probes.Probe, attempt: Attempt) -> None:
         async for verdict in probes.verdicts(readiness, self._ask, _running_s(attempt)):
-            self._set(ready=verdict.ok)
+            self._report.set(ready=verdict.ok)
+            if not verdict.ok:
+                self._event(Reason.UNHEALTHY, f"the readiness probe failed: {verdict.problem}")
 
     async def _watch_liveness(self, liveness: probes.Probe, attempt: Attempt) -> None:
         async for verdict in probes.verdicts(liveness, self._ask, _running_s(attempt)):
@@ -284,13 +235,14 @@ class PodWorker:
     async def _end_failed(
         self, attempt: Attempt, asked: probes.Probe, kind: str, verdict: probes.Verdict
     ) -> None:
+        name = self._spec["name"]
+        self._event(Reason.UNHEALTHY, f"the {kind} probe failed: {verdict.problem}")
+        self._event(Reason.KILLING, f'container "{name}" failed its {kind} probe: restarting it')
         _log.warning(
             'pod "%s": the %s probe failed (%s): restarting', self.record.name, kind, verdict.problem
         )
         grace_s = float(self._grace_s() if asked.grace_s is None else asked.grace_s)
-        container.terminate(attempt)
-        await asyncio.sleep(grace_s)
-        container.kill(attempt)
+        await self._end(attempt, _countdown(grace_s))
 
     async def _ask(self, handler: Mapping[str, Any], timeout_s: float) -> Answer:
         return await http_check.ask(handler, self._spec, self.record.address, timeout_s)
@@ -299,19 +251,24 @@ class PodWorker:
         left_s = delay_s - max(time.time() - timestamps.parse(ended.finished_at).timestamp(), 0.0)
         if left_s <= 0:
             return
-        message = f"back-off {delay_s:.0f}s restarting the container, which ended with exit code {ended.code}"
-        self._set(state=Waiting(pod_status.BACK_OFF, message))
-        await asyncio.sleep(left_s)
+        lines = self.view.last.message.splitlines() if self.view.last else []
+        how = f"which ended with exit code {ended.code}" + (f": {lines[-1]}" if lines else "")
+        message = f"back-off {delay_s:.0f}s restarting the container, {how}"
+        self._event(Reason.BACK_OFF, f'back-off restarting container "{self._spec["name"]}", {how}')
+        self._report.set(state=Waiting(pod_status.BACK_OFF, message))
+        self._another_image.clear()
+        await _first_of(self._another_image.wait(), left_s)
 
     def _note_running(self, attempt: Attempt) -> None:
-        before = self.container.attempt(attempt.number - 1)
-        ended = before.exit
-        self._set(
+        image = attempt.image or self._spec["image"]
+        self._report.set(
             # One whose engine has not started is reported by its end.
             state=Running(timestamps.to_seconds(attempt.started_at)) if attempt.started_at else Waiting(),
-            last=self._terminated(before, ended) if ended else self._view.last,
+            last=self._before(attempt),
             restarts=attempt.number,
             container_id=_container_id(self.record, attempt),
+            image=image,
+            engine=launchers.engine_of(image),
             started=False,
             ready=False,
             finished=False,
@@ -319,15 +276,23 @@ class PodWorker:
 
     def _note_end(self, attempt: Attempt, ended: Exit, *, finished: bool) -> None:
         terminated = self._terminated(attempt, ended)
-        self._set(
+        self._report.set(
             state=terminated,
-            last=self._view.last if finished else terminated,
+            last=self._before(attempt) if finished else terminated,
             restarts=attempt.number,
             container_id=terminated.container_id,
+            image=attempt.image,
+            engine=launchers.engine_of(attempt.image or self._spec["image"]),
             started=False,
             ready=False,
             finished=finished,
         )
+
+    def _before(self, attempt: Attempt) -> Terminated | None:
+        """Return how the attempt before one ended."""
+        before = self.container.attempt(attempt.number - 1)
+        ended = before.exit
+        return self._terminated(before, ended) if ended else None
 
     def _terminated(self, attempt: Attempt, ended: Exit) -> Terminated:
         message = "" if ended.supervised else "the process that supervised the container was killed"
@@ -345,18 +310,22 @@ class PodWorker:
 
     # Leaving --------------------------------------------------------------------------------------
 
-    async def _leave(self) -> None:
+    async def _leave(self, ended: bool) -> None:
         """End the container within the grace period, then let the pod's object go."""
-        began = time.time()
         attempt = self.container.latest()
         if attempt is not None:
             if attempt.exit is None:
-                await self._end(attempt, began)
+                self._event(Reason.KILLING, f'stopping container "{self._spec["name"]}"')
+                began = time.monotonic()
+                if isinstance(self.view.state, Waiting):  # another agent started it
+                    self._note_running(attempt)
+                await self._end(attempt, lambda: self._left_s(began))
             self._note_end(attempt, await container.wait(attempt), finished=True)
         retry_s = _FIRST_RETRY_S
         while not self._gone:
             try:
-                await self._report()
+                if not ended:
+                    await self._report.send()
                 await self._machine.client.delete(
                     resources.PODS,
                     self.record.name,
@@ -374,13 +343,14 @@ class PodWorker:
                 await _first_of(self._changed.wait(), retry_s)
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
 
-    async def _end(self, attempt: Attempt, began: float) -> None:
+    async def _end(self, attempt: Attempt, left_s: Callable[[], float]) -> None:
+        """Run the hook and end the engine, for as long as there is time left."""
         hook = self._spec.get("lifecycle", {}).get("preStop")
         if hook and not self._gone:
-            await self._within_grace(self._pre_stop(hook), began)
+            await self._within(self._pre_stop(hook), left_s)
         container.terminate(attempt)
-        if not await self._within_grace(container.wait(attempt), began):
-            container.kill(attempt)
+        if not await self._within(container.wait(attempt), left_s):
+            await container.kill_for_certain(attempt)
 
     async def _pre_stop(self, hook: Mapping[str, Any]) -> None:
         if "sleep" in hook:
@@ -390,85 +360,49 @@ class PodWorker:
             if not answer.ok:
                 _log.warning('the preStop hook of pod "%s" failed: %s', self.record.name, answer.problem)
 
-    async def _within_grace(self, work: Coroutine[Any, Any, object], began: float) -> bool:
-        """Let some work go on until the grace period is over, which may be cut short meanwhile."""
+    async def _within(self, work: Coroutine[Any, Any, object], left_s: Callable[[], float]) -> bool:
+        """Let some work go on until the time is over, which may be cut short meanwhile."""
         task = asyncio.ensure_future(work)
         try:
             while not task.done():
-                left_s = self._deadline(began) - time.time()
-                if left_s <= 0:
+                seconds = left_s()
+                if seconds <= 0:
                     return False
                 self._changed.clear()
                 woken = asyncio.ensure_future(self._changed.wait())
-                await asyncio.wait({task, woken}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({task, woken}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 woken.cancel()
         finally:
             task.cancel()
             await asyncio.wait({task})
         return True
 
-    def _deadline(self, began: float) -> float:
-        """When a container must have ended, in seconds since the epoch."""
+    def _left_s(self, began: float) -> float:
+        """Return how long the container may still take to end, which began at a time of the monotonic clock.
+
+        The API server says until when by the clock on the wall, which is looked at once for each word
+        of the server's, because it may be set meanwhile.
+        """
+        now = time.monotonic()
         if self._gone:
-            return began + _GONE_GRACE_S
+            return began + _GONE_GRACE_S - now
         stamp = self.pod["metadata"]["deletionTimestamp"]
-        # The API server cuts off the fraction of its second.
-        return max(timestamps.parse(stamp).timestamp() + 1.0, began + _LEAST_GRACE_S)
+        if self._deadline[0] != stamp:
+            # The API server cuts off the fraction of its second.
+            by_clock = timestamps.parse(stamp).timestamp() + 1.0 - time.time()
+            left_s = max(min(by_clock, self._grace_s() + 1.0), _LEAST_GRACE_S - (now - began))
+            self._deadline = (stamp, now + left_s)
+        return self._deadline[1] - now
 
     def _grace_s(self) -> int:
         metadata, spec = self.pod["metadata"], self.pod["spec"]
         grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))
         return _DEFAULT_GRACE_S if grace is None else int(grace)
 
-    # Reporting ------------------------------------------------------------------------------------
 
-    async def _keep_reported(self) -> None:
-        retry_s = _FIRST_RETRY_S
-        while True:
-            await self._unreported.wait()
-            self._unreported.clear()
-            try:
-                await self._report()
-                retry_s = _FIRST_RETRY_S
-            except (errors.NotFound, errors.Conflict):
-                continue  # gone, or the name is another pod's: the informer will say so
-            except errors.KubernetesError as error:
-                _log.warning('cannot report the status of pod "%s": %s', self.record.name, error)
-                self._unreported.set()
-                await asyncio.sleep(retry_s)
-                retry_s = min(retry_s * 2, _LAST_RETRY_S)
-
-    async def _report(self) -> None:
-        if self._gone or self._unknown_after_end():
-            return
-        wanted = pod_status.status(self.pod, self._view, timestamps.now())
-        changed = pod_status.changes(self.pod, wanted)
-        if not changed:
-            return
-        body = {"metadata": {"uid": self.record.uid}, "status": changed}
-        self.pod = await self._machine.client.patch(
-            resources.PODS,
-            self.record.name,
-            body,
-            self.record.namespace,
-            kind="strategic",
-            subresource="status",
-        )
-
-    def _unknown_after_end(self) -> bool:
-        """Whether the pod had ended for good before this worker's time, and left no record to report from."""
-        phase = self.pod.get("status", {}).get("phase")
-        return phase in {"Succeeded", "Failed"} and self.container.latest() is None
-
-
-def _port_refusal(address: str, port: int, error: OSError) -> Refusal:
-    if error.errno == errno.EADDRINUSE:
-        return Refusal(
-            "PortInUse",
-            f"another program of this machine listens on port {port} of {address} or of every address: "
-            "stop it, or have the pod use another port",
-        )
-    return Refusal("CreateContainerError", f"cannot use port {port} of {address}: {error.strerror}")
+def _countdown(seconds: float) -> Callable[[], float]:
+    deadline = time.monotonic() + seconds
+    return lambda: deadline - time.monotonic()
 
 
 def _container_id(record: PodRecord, attempt: Attempt) -> str:

@@ -8,7 +8,8 @@ from modelplane.kube import resources
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from modelplane.local.agent import container, pod_addresses
-from modelplane.local.agent.pod_worker import Machine, PodWorker
+from modelplane.local.agent.machine import Machine
+from modelplane.local.agent.pod_worker import PodWorker
 from modelplane.local.agent.records import AgentDirectory, PodDirectory, PodRecord
 
 _ORPHAN_GRACE_S = 5.0
@@ -27,7 +28,7 @@ def stop_all(directory: Path, grace_s: float) -> int:
         attempt
         for pod in AgentDirectory(directory).pods()
         for attempt in pod.attempts()
-        if attempt.exit is None and attempt.shim is not None
+        if not attempt.settled and attempt.shim is not None
     ]
     container.stop(running, grace_s)
     return len(running)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.local.agent.shim import identity
+from modelplane.local.agent.shim import boot, identity
 
 _POLL_S = 0.02
 
@@ -71,7 +71,7 @@ def reap(pid: int) -> None:
 
 def session_of(leader: Process) -> tuple[int, ...]:
     """Return the numbers of all processes of the session that a process leads or led, itself excepted."""
-    if identity(leader.pid) not in {"", leader.identity}:
+    if not leader.identity.startswith(f"{boot()}/") or identity(leader.pid) not in {"", leader.identity}:
         return ()  # the number is another's by now, so nobody of the session is left
     members = []
     for entry in Path("/proc").iterdir():
@@ -88,9 +88,13 @@ def session_of(leader: Process) -> tuple[int, ...]:
 
 def kill_session(leader: Process) -> None:
     """Kill what is left of a session, its leader excepted."""
-    for pid in session_of(leader):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    killed: set[int] = set()
+    # One that was killed may have forked while the others were looked up.
+    while found := set(session_of(leader)) - killed:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
 
 
 def wait_until_ended(processes: Iterable[Process], timeout_s: float) -> tuple[Process, ...]:

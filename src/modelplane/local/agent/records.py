@@ -65,6 +65,17 @@ class Attempt:
         return Process(record["pid"], record["identity"]) if record else None
 
     @property
+    def image(self) -> str:
+        """The image in whose place it runs; empty where that was not recorded."""
+        record = _read(self.directory / "shim.json")
+        return str(record.get("image", "")) if record else ""
+
+    def release(self, supervisor: Process, image: str) -> None:
+        """Record what makes this attempt one that runs; its supervisor waits for it."""
+        record: dict[str, object] = {"pid": supervisor.pid, "identity": supervisor.identity, "image": image}
+        write_record(self.directory / "shim.json", record)
+
+    @property
     def engine(self) -> Process | None:
         """Its engine; None until it starts."""
         record = _read(self.directory / "engine.json")
@@ -95,6 +106,22 @@ class Attempt:
             "supervised": ended.supervised,
         }
         write_record(self.directory / "exit.json", record)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has ended and was seen to have left nothing running."""
+        return (self.directory / "settled").exists()
+
+    def settle(self) -> None:
+        """Record that nothing of it runs: from now on its numbers may be those of strangers."""
+        # Its directory may have been removed with the pod.
+        with contextlib.suppress(FileNotFoundError):
+            (self.directory / "settled").touch(mode=0o600)
+
+    @property
+    def kept(self) -> bool:
+        """Whether its directory is still there."""
+        return self.directory.is_dir()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +215,9 @@ class AgentDirectory:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
+    # A record is replaced in one step, but a power failure may leave it empty: nothing runs then.
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
     return record

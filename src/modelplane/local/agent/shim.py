@@ -7,6 +7,7 @@ killed at whatever moment, the files of an attempt name every process that exist
     shim.json    written by the agent: this process
     engine.json  the engine's process, and when it started
     exit.json    how it ended; absent for as long as it runs
+    settled      written by the agent: nothing of it runs any more
     log          its output, each line behind the time at which it came
 
 It is run by path, isolated and without site packages, to stay small: standard library only.
@@ -30,6 +31,7 @@ TIMESTAMP_WIDTH = 30
 _LOG_BYTES = 10 * 1024 * 1024
 _LINE_BYTES = 16 * 1024
 _DRAIN_S = 1.0
+_ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
 
@@ -41,11 +43,16 @@ def identity(pid: int) -> str:
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        now = boot()
     except OSError:
         return ""
     state, *fields = stat.rpartition(")")[2].split()
-    return "" if state in {"Z", "X"} else f"{boot}/{fields[18]}"
+    return "" if state in {"Z", "X"} else f"{now}/{fields[18]}"
+
+
+def boot() -> str:
+    """Return what tells this boot of the machine from every other (random(4), ``boot_id``)."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def timestamp(nanoseconds: int) -> str:
@@ -108,7 +115,7 @@ def _start(gate: tuple[int, int], output: int, work_directory: str, command: lis
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, *_ENDINGS):
         signal.signal(number, signal.SIG_DFL)
     try:
         os.chdir(work_directory)
@@ -129,7 +136,7 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     os.setpgid(engine, engine)
     os.close(written)
     os.close(gate[0])
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _ENDINGS:
         signal.signal(number, lambda *_: os.kill(engine, signal.SIGTERM))
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
@@ -141,6 +148,9 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     )
     os.write(gate[1], GO)
     _follow(engine, output, woken, log)
+    # Once it is reaped, its number may be anybody's; and there is nothing left to interrupt.
+    for number in _ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
     _, status = os.waitpid(engine, 0)
     log.finish()
     code = os.waitstatus_to_exitcode(status)

@@ -45,6 +45,17 @@ def test_what_is_left_of_a_session_is_found_after_its_leader_has_ended() -> None
     assert processes.wait_until_ended([orphan], 5) == ()
 
 
+def test_a_session_of_an_earlier_boot_is_nobodys_business() -> None:
+    source = "import subprocess; print(subprocess.Popen(['sleep', '100'], stdout=-3).pid)"
+    child, leader = started(sys.executable, "-c", source)
+    printed, _ = child.communicate(timeout=10)
+    earlier = Process(leader.pid, f"another-boot/{leader.identity.partition('/')[2]}")
+    try:
+        assert processes.session_of(earlier) == ()
+    finally:
+        os.kill(int(printed), signal.SIGKILL)
+
+
 def test_those_that_do_not_end_in_time_are_returned() -> None:
     child, process = started("sleep", "100")
     assert processes.wait_until_ended([process], 0.05) == (process,)

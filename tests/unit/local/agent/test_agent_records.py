@@ -34,6 +34,15 @@ def test_attempts_are_ordered_by_number_not_by_text(tmp_path: Path) -> None:
     assert container.latest() == container.attempt(10)
 
 
+def test_what_a_power_failure_left_empty_counts_as_never_written(tmp_path: Path) -> None:
+    pod = AgentDirectory(tmp_path).pod("uid")
+    pod.write(PodRecord("ml-team", "qwen", "uid", "127.77.0.1"))
+    attempt = pod.container("engine").new_attempt()
+    for path in (pod.path / "pod.json", *(attempt.directory / name for name in ("shim.json", "exit.json"))):
+        path.write_bytes(b"")
+    assert (pod.record, attempt.shim, attempt.exit, attempt.image) == (None, None, None, "")
+
+
 def test_an_end_is_read_as_it_was_recorded(tmp_path: Path) -> None:
     attempt = AgentDirectory(tmp_path).pod("uid").container("engine").new_attempt()
     assert attempt.exit is None

@@ -4,9 +4,13 @@ import signal
 import sys
 from pathlib import Path
 
-from modelplane.local.agent import container
+import pytest
+
+from modelplane.local import descriptors
+from modelplane.local.agent import container, processes
 from modelplane.local.agent.container import Launch
 from modelplane.local.agent.pods import stop_all
+from modelplane.local.agent.processes import Process
 from modelplane.local.agent.records import AgentDirectory, Attempt, ContainerDirectory
 
 STUBBORN = """
@@ -48,6 +52,52 @@ async def test_an_end_that_no_supervisor_saw_is_recorded_and_leaves_nothing_runn
     assert (ended.code, ended.supervised) == (137, False)
     assert attempt.exit == ended
     await asyncio.wait_for(engine.wait(), 10)
+
+
+async def test_a_settled_attempt_is_not_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, _ = sleeping(tmp_path)
+    attempt = await container.start(kept, Launch(("true",), {}))
+    ended = await container.wait(attempt)
+    killed: list[Process] = []
+    monkeypatch.setattr(processes, "kill_session", killed.append)
+    assert await container.wait(attempt) == ended
+    assert stop_all(tmp_path, 0.1) == 0
+    assert killed == []
+
+
+async def test_an_attempt_remembers_the_image_it_runs(tmp_path: Path) -> None:
+    kept, _ = sleeping(tmp_path)
+    attempt = await container.start(kept, Launch(("true",), {}, "engine:2"))
+    await container.wait(attempt)
+    assert attempt.image == "engine:2"
+
+
+async def test_an_engine_has_no_file_of_the_agent_open(tmp_path: Path) -> None:
+    kept, _ = sleeping(tmp_path)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
+    descriptors.keep_private()
+    attempt = await container.start(kept, Launch(("ls", "-l", "/proc/self/fd"), {"PATH": os.environ["PATH"]}))
+    await container.wait(attempt)
+    os.close(descriptor)
+    shown = attempt.log.read_text()
+    assert f"-> {tmp_path}\n" not in shown
+    assert len([line for line in shown.splitlines() if " -> " in line]) == 4, "three, and the listing's own"
+
+
+async def test_a_supervisor_that_does_not_record_the_end_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(container, "_RECORD_S", 0.2)
+    kept, launch = sleeping(tmp_path)
+    attempt = await container.start(kept, launch)
+    supervisor = attempt.shim
+    assert supervisor is not None
+    supervisor.send(signal.SIGSTOP)
+    await container.kill_for_certain(attempt)
+    assert (await asyncio.wait_for(container.wait(attempt), 5)).supervised is False
 
 
 async def test_an_engine_ends_when_it_is_asked(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Writing an owner's status, and the events that tell of its changes."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from modelplane.api.reasons import ReadyReason
+from modelplane.compose.composition import Composition
+from modelplane.compose.conditions import READY, SYNCED, Condition, false
+from modelplane.controllers import status
+from modelplane.controllers.events import Recorder
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
+
+
+class Reporter:
+    """Writes statuses where they say something new."""
+
+    def __init__(self, client: Client, informers: Mapping[str, Informer]) -> None:
+        self._client = client
+        self._informers = informers
+        self._recorder = Recorder(client)
+
+    async def composed(
+        self, owner: Object, observed: Mapping[str, Object], composition: Composition, problem: str
+    ) -> None:
+        """Write what was composed, and ``problem``: what of it could not be written."""
+        before = owner.get("status", {}).get("conditions", ())
+        own = composition.conditions
+        conditions = (*own, status.ready(composition, observed, before), status.synced(problem))
+        wire = status.with_times(conditions, before, owner["metadata"]["generation"], _now())
+        # The events come after the status, so that a status that cannot be written repeats none.
+        await self.apply(owner, {**composition.status, "conditions": wire})
+        for condition in status.transitions(own, before):
+            await self._recorder.record(owner, condition)
+
+    async def doubt(self, owner: Object, cause: str) -> None:
+        """Leave the status as it is, but say that it could not be brought up to date."""
+        await self._replace(owner, SYNCED, status.synced(cause))
+
+    async def deleting(self, owner: Object, message: str) -> None:
+        """Say what the owner's deletion waits for."""
+        await self._replace(owner, READY, false(READY, ReadyReason.DELETING, message))
+
+    async def _replace(self, owner: Object, type_: str, condition: Condition) -> None:
+        known = owner.get("status", {})
+        before = known.get("conditions", ())
+        others = [old for old in before if old["type"] != type_]
+        written = status.with_times([condition], before, owner["metadata"]["generation"], _now())
+        await self.apply(owner, {**known, "conditions": [*others, *written]})
+
+    async def apply(self, owner: Object, wanted: Mapping[str, Any]) -> None:
+        """Write a status, unless it is what the owner has; ``NotFound`` when the owner is gone."""
+        if status.same(owner.get("status", {}), wanted):
+            return
+        metadata = {key: owner["metadata"][key] for key in ("name", "namespace") if key in owner["metadata"]}
+        manifest = {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            # The uid makes it an error, not a new object, when the owner is gone meanwhile.
+            "metadata": {**metadata, "uid": owner["metadata"]["uid"]},
+            "status": wanted,
+        }
+        written = await self._client.apply(manifest, subresource="status")
+        self._informers[owner["kind"]].remember(written)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

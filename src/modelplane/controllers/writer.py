@@ -1,0 +1,165 @@
+"""Making a composition so: writing the children that differ, deleting those that were let go.
+
+Deletion comes last, and only when everything else was written: what replaces a
+child is there before the child goes.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from modelplane.compose.composition import Composition, Desired, Keep
+from modelplane.controllers import ownership
+from modelplane.controllers.children import ChildIndex, identity
+from modelplane.controllers.clusters import Clusters, Connection, recorded
+from modelplane.controllers.reporter import Reporter
+from modelplane.controllers.settled import Settled
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.resources import Object, resource_of
+
+_log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Writes and deletes children, on the control plane and on the clusters."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Mapping[str, Informer],
+        clusters: Clusters,
+        children: ChildIndex,
+        reporter: Reporter,
+    ) -> None:
+        self._client = client
+        self._informers = informers
+        self._clusters = clusters
+        self._children = children
+        self._reporter = reporter
+        self._settled = Settled()
+
+    async def write(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> str:
+        """Bring an owner's children in line; return what could not be done, empty when all was."""
+        desired = [child for child in composition.children if isinstance(child, Desired)]
+        problems = []
+        try:
+            await self._hold(owner, composition, sorted({child.cluster for child in desired} - {""}))
+            for child in desired:
+                try:
+                    await self._write(owner, child, observed.get(child.key))
+                except errors.ApiError as error:
+                    # One that is refused is no reason to leave out the others.
+                    problems.append(f"cannot write {_name(child.manifest)}: {error}")
+            if not problems:
+                await self._delete_dropped(owner, composition)
+        except errors.KubernetesError as error:
+            problems.append(str(error))
+        return "; ".join(problems[:3])
+
+    async def _hold(self, owner: Object, composition: Composition, clusters: list[str]) -> None:
+        """Before the first write to a cluster, see to it that what is written will be found again."""
+        if not clusters:
+            return
+        for name in clusters:
+            cluster = self._informers["InferenceCluster"].get(name)
+            if cluster is not None:
+                await self._add_finalizer(cluster)
+        await self._add_finalizer(owner)
+        if not set(composition.status.get("clusters", ())) <= set(recorded(owner)):
+            conditions = owner.get("status", {}).get("conditions", ())
+            await self._reporter.apply(owner, {**composition.status, "conditions": list(conditions)})
+
+    async def _add_finalizer(self, item: Object) -> None:
+        metadata = item["metadata"]
+        finalizers = metadata.get("finalizers", [])
+        if ownership.FINALIZER in finalizers or "deletionTimestamp" in metadata:
+            return
+        finalizers = [*finalizers, ownership.FINALIZER]
+        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
+        written = await self._client.patch(
+            resource_of(item), metadata["name"], patch, metadata.get("namespace")
+        )
+        self._informers[item["kind"]].remember(written)
+
+    async def _write(self, owner: Object, child: Desired, observed: Object | None) -> None:
+        manifest = ownership.stamp(owner, child)
+        if observed is not None and identity(observed) != identity(manifest):
+            observed = None
+        if observed is not None and self._settled.is_current(manifest, observed):
+            return
+        # Fields of an object that was not known to be ours are not taken from whoever set them.
+        force = observed is not None
+        if child.cluster:
+            written = await self._connection(child.cluster).apply(manifest, force=force)
+        else:
+            written = await self._client.apply(manifest, force=force)
+            self._informers[written["kind"]].remember(written)
+        self._settled.remember(manifest, written)
+
+    def _connection(self, name: str) -> Connection:
+        connection = self._clusters.get(name)
+        if connection is None:
+            raise errors.Unreachable(f'cannot reach cluster "{name}": {self._clusters.problem(name)}')
+        return connection
+
+    async def _delete_dropped(self, owner: Object, composition: Composition) -> None:
+        kept = {child.key for child in composition.children if isinstance(child, Keep)}
+        wanted = {
+            (child.cluster, identity(child.manifest))
+            for child in composition.children
+            if isinstance(child, Desired)
+        }
+        uid = owner["metadata"]["uid"]
+        connections = self._clusters.recorded(owner)
+        current = {cluster for cluster, _ in wanted if cluster}
+        serving = {
+            child["metadata"]["uid"]
+            for connection in connections
+            if connection.name in current
+            for child in connection.children.of(uid)
+        }
+
+        def stays(cluster: str, child: Object) -> bool:
+            if not cluster or cluster in current:
+                return ownership.child_key(child) in kept or (cluster, identity(child)) in wanted
+            # On a cluster that the owner has left, a child goes once its successor serves elsewhere.
+            # Two clusters may be one API server, where it is its own successor.
+            return not (current and composition.ready) or child["metadata"]["uid"] in serving
+
+        places = [("", self._client, self._children)]
+        places += [(each.name, each.client, each.children) for each in connections]
+        for cluster, client, children in places:
+            for child in children.of(uid):
+                if not stays(cluster, child):
+                    await delete(client, child)
+                    self._settled.forget(child)
+
+
+async def delete(client: Client, child: Object) -> None:
+    """Ask for a child's deletion, unless that has been done or another object has taken its name."""
+    metadata = child["metadata"]
+    if "deletionTimestamp" in metadata:
+        return
+    resource = resource_of(child)
+    # Foreground: a Deployment is gone only when its pods are, and their devices are free.
+    propagation: Literal["Foreground", "Background"] = (
+        "Foreground" if resource == resources.DEPLOYMENTS else "Background"
+    )
+    try:
+        await client.delete(
+            resource,
+            metadata["name"],
+            metadata.get("namespace"),
+            uid=metadata["uid"],
+            propagation=propagation,
+        )
+    except errors.Conflict:
+        _log.debug("%s was replaced meanwhile", _name(child))
+    except errors.ApiError as error:
+        raise errors.ApiError(error.code, error.reason, f"cannot delete {_name(child)}: {error}") from error
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    return f'{item["kind"]} "{key_of(item)}"'

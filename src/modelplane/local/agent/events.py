@@ -1,0 +1,142 @@
+"""What happened to a pod, as ``kubectl describe pod`` tells it (``events.k8s.io/v1``, "Event").
+
+Events are for people and best effort: nothing waits for one, and where the API server is away
+for long the newest are dropped. What happens again counts up the event that is there already.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local.agent import timestamps
+
+AGENT = "modelplane.ai/agent"
+
+_WAITING = 256
+_REMEMBERED = 512
+_LONGEST_NOTE = 1024
+_RETRY_S = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class Reason(StrEnum):
+    """What can happen to a container; the words are the kubelet's where it has one."""
+
+    STARTED = "Started"
+    FAILED_TO_START = "FailedToStart"
+    UNHEALTHY = "Unhealthy"
+    KILLING = "Killing"
+    BACK_OFF = "BackOff"
+
+
+_ACTIONS = {
+    Reason.STARTED: "Starting",
+    Reason.FAILED_TO_START: "Starting",
+    Reason.UNHEALTHY: "Probing",
+    Reason.KILLING: "Stopping",
+    Reason.BACK_OFF: "Restarting",
+}
+_WARNINGS = frozenset({Reason.FAILED_TO_START, Reason.UNHEALTHY, Reason.BACK_OFF})
+
+
+@dataclass(frozen=True, slots=True)
+class _Happening:
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    reason: Reason
+    note: str
+    at: str
+
+
+class Recorder:
+    """Writes the events of one node's pods, in their order."""
+
+    def __init__(self, client: Client, node: str) -> None:
+        self._client = client
+        self._node = node
+        self._waiting: asyncio.Queue[_Happening] = asyncio.Queue(_WAITING)
+        self._written: OrderedDict[tuple[str, Reason, str], tuple[str, int]] = OrderedDict()
+
+    def record(self, pod: Mapping[str, Any], reason: Reason, note: str) -> None:
+        """Note that something happened to the container of a pod, to be written as soon as possible."""
+        metadata = pod["metadata"]
+        happening = _Happening(
+            metadata["namespace"],
+            metadata["name"],
+            metadata["uid"],
+            pod["spec"]["containers"][0]["name"],
+            reason,
+            note[:_LONGEST_NOTE],
+            timestamps.now_micro(),
+        )
+        try:
+            self._waiting.put_nowait(happening)
+        except asyncio.QueueFull:
+            _log.debug("no room for event %s of pod %s", reason, happening.pod)
+
+    async def run(self) -> None:
+        """Write what is recorded until cancelled."""
+        while True:
+            happening = await self._waiting.get()
+            while not await self._written_down(happening):
+                await asyncio.sleep(_RETRY_S)
+
+    async def _written_down(self, happening: _Happening) -> bool:
+        """Write one event; False where the server is away and it should be tried again."""
+        try:
+            await self._write(happening)
+        except errors.Unreachable:
+            return False
+        except errors.KubernetesError as error:
+            _log.debug("cannot record event %s of pod %s: %s", happening.reason, happening.pod, error)
+        return True
+
+    async def _write(self, happening: _Happening) -> None:
+        key = (happening.uid, happening.reason, happening.note)
+        name, count = self._written.pop(key, ("", 0))
+        if name:
+            series = {"series": {"count": count + 1, "lastObservedTime": happening.at}}
+            try:
+                await self._client.patch(resources.EVENTS, name, series, happening.namespace)
+            except errors.NotFound:
+                name, count = "", 0  # the server forgets events after an hour
+        if not name:
+            name = f"{happening.pod[:200]}.{time.time_ns():x}"
+            await self._client.create(_event(happening, name, self._node))
+        self._written[key] = (name, count + 1)
+        if len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
+
+
+def _event(happening: _Happening, name: str, node: str) -> Object:
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": happening.namespace},
+        "eventTime": happening.at,
+        "type": "Warning" if happening.reason in _WARNINGS else "Normal",
+        "reason": str(happening.reason),
+        "action": _ACTIONS[happening.reason],
+        "note": happening.note,
+        "reportingController": AGENT,
+        "reportingInstance": node,
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": happening.namespace,
+            "name": happening.pod,
+            "uid": happening.uid,
+            "fieldPath": f"spec.containers{{{happening.container}}}",
+        },
+    }

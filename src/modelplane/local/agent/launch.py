@@ -1,0 +1,115 @@
+"""From a pod to what is executed for it, or to the reason why it cannot be yet.
+
+The rule: everything that could keep the engine from starting and can be known beforehand is
+looked at here, so that a pod's status says it before anything runs.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local.agent import claims, devices, environment, launchers, llama_cpp, node, refusals
+from modelplane.local.agent.container import Launch
+from modelplane.local.agent.machine import Machine
+from modelplane.local.agent.records import PodRecord
+from modelplane.local.agent.refusals import Refusal
+
+# What an engine takes over from the agent's own environment; secrets of the agent are not among it.
+_INHERITED = (
+    "CUDA_HOME",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "PATH",
+    "SSL_CERT_FILE",
+    "TMPDIR",
+    "USER",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+)
+
+
+class NotYet(Exception):
+    """The container cannot start now; it may later."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
+    """Return what to execute for a pod; raise ``NotYet`` with the first thing that is in the way."""
+    for refusal in refusals.refusals(pod):
+        raise NotYet(refusal)
+    try:
+        return await _launch(machine, pod, record)
+    except launchers.CannotLaunch as cannot:
+        raise NotYet(cannot.refusal) from cannot
+    except claims.ClaimNotReady as error:
+        raise NotYet(error.refusal) from error
+    except environment.Unresolvable as error:
+        raise NotYet(Refusal("CreateContainerConfigError", str(error))) from error
+    except errors.KubernetesError as error:
+        message = f"cannot read what the pod refers to: {error}"
+        raise NotYet(Refusal("CreateContainerConfigError", message)) from error
+
+
+async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
+    container = pod["spec"]["containers"][0]
+    launchers.launcher_of(container["image"])
+    allocated = await claims.devices_of(machine.client, pod, machine.devices)
+    sources = await _sources(machine.client, container, record.namespace)
+    own = environment.resolve(container, pod, record.address, node.ADDRESS, sources)
+    variables = {
+        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        "HOSTNAME": record.name,
+        llama_cpp.POD_ADDRESS_VARIABLE: record.address,
+        llama_cpp.MODELS_VARIABLE: str(machine.directory.models),
+        **devices.environment(machine.devices, allocated),
+        **own,
+    }
+    command = launchers.command_line(container, own, record.address)
+    _check_ports(container, record.address)
+    return Launch(command, variables, container["image"])
+
+
+async def _sources(client: Client, container: Mapping[str, Any], namespace: str) -> environment.Sources:
+    wanted = environment.references(container)
+    secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in wanted.secrets}
+    maps = {name: await client.get(resources.CONFIG_MAPS, name, namespace) for name in wanted.config_maps}
+    return environment.Sources(
+        {name: found for name, found in secrets.items() if found is not None},
+        {name: found for name, found in maps.items() if found is not None},
+    )
+
+
+def _check_ports(container: Mapping[str, Any], address: str) -> None:
+    """Refuse to start where another program already listens on a port that the pod declares."""
+    for declared in container.get("ports", ()):
+        if declared.get("protocol", "TCP") != "TCP":
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, declared["containerPort"]))
+            except OSError as error:
+                raise NotYet(_port_refusal(address, declared["containerPort"], error)) from error
+
+
+def _port_refusal(address: str, port: int, error: OSError) -> Refusal:
+    if error.errno == errno.EADDRINUSE:
+        return Refusal(
+            "PortInUse",
+            f"another program of this machine listens on port {port} of {address} or of every address: "
+            "stop it, or have the pod use another port",
+        )
+    return Refusal("CreateContainerError", f"cannot use port {port} of {address}: {error.strerror}")

@@ -1,0 +1,79 @@
+"""Telling the API what a pod has come to, and again until it knows.
+
+The rule: what is known is set at once and sent when the server takes it; only the latest is sent.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local.agent import pod_status, timestamps
+from modelplane.local.agent.pod_status import PodView
+
+_FIRST_RETRY_S = 0.5
+_LAST_RETRY_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Report:
+    """The newest known object of one pod, and the status that it should have."""
+
+    def __init__(self, client: Client, pod: Object, view: PodView) -> None:
+        self.pod = pod
+        self.view = view
+        self._client = client
+        self._unsent = asyncio.Event()
+        self._unsent.set()
+
+    def set(self, **fields: Any) -> None:
+        """Change what is known of the pod."""
+        self.view = replace(self.view, **fields)
+        self._unsent.set()
+
+    def update(self, pod: Object) -> None:
+        """Take in a state of the pod's object, unless a newer one is known from a write."""
+        self._take(pod)
+        self._unsent.set()
+
+    def _take(self, pod: Object) -> None:
+        if int(pod["metadata"]["resourceVersion"]) >= int(self.pod["metadata"]["resourceVersion"]):
+            self.pod = pod
+
+    async def keep_sent(self) -> None:
+        """Send every change until cancelled."""
+        retry_s = _FIRST_RETRY_S
+        while True:
+            await self._unsent.wait()
+            self._unsent.clear()
+            try:
+                await self.send()
+                retry_s = _FIRST_RETRY_S
+            except (errors.NotFound, errors.Conflict):
+                continue  # gone, or the name is another pod's: the informer will say so
+            except errors.KubernetesError as error:
+                name = self.pod["metadata"]["name"]
+                _log.warning('cannot report the status of pod "%s": %s', name, error)
+                self._unsent.set()
+                await asyncio.sleep(retry_s)
+                retry_s = min(retry_s * 2, _LAST_RETRY_S)
+
+    async def send(self) -> None:
+        """Send what the pod's status lacks."""
+        changed = pod_status.changes(self.pod, pod_status.status(self.pod, self.view, timestamps.now()))
+        if not changed:
+            return
+        metadata = self.pod["metadata"]
+        answer = await self._client.patch(
+            resources.PODS,
+            metadata["name"],
+            {"metadata": {"uid": metadata["uid"]}, "status": changed},
+            metadata["namespace"],
+            kind="strategic",
+            subresource="status",
+        )
+        self._take(answer)

@@ -1,0 +1,157 @@
+"""The documents say what is the case: links, commands, options, paths and manifests are real."""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from modelplane.api.decode import decode
+from modelplane.cli.main import COMMANDS, main
+from modelplane.local.home import ENVIRONMENT_VARIABLE, home_directory
+from modelplane.local.next_steps import next_steps
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "modelplane"
+PAGES = sorted(
+    page
+    for page in ROOT.rglob("*.md")
+    if not any(part.startswith(".") or part in {"build", "dist"} for part in page.relative_to(ROOT).parts)
+)
+GUIDES = [
+    ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs" / "explanation").glob("*.md")),
+    *sorted((ROOT / "docs" / "how-to").glob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
+COMMANDS_PAGE = ROOT / "docs" / "reference" / "commands.md"
+SHOWN = [name for name, entry in COMMANDS.items() if not entry.hidden]
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _prose(page: Path) -> str:
+    return _FENCE.sub("", page.read_text())
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    return [block for name, block in _FENCE.findall(page.read_text()) if name == language]
+
+
+def _code(page: Path) -> Iterator[str]:
+    """Yield each line of a shell block, and each piece of code within the prose."""
+    for block in _blocks(page, "bash"):
+        yield from block.splitlines()
+    yield from re.findall(r"`([^`]+)`", _prose(page))
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", _prose(page))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in _anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_command_named_exists(page: Path) -> None:
+    named = {name for code in _code(page) for name in re.findall(r"\bmodelplane ([a-z][a-z-]*)", code)}
+    assert named - set(COMMANDS) == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_make_target_named_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {name for code in _code(page) for name in re.findall(r"^make ([a-z-]+)", code)}
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=_name)
+def test_every_path_named_exists(page: Path) -> None:
+    named = re.findall(r"`(?=[a-z])((?:[\w<>-]+/)+(?:[\w<>-]+(?:\.(?:py|md|yaml))?)?)`", _prose(page))
+    patterns = {path: re.sub(r"<\w+>", "*", path).rstrip("/") for path in named}
+    missing = [
+        path
+        for path, pattern in patterns.items()
+        if not any(any(root.glob(pattern)) for root in (ROOT, SOURCE))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_manifest_shown_can_be_read(page: Path) -> None:
+    for block in _blocks(page, "yaml"):
+        for document in yaml.safe_load_all(block):
+            if str(document.get("apiVersion", "")).startswith("modelplane.ai/"):
+                decode(document)
+
+
+def test_the_demo_of_the_readme_is_what_up_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = Path(sys.executable).parent
+    monkeypatch.setattr(shutil, "which", lambda name: str(beside / name) if name == "modelplane" else None)
+    monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
+    monkeypatch.chdir(ROOT)
+    printed = [line.strip() for line in next_steps(home_directory(None)).splitlines()[2:]]
+    activate, *shown = _blocks(ROOT / "README.md", "bash")[1].splitlines()
+    assert (activate, shown) == ("source .venv/bin/activate", printed)
+
+
+def test_every_page_of_the_documentation_is_in_its_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / target).resolve() for target in re.findall(r"\]\(([^)#]+)", index.read_text())}
+    assert set((ROOT / "docs").rglob("*.md")) - linked - {index} == set()
+
+
+def _section(command: str) -> str:
+    _, _, rest = COMMANDS_PAGE.read_text().partition(f"\n## modelplane {command}\n")
+    return rest.partition("\n## ")[0]
+
+
+def test_the_page_of_commands_lists_those_that_people_are_shown() -> None:
+    rows = re.findall(
+        r"^\| \[(\w+)\]\(#modelplane-\w+\) \| (.+) \|$", COMMANDS_PAGE.read_text(), re.MULTILINE
+    )
+    assert rows == [(name, COMMANDS[name].help) for name in SHOWN]
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_the_page_of_commands_has_every_option_and_no_other(command: str) -> None:
+    found = main.get_command(click.Context(main), command)
+    assert found is not None
+    options = {name for each in found.params if isinstance(each, click.Option) for name in each.opts}
+    rows = [line.split("|")[1] for line in _section(command).splitlines() if line.startswith("| `-")]
+    documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", row)}
+    assert documented == options
+
+
+@pytest.mark.parametrize("command", SHOWN)
+def test_the_page_of_commands_has_an_example_of_each(command: str) -> None:
+    [example] = _FENCE.findall(_section(command))
+    assert f"modelplane {command}" in example[1]
+
+
+def test_the_page_of_commands_has_every_variable_that_is_read() -> None:
+    sources = "".join(path.read_text() for path in SOURCE.rglob("*.py"))
+    page = COMMANDS_PAGE.read_text()
+    assert {
+        name for name in re.findall(r"\"(MODELPLANE_[A-Z_]+)\"", sources) if f"`{name}`" not in page
+    } == set()

@@ -1,0 +1,140 @@
+import importlib
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.main import main
+
+chat = importlib.import_module("modelplane.cli.chat")
+
+
+def event(text):
+    return b"data: " + json.dumps({"choices": [{"delta": {"content": text}}]}).encode() + b"\n\n"
+
+
+MODELS = [b'{"data": [{"id": "gemma"}]}']
+
+
+class Engine:
+    """Answers each request with the next of the given bodies; remembers what it was asked."""
+
+    def __init__(self, monkeypatch, *bodies, unready=""):
+        self.bodies = iter(bodies)
+        self.asked = []
+
+        async def find(name, namespace, _home):
+            return chat._Service(name, namespace, "http://127.0.0.1:8080/ml-team/first-answer", unready)
+
+        def request(_service, _method, path, body=None):
+            self.asked.append((path, json.loads(json.dumps(body))))
+            yield from next(self.bodies)
+
+        monkeypatch.setattr(chat, "_find", find)
+        monkeypatch.setattr(chat, "_request", request)
+
+
+def ask(*arguments, typed=None):
+    return CliRunner().invoke(main, ["chat", "first-answer", *arguments], input=typed)
+
+
+def test_an_answer_is_printed_without_the_blank_around_it(monkeypatch):
+    pieces = [
+        event(" "),
+        event(" Paris is"),
+        event(" the\n"),
+        event("capital."),
+        event("\n\n"),
+        b"data: [DONE]\n\n",
+    ]
+    Engine(monkeypatch, MODELS, pieces)
+    result = ask("Where?")
+    assert (result.exit_code, result.output) == (0, "Paris is the\ncapital.\n")
+
+
+def test_an_event_may_come_in_pieces(monkeypatch):
+    whole = event("Paris")
+    Engine(monkeypatch, MODELS, [whole[:9], whole[9:20], whole[20:]])
+    assert ask("Where?").output == "Paris\n"
+
+
+def test_an_empty_answer_is_said_to_be_empty(monkeypatch):
+    Engine(monkeypatch, MODELS, [b"data: [DONE]\n\n"])
+    assert ask("Where?").output == "(the answer is empty)\n"
+
+
+def test_an_answer_that_the_engine_breaks_off_is_an_error_after_what_came(monkeypatch):
+    Engine(monkeypatch, MODELS, [event("Par"), b'data: {"error": {"message": "out of memory"}}\n\n'])
+    result = ask("Where?")
+    service = 'ModelService "first-answer" in namespace "ml-team"'
+    said = f"Par\nError: {service} broke off its answer: out of memory\n"
+    assert (result.exit_code, result.output) == (1, said)
+
+
+def test_a_service_that_does_not_speak_json_is_quoted(monkeypatch):
+    Engine(monkeypatch, [b"<html>"])
+    result = ask("Where?")
+    assert (result.exit_code, result.output) == (
+        1,
+        'Error: ModelService "first-answer" in namespace "ml-team" did not answer in JSON: <html>\n',
+    )
+
+
+def test_a_conversation_sends_what_was_said_before(monkeypatch):
+    engine = Engine(monkeypatch, MODELS, [event("Paris.")], [event("Rome.")])
+    result = ask(typed="France?\nItaly?\n")
+    assert result.exit_code == 0
+    assert engine.asked[-1][1]["messages"] == [
+        {"role": "user", "content": "France?"},
+        {"role": "assistant", "content": "Paris."},
+        {"role": "user", "content": "Italy?"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "unready", "said"),
+    [
+        pytest.param(
+            503,
+            "no endpoint is there",
+            'ModelService "s" in namespace "n" is not ready: no endpoint is there\n'
+            "Wait for it: modelplane kubectl wait --for=condition=Ready ms/s -n n --timeout=2m\n"
+            "Or see what keeps it: modelplane kubectl describe md -n n",
+            id="a service that is not ready yet says why and how to wait",
+        ),
+        pytest.param(
+            503,
+            "",
+            'ModelService "s" in namespace "n" answered 503: no endpoint',
+            id="a service that was ready passes on what the gateway says",
+        ),
+        pytest.param(
+            400,
+            "no endpoint is there",
+            'ModelService "s" in namespace "n" answered 400: no endpoint',
+            id="an error of the engine is passed on",
+        ),
+    ],
+)
+def test_a_refusal_says_why(status, unready, said):
+    service = chat._Service("s", "n", "http://127.0.0.1:8080/n/s", unready)
+    assert chat._refusal(service, status, b'{"error": {"message": "no endpoint"}}') == said
+
+
+def test_nobody_listens_at_the_address():
+    service = chat._Service("s", "n", "http://127.0.0.1:1/n/s", "")
+    with pytest.raises(
+        UserError, match=r"^the connection to ModelService \"s\" in namespace \"n\" at .* failed: "
+    ):
+        list(chat._request(service, "GET", "/v1/models"))
+
+
+def test_a_fleet_that_does_not_run_is_to_be_started(monkeypatch, tmp_path):
+    monkeypatch.setenv("MODELPLANE_HOME", str(tmp_path))
+    (tmp_path / "kubeconfig").touch()
+    result = ask("Where?")
+    assert (result.exit_code, result.output) == (
+        1,
+        f"Error: the fleet in {tmp_path} does not run: run `modelplane up`\n",
+    )

@@ -1,0 +1,117 @@
+"""What an API server answers, as far as a controller's part needs it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import httpx2
+import pytest
+
+from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.kube.client import Client
+from modelplane.kube.resources import resource_of
+
+
+class _Open(httpx2.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        await asyncio.Event().wait()
+        yield b""
+
+
+class Scripted:
+    """Lists what it is given, watches without events, accepts every write unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[str, str, dict[str, str], Any]] = []
+        self.answers: dict[tuple[str, str], httpx2.Response | Exception] = {}
+        """What to answer instead, by method and path."""
+        self.silent = False
+        """Whether lists are not answered."""
+        self._lists: dict[str, list[Any]] = {}
+        self._version = 1000
+
+    def has(self, items: Iterable[dict[str, Any]]) -> None:
+        """Let every collection hold these objects."""
+        self._lists = {}
+        for item in items:
+            self._lists.setdefault(resource_of(item).path(), []).append(item)
+
+    def refuse(self, method: str, path: str, code: int, message: str) -> None:
+        self.answers[method, path] = httpx2.Response(code, json={"kind": "Status", "message": message})
+
+    async def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        path, params = request.url.path, dict(request.url.params)
+        if "watch" in params:
+            return httpx2.Response(200, stream=_Open())
+        body = json.loads(request.content) if request.content else None
+        if request.method != "GET":
+            self.writes.append((request.method, path, params, body))
+        answer = self.answers.get((request.method, path))
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is not None:
+            return answer
+        if request.method == "GET":
+            if self.silent:
+                await asyncio.Event().wait()
+            items = self._lists.get(path, [])
+            return httpx2.Response(
+                200, json={"kind": "List", "metadata": {"resourceVersion": "1000"}, "items": items}
+            )
+        return httpx2.Response(200, json=self._written(body))
+
+    def _written(self, body: dict[str, Any]) -> dict[str, Any]:
+        self._version += 1
+        metadata = {"name": "n", "uid": "uid", **body.get("metadata", {}), "resourceVersion": str(self._version)}
+        return {"apiVersion": "v1", "kind": "Status", **body, "metadata": metadata}
+
+    def wrote(self, method: str) -> list[str]:
+        """Return the paths that were written to by a method."""
+        return [path for each, path, _, _ in self.writes if each == method]
+
+
+@pytest.fixture
+def plane() -> Scripted:
+    """The control plane."""
+    return Scripted()
+
+
+@pytest.fixture
+def east() -> Scripted:
+    """An inference cluster."""
+    return Scripted()
+
+
+def _connect(server: Scripted) -> Client:
+    transport = httpx2.MockTransport(server)
+    return Client(httpx2.AsyncClient(base_url="http://server", transport=transport), "modelplane")
+
+
+@pytest.fixture
+async def client(plane: Scripted) -> AsyncIterator[Client]:
+    async with _connect(plane) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def clusters(east: Scripted) -> AsyncIterator[Clusters]:
+    """Connections of which one, ``east``, is begun when the test calls ``begin``."""
+    known = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
+    yield known
+    await known.close()
+
+
+async def begin(clusters: Clusters, name: str, server: Scripted, read: bool = True) -> Connection:
+    """Connect a cluster, and wait until it has been read."""
+    connection = Connection(name, _connect(server), clusters._on_change, clusters._on_problem)
+    clusters._connections[name] = connection
+    while read and connection.problem:
+        await asyncio.sleep(0.01)
+    return connection
+
+
+@pytest.fixture
+def connected() -> Any:
+    """The function ``begin``."""
+    return begin

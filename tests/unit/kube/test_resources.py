@@ -1,0 +1,46 @@
+import pytest
+
+from modelplane.kube import resources
+from modelplane.kube.resources import Resource
+
+
+@pytest.mark.parametrize(
+    ("resource", "arguments", "path"),
+    [
+        pytest.param(resources.PODS, (), "/api/v1/pods", id="a core kind in all namespaces"),
+        pytest.param(resources.PODS, ("a",), "/api/v1/namespaces/a/pods", id="in one namespace"),
+        pytest.param(
+            resources.DEPLOYMENTS,
+            ("a", "b", "status"),
+            "/apis/apps/v1/namespaces/a/deployments/b/status",
+            id="a subresource of one object",
+        ),
+        pytest.param(
+            resources.INFERENCE_CLUSTERS,
+            (None, "b"),
+            "/apis/modelplane.ai/v1alpha1/inferenceclusters/b",
+            id="a cluster-scoped object",
+        ),
+    ],
+)
+def test_paths_are_those_of_the_api_server(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
+    assert resource.path(*arguments) == path
+
+
+@pytest.mark.parametrize(
+    ("resource", "arguments", "problem"),
+    [
+        pytest.param(resources.NODES, ("a", "b"), "cluster-scoped", id="a namespace too much"),
+        pytest.param(resources.PODS, (None, "b"), "needs a namespace", id="a namespace missing"),
+    ],
+)
+def test_a_path_that_cannot_exist_is_refused(
+    resource: Resource, arguments: tuple[str, ...], problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        resource.path(*arguments)
+
+
+def test_a_kind_that_is_not_written_is_named() -> None:
+    with pytest.raises(KeyError, match="kind 'Job' of 'batch/v1'"):
+        resources.resource_for("batch/v1", "Job")
