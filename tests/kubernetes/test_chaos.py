@@ -91,7 +91,8 @@ def address_of(fleet: Fleet) -> str:
 
 
 def objects(fleet: Fleet) -> set[tuple[str, str, str]]:
-    kinds = "md,mr,ms,me,deployments,pods,httproutes,resourceclaims"
+    # Not the ModelEndpoints: one goes with an engine that does not serve, and comes back with it.
+    kinds = "md,mr,ms,deployments,pods,httproutes,resourceclaims"
     items = json.loads(fleet.kubectl("get", kinds, "-n", "ml-team", "-o", "json"))["items"]
     return {(item["kind"], item["metadata"]["name"], item["metadata"]["uid"]) for item in items}
 
@@ -164,7 +165,7 @@ def kill(pids: dict[str, int], name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_whatever_is_killed_the_same_model_answers_the_same_again(served: Fleet, seed: int) -> None:
-    random_ = random.Random(seed)
+    random_ = random.Random(seed)  # noqa: S311 - to be repeated, not to be secret
     expected, kept = ask(address_of(served)), objects(served)
     pids = fleet_pids(served.home) | engines(served.home)
     names = sorted(set(pids) - (set() if seed < MOST_ENGINES else set(ENGINES)) - set(SUPERVISORS))
@@ -177,6 +178,8 @@ def test_whatever_is_killed_the_same_model_answers_the_same_again(served: Fleet,
             kill(pids, victim)
             if victim not in SUPERVISORS:
                 time.sleep(random_.random() / 2)
+        if set(SUPERVISORS) <= set(victims):
+            _until(lambda: not lifecycle.supervised(served.home))
         took_s = heal(served, expected, kept)
     told = f"seed {seed}, killed {victims}, healed in {took_s:.1f} s, failed {traffic.failures}"
     assert set(traffic.answers) == {expected}, told

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from modelplane.cli.errors import UserError
+
 
 @click.command()
 @click.option(
@@ -38,7 +40,11 @@ async def _run(kubeconfig: str, gateway_dir: Path | None, front_door: str) -> No
     from modelplane.kube.client import Client
     from modelplane.local import addresses, envoy
 
-    async with Client.from_kubeconfig(kubeconfig) as client:
+    try:
+        connection = Client.from_kubeconfig(kubeconfig)
+    except ValueError as error:
+        raise UserError(f'{error}: give --kubeconfig another file than "{kubeconfig}", or mend it') from error
+    async with connection as client:
         manager = Manager(
             client,
             front_door=front_door,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from modelplane.cli.errors import UserError
 from modelplane.cli.listening import listening, sentence
 from modelplane.cli.options import home_option
 from modelplane.cli.running import require_fleet
@@ -27,33 +28,50 @@ from modelplane.local.process_status import ProcessStatus
 def status(home: Path | None, output: str) -> None:
     """Show the processes of the fleet on this machine, and a summary of its objects.
 
-    The exit status is 1 where a process that should run does not.
+    The exit status is 1 where a process that should run does not, or the fleet has another problem.
     """
     from modelplane.local import process_status
 
     place = home_directory(home)
     require_fleet(place)
     processes = process_status.of(place)
-    api_server = next(each for each in processes if each.name == "kube-apiserver")
+    states = {each.name: each.state for each in processes}
+    counts: Counts = {}
+    problems = []
     if not any(each.pid for each in processes):
-        fleet: Counts | str = "nothing runs: `modelplane up` starts it"
-    elif api_server.state != "Running":
-        fleet = f"the fleet's objects cannot be read: kube-apiserver is {api_server.state}"
+        problems.append("nothing runs: `modelplane up` starts it")
+    elif states["kube-apiserver"] != "Running":
+        problems.append(f"the fleet's objects cannot be read: kube-apiserver is {states['kube-apiserver']}")
     else:
-        fleet = asyncio.run(_fleet(place))
+        try:
+            counts = asyncio.run(_counts(place))
+        except UserError as error:
+            problems.append(error.message)
+    if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
+        problems.append(problem)
     if output == "json":
-        click.echo(json.dumps(_document(place, processes, fleet), indent=2))
+        click.echo(json.dumps(_document(place, processes, counts, problems), indent=2))
     else:
-        _print(place, processes, fleet)
-    if not all(each.state == "Running" for each in processes):
+        _print(place, processes, counts, problems)
+    if problems or not all(state == "Running" for state in states.values()):
         raise click.exceptions.Exit(1)
 
 
 Counts = dict[str, dict[str, int]]
 
 
-async def _fleet(place: Home) -> Counts | str:
-    """Return for each kind how many objects there are and how many are Ready, or why that is not known."""
+def _gateway_problem(place: Home) -> str:
+    from modelplane.local import envoy
+    from modelplane.local.errors import LocalError
+
+    try:
+        return envoy.reload_problem(place.envoy)
+    except LocalError as error:
+        return str(error)
+
+
+async def _counts(place: Home) -> Counts:
+    """Return for each kind how many objects there are and how many are Ready."""
     from modelplane.kube import resources
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError
@@ -72,11 +90,13 @@ async def _fleet(place: Home) -> Counts | str:
                 items = (await client.list(kind)).items
                 counted[kind.kind] = {"total": len(items), "ready": sum(map(_ready, items))}
     except (KubernetesError, ValueError) as error:
-        return f"the API server says: {error}"
+        raise UserError(f"the API server says: {error}") from error
     return counted
 
 
-def _document(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | str) -> dict[str, object]:
+def _document(
+    place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]
+) -> dict[str, object]:
     return {
         "home": str(place.root),
         "addresses": listening(place),
@@ -92,7 +112,8 @@ def _document(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts |
             }
             for each in processes
         ],
-        "fleet": {} if isinstance(fleet, str) else fleet,
+        "fleet": counts,
+        "problems": problems,
     }
 
 
@@ -102,7 +123,7 @@ def _ready(item: dict[str, object]) -> bool:
     return holds(item, "Ready")
 
 
-def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | str) -> None:
+def _print(place: Home, processes: tuple[ProcessStatus, ...], counts: Counts, problems: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -124,11 +145,11 @@ def _print(place: Home, processes: tuple[ProcessStatus, ...], fleet: Counts | st
     total = sum(each.memory_bytes for each in processes)
     console.print(f"home {place.root}, logs {place.logs}, memory {total / 1e6:.0f} MB without the engines")
     console.print(sentence(place))
-    if isinstance(fleet, str):
-        console.print(fleet)
-    else:
-        counts = (f"{kind} {count['ready']}/{count['total']}" for kind, count in fleet.items())
-        console.print(f"ready: {', '.join(counts)}")
+    if counts:
+        ready = (f"{kind} {count['ready']}/{count['total']}" for kind, count in counts.items())
+        console.print(f"ready: {', '.join(ready)}")
+    for problem in problems:
+        console.print(problem)
 
 
 def _ago(since: float) -> str:

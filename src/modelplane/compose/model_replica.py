@@ -26,7 +26,7 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import Condition, false, listing, true
 from modelplane.compose.readiness import exists
-from modelplane.routing.http_routes import GATEWAY_NAME as GATEWAY_NAME  # noqa: PLC0414 - re-exported
+from modelplane.routing.http_routes import GATEWAY_NAME
 
 
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:

@@ -10,6 +10,7 @@ from modelplane.compose.composition import Object
 from modelplane.compose.readiness import condition_of
 
 _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
+_BACK_OFF = "CrashLoopBackOff"
 
 
 def trouble(pods: Iterable[Object]) -> str:
@@ -34,9 +35,19 @@ def _unstarted(pod: Object) -> str:
     for container in pod.get("status", {}).get("containerStatuses", ()):
         waiting = container.get("state", {}).get("waiting", {})
         reason = waiting.get("reason", "")
+        if reason == _BACK_OFF and (ended := _ended(container.get("lastState", {}))):
+            return f"{reason}: {ended}"
         if reason and reason not in _ORDINARY:
             return f"{reason}: {waiting['message']}" if waiting.get("message") else str(reason)
-        ended = container.get("state", {}).get("terminated", {})
-        if ended and ended.get("exitCode") != 0:
-            return f"the engine exited with status {ended['exitCode']}"
+        if ended := _ended(container.get("state", {})):
+            return ended
     return ""
+
+
+def _ended(state: Object) -> str:
+    """Return how an engine failed, with the last line of its log where the pod has it."""
+    terminated = state.get("terminated", {})
+    if terminated.get("exitCode", 0) == 0:
+        return ""
+    lines = terminated.get("message", "").splitlines()
+    return f"the engine exited with status {terminated['exitCode']}" + (f": {lines[-1]}" if lines else "")

@@ -127,6 +127,8 @@ def _container(member: PlacedMember, claim: Object | None) -> dict[str, Any]:
             "failureThreshold": 6,
         },
         "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_S}}},
+        # The last lines of the log say why an engine ended; the ModelReplica repeats them.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}],  # noqa: S108 - a mount, not a file
     }
     if claim is not None:

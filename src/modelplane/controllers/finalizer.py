@@ -87,9 +87,8 @@ class Finalizer:
             connection = self._clusters.get(name)
             if connection is None or connection.problem:
                 if self._informers["InferenceCluster"].get(name) is not None:
-                    left.append(
-                        f'cluster "{name}", which cannot be reached ({self._clusters.problem(name)}),'
-                    )
+                    problem = self._clusters.problem(name)
+                    left.append(f'what is on "{name}", which cannot be reached ({problem}),')
                 else:
                     _log.warning("%s is let go, and what it has on cluster %s", key_of(owner), name)
                 continue

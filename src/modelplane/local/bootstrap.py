@@ -17,7 +17,6 @@ import yaml
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.model_replica import GATEWAY_NAME
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.front_door import GATEWAY_CLASS
 from modelplane.kube import errors, resources
@@ -26,6 +25,7 @@ from modelplane.kube.resources import Object, Resource, resource_of
 from modelplane.local import permissions, ports
 from modelplane.local.agent.devices import DiscoveredDevice, discover
 from modelplane.local.home import Home
+from modelplane.routing.http_routes import GATEWAY_NAME
 
 CLUSTER = "local"
 """The name of this machine's InferenceCluster, of its class and of its one pool."""

@@ -112,8 +112,7 @@ def load(settings: Path) -> Ports:
 def load_or_choose(
     settings: Path,
     running: Collection[str],
-    can_choose: Callable[[int], bool] = free_and_unclaimed,
-    is_free: Callable[[int], bool] = free,
+    is_free: Callable[[int], bool] = free_and_unclaimed,
 ) -> Ports:
     """Return the ports of a fleet, choosing and saving them the first time.
 
@@ -121,7 +120,7 @@ def load_or_choose(
     ``LocalError`` naming the port that a stranger holds.
     """
     if not settings.exists():
-        ports = choose(can_choose)
+        ports = choose(is_free)
         write_private(settings, json.dumps({"ports": dataclasses.asdict(ports)}, indent=2) + "\n")
         return ports
     ports = load(settings)

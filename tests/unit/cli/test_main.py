@@ -87,6 +87,14 @@ def test_an_empty_home_is_not_the_working_directory():
     assert (result.exit_code, "Invalid value for '--home': it is empty" in result.output) == (2, True)
 
 
+def test_a_kubeconfig_that_is_none_is_named(tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.write_text("nonsense")
+    result = run("controller", "--kubeconfig", str(file))
+    assert (result.exit_code, result.output.startswith("Error: cannot use the kubeconfig: ")) == (1, True)
+    assert f'"{file}"' in result.output
+
+
 def test_ctrl_c_is_status_130_without_a_word(monkeypatch):
     @click.command()
     def interrupted():

@@ -4,7 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.local import process_status
+from modelplane.local import envoy, process_status
+from modelplane.local.errors import LocalError
 from modelplane.local.process_status import ProcessStatus
 
 
@@ -41,8 +42,32 @@ def test_while_the_api_server_starts_its_objects_are_not_asked_for(monkeypatch, 
     )
 
 
-def test_the_document_has_the_addresses(home):
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param("envoy refused lds.json", "envoy refused lds.json", id="it refused a file"),
+        pytest.param(LocalError("cannot ask envoy"), "cannot ask envoy", id="it does not answer"),
+    ],
+)
+def test_what_envoy_refused_is_a_problem(monkeypatch, home, answer, said):
+    def reload_problem(directory):
+        assert directory == home / "envoy"
+        if isinstance(answer, LocalError):
+            raise answer
+        return answer
+
+    running = ProcessStatus("envoy", "Running", 7, 0.0, 0, 0, "")
+    starting = ProcessStatus("kube-apiserver", "Starting", 8, 0.0, 0, 0, "")
+    monkeypatch.setattr(process_status, "of", lambda _home: (running, starting))
+    monkeypatch.setattr(envoy, "reload_problem", reload_problem)
+    result = status(home, "-o", "json")
+    assert result.exit_code == 1
+    assert json.loads(result.output)["problems"][1:] == [said]
+
+
+def test_the_document_has_the_addresses_and_what_is_wrong(home):
     document = json.loads(status(home, "-o", "json").output)
+    assert document["problems"] == ["nothing runs: `modelplane up` starts it"]
     assert document["addresses"] == {
         "kubernetes": "https://127.0.0.1:6444",
         "models": "http://127.0.0.1:8082",

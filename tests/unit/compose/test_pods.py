@@ -38,6 +38,26 @@ def _container(**state: Any) -> list[dict[str, Any]]:
             id="an engine that died",
         ),
         pytest.param(
+            _pod(
+                containerStatuses=_container(terminated={"exitCode": 1, "message": "loading\nno such file\n"})
+            ),
+            'pod "p": the engine exited with status 1: no such file',
+            id="an engine that said why",
+        ),
+        pytest.param(
+            _pod(
+                containerStatuses=[
+                    {
+                        "name": "engine",
+                        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}},
+                        "lastState": {"terminated": {"exitCode": 1, "message": "no such file"}},
+                    }
+                ]
+            ),
+            'pod "p": CrashLoopBackOff: the engine exited with status 1: no such file',
+            id="one that keeps dying, without the seconds, which change",
+        ),
+        pytest.param(
             _pod(containerStatuses=_container(terminated={"exitCode": 0})), "", id="an engine that finished"
         ),
     ],

@@ -63,7 +63,8 @@ class Scripted:
 
     def _written(self, body: dict[str, Any]) -> dict[str, Any]:
         self._version += 1
-        metadata = {"name": "n", "uid": "uid", **body.get("metadata", {}), "resourceVersion": str(self._version)}
+        own = {"resourceVersion": str(self._version), "generation": 1}
+        metadata = {"name": "n", "uid": "uid"} | body.get("metadata", {}) | own
         return {"apiVersion": "v1", "kind": "Status", **body, "metadata": metadata}
 
     def wrote(self, method: str) -> list[str]:
@@ -95,8 +96,8 @@ async def client(plane: Scripted) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def clusters(east: Scripted) -> AsyncIterator[Clusters]:
-    """Connections of which one, ``east``, is begun when the test calls ``begin``."""
+async def clusters() -> AsyncIterator[Clusters]:
+    """Connections, each begun when the test calls ``connected``."""
     known = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
     yield known
     await known.close()

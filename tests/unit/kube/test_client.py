@@ -259,5 +259,5 @@ _NO_PEM = base64.b64encode(b"no certificate").decode()
     ],
 )
 def test_an_unusable_kubeconfig_is_one_kind_of_error(kubeconfig: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="cannot use the kubeconfig: .+"):
+    with pytest.raises(ValueError, match=r"cannot use the kubeconfig: .+"):
         Client.from_kubeconfig(kubeconfig)

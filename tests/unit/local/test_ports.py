@@ -33,21 +33,21 @@ def test_a_machine_without_a_free_port_is_an_error_that_names_the_range():
 
 def test_chosen_ports_are_kept_even_when_the_preferred_ones_become_free(tmp_path):
     settings = tmp_path / "settings.json"
-    first = load_or_choose(settings, (), can_choose=lambda port: port != 6443)
+    first = load_or_choose(settings, (), is_free=lambda port: port != 6443)
     assert load_or_choose(settings, (), is_free=lambda _port: True) == first == load(settings)
     assert settings.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_kept_port_that_a_stranger_took_is_an_error_that_names_it(tmp_path):
     settings = tmp_path / "settings.json"
-    load_or_choose(settings, (), can_choose=lambda _port: True)
+    load_or_choose(settings, (), is_free=lambda _port: True)
     with pytest.raises(LocalError, match=r"^port 8080 of 127\.0\.0\.1, which envoy uses, is taken"):
         load_or_choose(settings, (), is_free=lambda port: port != 8080)
 
 
 def test_a_kept_port_that_the_fleet_itself_holds_is_fine(tmp_path):
     settings = tmp_path / "settings.json"
-    ports = load_or_choose(settings, (), can_choose=lambda _port: True)
+    ports = load_or_choose(settings, (), is_free=lambda _port: True)
     assert load_or_choose(settings, ("envoy",), is_free=lambda port: port not in {8080, 8081}) == ports
 
 

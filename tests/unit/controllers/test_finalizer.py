@@ -1,0 +1,141 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from modelplane.api import labels
+from modelplane.controllers import ownership
+from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.finalizer import Finalizer
+from modelplane.controllers.kinds import KINDS
+from modelplane.controllers.reporter import Reporter
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+
+REPLICA = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/r"
+CLUSTER = "/apis/modelplane.ai/v1alpha1/inferenceclusters/east"
+SERVICE = "/api/v1/namespaces/n/services/s"
+
+
+def _object(kind: str, name: str, namespace: str = "", **content: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "resourceVersion": "5",
+        "generation": 1,
+        "finalizers": [ownership.FINALIZER],
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+    }
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": "modelplane.ai/v1alpha1", "kind": kind, "metadata": metadata, **content}
+
+
+def _replica() -> dict[str, Any]:
+    return _object("ModelReplica", "r", "n", spec={"clusterName": "east"}, status={"clusters": ["east"]})
+
+
+def _service() -> dict[str, Any]:
+    own = {labels.OWNER_UID: "uid-r", labels.MANAGED_BY: "modelplane"}
+    metadata = {"name": "s", "namespace": "n", "uid": "uid-s", "resourceVersion": "5", "labels": own}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata}
+
+
+class Bench:
+    """A finalizer, and what it did."""
+
+    def __init__(self, plane: Any, client: Client, clusters: Clusters) -> None:
+        self.plane = plane
+        self.informers = {name: Informer(client, kind.resource) for name, kind in KINDS.items()}
+        self.informers["InferenceCluster"].remember(_object("InferenceCluster", "east"))
+        self._finalizer = Finalizer(client, self.informers, clusters, Reporter(client, self.informers))
+
+    async def finalize(self, owner: dict[str, Any]) -> str:
+        """Return what the owner waits for, or nothing when it was let go."""
+        self.plane.writes.clear()
+        await self._finalizer.finalize(owner)
+        [(_, path, _, body)] = self.plane.writes
+        if path in (REPLICA, CLUSTER):
+            assert body["metadata"]["finalizers"] == []
+            return ""
+        [condition] = body["status"]["conditions"]
+        assert (condition["type"], condition["status"], condition["reason"]) == ("Ready", "False", "Deleting")
+        return str(condition["message"])
+
+
+@pytest.fixture
+def bench(plane: Any, client: Client, clusters: Clusters) -> Bench:
+    return Bench(plane, client, clusters)
+
+
+async def test_an_owner_waits_for_what_it_made_to_be_gone(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.has([_service()])
+    connection = await connected(clusters, "east", east)
+    assert await bench.finalize(_replica()) == 'waiting for Service "s" on "east" to go'
+    assert east.wrote("DELETE") == [SERVICE]
+    east.has([])
+    connection.informer(resources.SERVICES)._drop(_service())
+    assert await bench.finalize(_replica()) == ""
+
+
+async def test_the_cluster_has_the_last_word_on_what_is_left(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    east.has([_service()])  # no watch has brought it yet
+    assert await bench.finalize(_replica()) == 'waiting for Service "s" on "east" to go'
+    assert east.wrote("DELETE") == [SERVICE]
+
+
+async def test_a_cluster_that_is_still_being_read_lets_nobody_go(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.silent = True
+    await connected(clusters, "east", east, read=False)
+    await asyncio.sleep(0.02)
+    message = await bench.finalize(_replica())
+    assert message == (
+        'waiting for what is on "east", which cannot be reached (its objects are still being read), to go'
+    )
+
+
+async def test_a_refused_deletion_is_told(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.has([_service()])
+    east.refuse("DELETE", SERVICE, 403, "not allowed")
+    await connected(clusters, "east", east)
+    assert 'cannot delete Service "n/s": not allowed' in await bench.finalize(_replica())
+
+
+async def test_a_cluster_that_a_person_deleted_holds_nobody(bench: Bench) -> None:
+    assert "cannot be reached" in await bench.finalize(_replica())
+    bench.informers["InferenceCluster"]._drop(_object("InferenceCluster", "east"))
+    assert await bench.finalize(_replica()) == ""
+
+
+async def test_a_cluster_waits_for_its_replicas(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    bench.informers["ModelReplica"].remember(_replica())
+    cluster = _object("InferenceCluster", "east")
+    assert await bench.finalize(cluster) == 'waiting for ModelReplica "n/r" to go'
+    bench.informers["ModelReplica"]._drop(_replica())
+    assert await bench.finalize(cluster) == ""
+
+
+async def test_a_cluster_that_is_lost_is_given_up_with_its_replicas_but_not_before(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.silent = True
+    connection = await connected(clusters, "east", east, read=False)
+    bench.informers["ModelReplica"].remember(_replica())
+    cluster = _object("InferenceCluster", "east")
+    assert await bench.finalize(cluster) == 'waiting for ModelReplica "n/r" to go'
+    pods = connection.informer(resources.PODS)
+    pods.problem, pods.problem_since = "refused", asyncio.get_running_loop().time() - 60
+    assert await bench.finalize(cluster) == ""

@@ -1,0 +1,67 @@
+from typing import Any
+
+import pytest
+
+from modelplane.compose.composition import Composition
+from modelplane.compose.conditions import false
+from modelplane.controllers.kinds import KINDS
+from modelplane.controllers.reporter import Reporter
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+
+STATUS = "/apis/modelplane.ai/v1alpha1/inferenceclasses/a/status"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+COMPOSITION = Composition(conditions=(false("Accepted", "Why", "because"),), ready=False)
+
+
+@pytest.fixture
+def informers(client: Client) -> dict[str, Informer]:
+    return {name: Informer(client, kind.resource) for name, kind in KINDS.items()}
+
+
+def _owner() -> dict[str, Any]:
+    metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1}
+    return {"apiVersion": "modelplane.ai/v1alpha1", "kind": "InferenceClass", "metadata": metadata}
+
+
+async def test_a_change_is_written_and_told_once(
+    plane: Any, client: Client, informers: dict[str, Informer]
+) -> None:
+    reporter = Reporter(client, informers)
+    for _ in range(2):
+        owner = informers["InferenceClass"].get("a") or _owner()
+        await reporter.composed(owner, {}, COMPOSITION, "")
+    assert [path for _, path, _, _ in plane.writes] == [STATUS, EVENTS]
+
+
+async def test_a_status_that_cannot_be_written_is_no_event(
+    plane: Any, client: Client, informers: dict[str, Informer]
+) -> None:
+    plane.refuse("PATCH", STATUS, 409, "the object was changed")
+    reporter = Reporter(client, informers)
+    for _ in range(3):
+        with pytest.raises(errors.Conflict):
+            await reporter.composed(_owner(), {}, COMPOSITION, "")
+    assert plane.wrote("POST") == []
+
+
+async def test_an_event_that_cannot_be_written_is_given_up(
+    plane: Any, client: Client, informers: dict[str, Informer]
+) -> None:
+    plane.refuse("POST", EVENTS, 403, "no")
+    await Reporter(client, informers).composed(_owner(), {}, COMPOSITION, "")
+    assert plane.wrote("POST") == [EVENTS]
+
+
+async def test_doubt_leaves_everything_else_as_it_was(
+    plane: Any, client: Client, informers: dict[str, Informer]
+) -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "t"}
+    owner = _owner() | {"status": {"address": "a", "conditions": [ready]}}
+    await Reporter(client, informers).doubt(owner, "the cluster is away")
+    [(_, _, _, body)] = plane.writes
+    assert body["status"]["address"] == "a"
+    kept, synced = body["status"]["conditions"]
+    assert kept == ready
+    assert (synced["type"], synced["status"], synced["message"]) == ("Synced", "False", "the cluster is away")

@@ -1,0 +1,176 @@
+import asyncio
+import copy
+from typing import Any
+
+import httpx2
+import pytest
+
+from modelplane.compose.composition import Composition, Desired, Keep
+from modelplane.compose.readiness import exists
+from modelplane.controllers import ownership
+from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.kinds import KINDS
+from modelplane.controllers.reporter import Reporter
+from modelplane.controllers.writer import Writer
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+
+OWNER = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/owner"
+SERVICES = "/api/v1/namespaces/n/services/"
+
+
+class Bench:
+    """A writer with its owner."""
+
+    def __init__(self, client: Client, clusters: Clusters) -> None:
+        self.informers = {name: Informer(client, kind.resource) for name, kind in KINDS.items()}
+        children = ChildIndex(ownership.controller_uid)
+        for informer in self.informers.values():
+            children.follow(informer)
+        reporter = Reporter(client, self.informers)
+        self.writer = Writer(client, self.informers, clusters, children, reporter)
+        self.recorded: list[str] = []
+
+    @property
+    def owner(self) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"name": "owner", "namespace": "n", "uid": "u", "resourceVersion": "1"}
+        owner: dict[str, Any] = {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "ModelReplica",
+            "metadata": metadata,
+        }
+        if self.recorded:
+            metadata["finalizers"] = [ownership.FINALIZER]
+            owner["status"] = {"clusters": self.recorded}
+        return owner
+
+    def stored(self, child: Desired, uid: str = "") -> dict[str, Any]:
+        item = copy.deepcopy(ownership.stamp(self.owner, child))
+        item["metadata"] |= {"uid": uid or f"uid-{item['metadata']['name']}", "resourceVersion": "9"}
+        return item
+
+
+@pytest.fixture
+def bench(client: Client, clusters: Clusters) -> Bench:
+    return Bench(client, clusters)
+
+
+def _service(name: str, cluster: str = "east", port: int = 80) -> Desired:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": "n"},
+        "spec": {"ports": [{"port": port}]},
+    }
+    return Desired(name, manifest, exists, cluster)
+
+
+def _composed(
+    *children: Desired | Keep, ready: bool = True, clusters: tuple[str, ...] = ("east",)
+) -> Composition:
+    return Composition(children=children, status={"clusters": list(clusters)}, ready=ready)
+
+
+async def test_the_owner_is_held_and_the_cluster_recorded_before_the_first_write(
+    plane: Any, east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    cluster = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {"name": "east", "uid": "e", "resourceVersion": "1"},
+    }
+    bench.informers["InferenceCluster"].remember(cluster)
+    assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) == ""
+    assert plane.wrote("PATCH") == [
+        "/apis/modelplane.ai/v1alpha1/inferenceclusters/east",
+        OWNER,
+        f"{OWNER}/status",
+    ]
+    assert east.wrote("PATCH") == [f"{SERVICES}s"]
+
+
+async def test_nothing_is_written_to_a_cluster_that_could_not_be_recorded(
+    plane: Any, east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    plane.refuse("PATCH", f"{OWNER}/status", 409, "the object was replaced")
+    assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) == "the object was replaced"
+    assert east.writes == []
+
+
+async def test_what_is_not_known_to_be_ours_is_not_taken_from_anyone(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    bench.recorded = ["east"]
+    ours = bench.stored(_service("ours", port=1))
+    await bench.writer.write(
+        bench.owner, {"ours": ours}, _composed(_service("ours", port=2), _service("new"))
+    )
+    assert [(path, params["force"]) for _, path, params, _ in east.writes] == [
+        (f"{SERVICES}ours", "true"),
+        (f"{SERVICES}new", "false"),
+    ]
+
+
+async def test_one_refused_child_keeps_no_other_from_being_written_and_all_from_being_deleted(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    bench.recorded = ["east"]
+    east.has([bench.stored(_service("old"))])
+    await connected(clusters, "east", east)
+    east.refuse("PATCH", f"{SERVICES}a", 409, 'conflict with "kubectl"')
+    composition = _composed(_service("a"), _service("b"))
+    problem = await bench.writer.write(bench.owner, {}, composition)
+    assert problem == 'cannot write Service "n/a": conflict with "kubectl"'
+    assert east.wrote("PATCH") == [f"{SERVICES}a", f"{SERVICES}b"]
+    assert east.wrote("DELETE") == []
+    east.answers.clear()
+    assert await bench.writer.write(bench.owner, {}, composition) == ""
+    assert east.wrote("DELETE") == [f"{SERVICES}old"]
+
+
+async def test_a_cluster_that_does_not_answer_is_asked_once(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    bench.recorded = ["east"]
+    east.answers["PATCH", f"{SERVICES}a"] = httpx2.ReadTimeout("no answer")
+    problem = await bench.writer.write(bench.owner, {}, _composed(_service("a"), _service("b")))
+    assert problem == "no answer"
+    assert east.wrote("PATCH") == [f"{SERVICES}a"]
+
+
+@pytest.mark.parametrize(
+    ("composition", "deleted"),
+    [
+        pytest.param(_composed(_service("s", "west"), ready=False), False, id="its successor starts"),
+        pytest.param(_composed(_service("s", "west"), ready=True), True, id="its successor serves"),
+        pytest.param(_composed(Keep("other")), False, id="nobody knows where it belongs"),
+    ],
+)
+async def test_what_is_on_a_cluster_that_was_left_goes_when_its_successor_serves(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any, composition: Composition, deleted: bool
+) -> None:
+    bench.recorded = ["east", "west"]
+    east.has([bench.stored(_service("s"))])
+    west = type(east)()
+    await connected(clusters, "east", east)
+    await connected(clusters, "west", west)
+    assert await bench.writer.write(bench.owner, {}, composition) == ""
+    assert east.wrote("DELETE") == ([f"{SERVICES}s"] if deleted else [])
+
+
+async def test_two_names_of_one_cluster_do_not_undo_each_other(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    bench.recorded = ["east", "west"]
+    stored = bench.stored(_service("s", "west"))
+    east.has([stored])
+    await connected(clusters, "east", east)
+    await connected(clusters, "west", east)
+    await bench.writer.write(bench.owner, {"s": stored}, _composed(_service("s", "west")))
+    await asyncio.sleep(0)
+    assert east.writes == []
