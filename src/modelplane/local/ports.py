@@ -30,8 +30,9 @@ class Ports:
     controller_manager: int = 10257
     scheduler: int = 10259
     agent: int = 10250
-    gateway: int = 8080
-    workload_gateway: int = 8081
+    # Not 8080, where a kubectl without a kubeconfig looks for Kubernetes.
+    gateway: int = 8800
+    workload_gateway: int = 8801
 
 
 OWNERS = {

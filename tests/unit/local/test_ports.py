@@ -16,8 +16,8 @@ from modelplane.local.ports import OWNERS, Ports, choose, free, load, load_or_ch
         pytest.param(set(), Ports(), id="the preferred ports are chosen where they are free"),
         pytest.param({6443, 6444}, Ports(api_server=6445), id="a taken port gives way to the next free one"),
         pytest.param(
-            {8080},
-            Ports(gateway=8081, workload_gateway=8082),
+            {8800},
+            Ports(gateway=8801, workload_gateway=8802),
             id="a port that another process of the fleet got is not chosen twice",
         ),
     ],
@@ -41,14 +41,14 @@ def test_chosen_ports_are_kept_even_when_the_preferred_ones_become_free(tmp_path
 def test_a_kept_port_that_a_stranger_took_is_an_error_that_names_it(tmp_path):
     settings = tmp_path / "settings.json"
     load_or_choose(settings, (), is_free=lambda _port: True)
-    with pytest.raises(LocalError, match=r"^port 8080 of 127\.0\.0\.1, which envoy uses, is taken"):
-        load_or_choose(settings, (), is_free=lambda port: port != 8080)
+    with pytest.raises(LocalError, match=r"^port 8800 of 127\.0\.0\.1, which envoy uses, is taken"):
+        load_or_choose(settings, (), is_free=lambda port: port != 8800)
 
 
 def test_a_kept_port_that_the_fleet_itself_holds_is_fine(tmp_path):
     settings = tmp_path / "settings.json"
     ports = load_or_choose(settings, (), is_free=lambda _port: True)
-    assert load_or_choose(settings, ("envoy",), is_free=lambda port: port not in {8080, 8081}) == ports
+    assert load_or_choose(settings, ("envoy",), is_free=lambda port: port not in {8800, 8801}) == ports
 
 
 @pytest.mark.parametrize(
