@@ -20,13 +20,14 @@ from modelplane.cli.listening import sentence
 from modelplane.cli.options import home_option
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
-from modelplane.local import binary, bootstrap, lifecycle, locks, ports, processes, records, setup
+from modelplane.local import binary, bootstrap, lifecycle, locks, ports, processes, records, served, setup
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home, home_directory
 from modelplane.local.next_steps import next_steps
 from modelplane.local.records import Record
 
 _API = ("etcd", "kube-apiserver")
+_LOADING_S = 60.0
 _GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane down` stops it"
 
 
@@ -118,12 +119,21 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
         for task in (others, fleet):
             if not task.cancelled():
                 task.result()
+        if before := fleet.result():
+            step("Waiting for what was served before")
+            for namespace, name in await served.until_answering(client, before, _LOADING_S):
+                console.print(f"  {name} does not answer yet: kubectl describe md -n {namespace} says why")
 
 
-async def _install(client: Client, place: Home, report: bootstrap.Report, timeout_s: float) -> None:
+async def _install(
+    client: Client, place: Home, report: bootstrap.Report, timeout_s: float
+) -> served.Services:
+    """Make the control plane a fleet; return what was served before."""
     try:
         async with asyncio.timeout(timeout_s):
+            before = await served.services(client)
             await bootstrap.install(client, place, report)
+            return before
     except (KubernetesError, TimeoutError) as error:
         cause = str(error) or f"not done after {timeout_s:g} s"
         raise UserError(f"cannot set up the fleet: {cause}: see `modelplane status`") from error

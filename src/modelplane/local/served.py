@@ -1,0 +1,86 @@
+"""The services that answered when a fleet was last seen, and waiting until they answer again.
+
+After a stop, an engine takes as long to load as it did the first time, while the objects
+still say what was the case before. So the front door is asked, as a client would.
+"""
+
+import asyncio
+import http.client
+from collections.abc import Iterable
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from modelplane.compose.readiness import condition_of
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+
+Key = tuple[str, str]
+"""The namespace and name of a ModelService."""
+
+Services = dict[Key, str]
+"""The address of each."""
+
+_POLL_S = 0.1
+_STARTING_S = 10.0
+_ANSWER_S = 5.0
+
+
+async def services(client: Client) -> Services:
+    """Return the ModelServices that are Ready by the word of their status."""
+    deadline = asyncio.get_running_loop().time() + _STARTING_S
+    while True:
+        try:
+            found = (await client.list(resources.MODEL_SERVICES)).items
+        except errors.NotFound:  # a fleet that never ran has no such kind
+            return {}
+        except errors.KubernetesError:
+            # An API server is ready a moment before it has opened the storage of custom kinds.
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(_POLL_S)
+        else:
+            return {_key(item): item["status"]["address"] for item in found if _ready(item)}
+
+
+async def until_answering(client: Client, before: Services, timeout_s: float) -> tuple[Key, ...]:
+    """Wait until services answer again; return those that do not within the time."""
+    waiting = tuple(sorted(before))
+    try:
+        async with asyncio.timeout(timeout_s):
+            while waiting:
+                with suppress(errors.KubernetesError):  # an API server that ended comes back
+                    waiting = await _silent(client, before, waiting)
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        pass
+    return waiting
+
+
+async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> tuple[Key, ...]:
+    ready = {_key(item): _ready(item) for item in (await client.list(resources.MODEL_SERVICES)).items}
+    # One that has been deleted is not waited for.
+    left = [key for key in waiting if key in ready]
+    answers = await asyncio.gather(*(asyncio.to_thread(_answers, before[key]) for key in left))
+    return tuple(key for key, answered in zip(left, answers, strict=True) if not (answered and ready[key]))
+
+
+def _answers(address: str) -> bool:
+    """Whether something behind the front door answers; a provider outside may not know ``/health``."""
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_ANSWER_S)
+    try:
+        connection.request("GET", f"{parts.path}/health")
+        return connection.getresponse().status != http.client.SERVICE_UNAVAILABLE
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _ready(service: Object) -> bool:
+    return condition_of(service, "Ready").get("status") == "True" and bool(service["status"].get("address"))
+
+
+def _key(item: Object) -> Key:
+    return item["metadata"]["namespace"], item["metadata"]["name"]
