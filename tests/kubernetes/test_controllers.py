@@ -96,6 +96,12 @@ class Bench:
             for item in (await self.client.list(resource, self.namespace)).items
         }
 
+    async def served(self) -> None:
+        """Deploy the model and bring its service up."""
+        await self.deployment()
+        await self.serve()
+        await self.condition(resources.MODEL_SERVICES, "Ready", "True")
+
     async def serve(self, ready: bool = True) -> None:
         """Report every pod as ready or not, as a kubelet would."""
 
@@ -243,9 +249,7 @@ async def test_a_deployment_serves_once_its_pod_does(control_plane: ControlPlane
 
 async def test_controllers_that_restart_write_nothing(control_plane: ControlPlane, bench: Bench) -> None:
     async with controllers(control_plane):
-        await bench.deployment()
-        await bench.serve()
-        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        await bench.served()
         await asyncio.sleep(0.5)
     before = await bench.children()
     owner = await bench.get(resources.MODEL_DEPLOYMENTS)
@@ -284,9 +288,7 @@ async def test_an_edit_that_cannot_be_met_deletes_nothing(
     control_plane: ControlPlane, bench: Bench, memory: str, reason: str
 ) -> None:
     async with controllers(control_plane):
-        await bench.deployment()
-        await bench.serve()
-        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        await bench.served()
         before = set(await bench.children())
         await bench.deployment(memory=memory)
         await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "False")
@@ -308,9 +310,7 @@ async def test_losing_what_it_depends_on_deletes_nothing(
     control_plane: ControlPlane, bench: Bench, resource: resources.Resource, name: str
 ) -> None:
     async with controllers(control_plane):
-        await bench.deployment()
-        await bench.serve()
-        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        await bench.served()
         before = set(await bench.children())
         namespace = "modelplane-system" if resource.namespaced else None
         await bench.client.delete(resource, name, namespace)
@@ -344,9 +344,7 @@ async def test_scaling_down_withdraws_the_endpoint_and_then_the_replica(
 
 async def test_a_deleted_deployment_leaves_nothing(control_plane: ControlPlane, bench: Bench) -> None:
     async with controllers(control_plane):
-        await bench.deployment()
-        await bench.serve()
-        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
+        await bench.served()
         await bench.client.delete(resources.MODEL_DEPLOYMENTS, "model", bench.namespace)
 
         async def nothing() -> bool:

@@ -11,7 +11,7 @@ import openai
 import psutil
 import pytest
 
-from support.fleets import Fleet
+from support.fleets import PROCESSES, Fleet
 
 pytestmark = pytest.mark.kubernetes
 
@@ -139,20 +139,7 @@ def _status(fleet: Fleet) -> dict[str, dict[str, object]]:
     return {process["name"]: process for process in document["processes"]}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "supervisor",
-        "standby",
-        "etcd",
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "controller",
-        "agent",
-        "envoy",
-    ],
-)
+@pytest.mark.parametrize("name", PROCESSES)
 def test_a_killed_process_is_back_within_seconds(served: Fleet, name: str) -> None:
     before = _answer(served)
     pid = _status(served)[name]["pid"]

@@ -12,6 +12,7 @@ import pytest
 
 from modelplane.local import lifecycle, locks, process_status, processes, setup
 from modelplane.local.home import Home
+from support.fleets import PROCESSES
 
 pytestmark = pytest.mark.kubernetes
 
@@ -32,20 +33,7 @@ def until_healed(fleet, name, pid):
 
 def test_status_shows_every_process_running_and_the_fleet_ready(fleet):
     found = status(fleet)
-    assert {each["name"]: each["state"] for each in found["processes"]} == dict.fromkeys(
-        (
-            "supervisor",
-            "etcd",
-            "kube-apiserver",
-            "kube-controller-manager",
-            "kube-scheduler",
-            "controller",
-            "agent",
-            "envoy",
-            "standby",
-        ),
-        "Running",
-    )
+    assert {each["name"]: each["state"] for each in found["processes"]} == dict.fromkeys(PROCESSES, "Running")
     assert found["fleet"]["InferenceCluster"] == {"total": 1, "ready": 1}
     assert found["fleet"]["InferenceGateway"] == {"total": 1, "ready": 1}
 

@@ -8,6 +8,19 @@ from pathlib import Path
 
 from modelplane.local.home import Home
 
+PROCESSES = (
+    "supervisor",
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "controller",
+    "agent",
+    "envoy",
+    "standby",
+)
+"""Everything that a fleet runs, its engines excepted."""
+
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:

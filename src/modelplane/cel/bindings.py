@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from modelplane.api.listing import listing
 from modelplane.cel import quantity, semver
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import EvaluationError
@@ -138,6 +139,4 @@ _SHOWN: Final = 5
 
 
 def _listed(names: Iterable[str]) -> str:
-    known = sorted(names)
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return ", ".join(known[:_SHOWN]) + more
+    return listing(names, _SHOWN)

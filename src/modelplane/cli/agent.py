@@ -1,9 +1,10 @@
 """``modelplane agent``: run this machine as a node of a control plane."""
 
-import logging
 from pathlib import Path
 
 import click
+
+from modelplane.cli.logs import log_to_stderr
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -39,8 +40,6 @@ def agent(
     from modelplane.local.agent.logs import ServerSettings
     from modelplane.local.agent.main import Settings, run
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for chatty in ("httpx2", "httpcore2"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    log_to_stderr()
     server = ServerSettings(port, str(tls_cert), str(tls_key), str(client_ca))
     run(Settings(kubeconfig.absolute(), node, pool, directory.absolute(), server))

@@ -1,13 +1,12 @@
 """``modelplane controller``: reconcile a fleet from the control plane that a kubeconfig names."""
 
 import asyncio
-import logging
-import signal
 from pathlib import Path
 
 import click
 
 from modelplane.cli.errors import UserError
+from modelplane.cli.logs import log_to_stderr
 
 
 @click.command()
@@ -26,12 +25,7 @@ from modelplane.cli.errors import UserError
 @click.option("--debug", is_flag=True, help="Log every step.")
 def controller(kubeconfig: str, gateway_dir: Path | None, front_door: str, debug: bool) -> None:
     """Run the controllers against a control plane, until they are stopped."""
-    logging.basicConfig(
-        level=logging.DEBUG if debug else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
-    logging.getLogger("httpcore2").setLevel(logging.WARNING)
+    log_to_stderr(debug=debug)
     asyncio.run(_run(kubeconfig, gateway_dir, front_door))
 
 
@@ -39,6 +33,7 @@ async def _run(kubeconfig: str, gateway_dir: Path | None, front_door: str) -> No
     from modelplane.controllers.manager import Manager
     from modelplane.kube.client import Client
     from modelplane.local import addresses, envoy
+    from modelplane.local.signals import until_signalled
 
     try:
         connection = Client.from_kubeconfig(kubeconfig)
@@ -52,11 +47,4 @@ async def _run(kubeconfig: str, gateway_dir: Path | None, front_door: str) -> No
             write=envoy.write,
             dial=addresses.bound,
         )
-        task = asyncio.create_task(manager.run())
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, task.cancel)
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
+        await until_signalled(manager.run())

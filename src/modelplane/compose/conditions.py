@@ -34,10 +34,3 @@ def true(type_: StrEnum | str, reason: StrEnum | str, message: str = "") -> Cond
 def false(type_: StrEnum | str, reason: StrEnum | str, message: str) -> Condition:
     """State that something does not hold; the message says why."""
     return Condition(str(type_), False, str(reason), message)
-
-
-def listing(items: list[str] | tuple[str, ...], most: int = 3) -> str:
-    """Return at most three items, sorted, "and N more" for the rest."""
-    ordered = sorted(items)
-    shown = ", ".join(ordered[:most])
-    return f"{shown} and {len(ordered) - most} more" if len(ordered) > most else shown

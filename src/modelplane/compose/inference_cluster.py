@@ -11,12 +11,13 @@ import msgspec
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster, NodePool, Source
+from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
 from modelplane.api.reasons import InferenceClusterCondition as Type
 from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.compose.composition import Composition, Request, Requirement, keep_all
-from modelplane.compose.conditions import Condition, false, listing, true
+from modelplane.compose.conditions import Condition, false, true
 from modelplane.routing.http_routes import GATEWAY_NAME
 
 CRD_API_VERSION = "apiextensions.k8s.io/v1"

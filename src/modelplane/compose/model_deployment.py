@@ -32,7 +32,7 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.readiness import condition_of, holds, when_condition
+from modelplane.compose.readiness import condition_of, holds, is_true, when_condition
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
@@ -169,7 +169,7 @@ def _serves(replica: Object, announced: bool) -> bool:
     An edited replica says nothing of its new form yet. One that has an endpoint keeps it until it says
     that it does not serve; one that has none gets it when it says that it does.
     """
-    return condition_of(replica, READY).get("status") == "True" if announced else holds(replica, READY)
+    return is_true(replica, READY) if announced else holds(replica, READY)
 
 
 def _object_name(request: Request[ModelDeployment], key: str) -> str:

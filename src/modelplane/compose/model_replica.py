@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from modelplane.api import labels
 from modelplane.api.engines import Role
+from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.reasons import ModelReplicaCondition as Type
@@ -24,7 +25,7 @@ from modelplane.compose.composition import (
     Requirement,
     keep_all,
 )
-from modelplane.compose.conditions import Condition, false, listing, true
+from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import exists
 from modelplane.routing.http_routes import GATEWAY_NAME
 

@@ -19,13 +19,15 @@ def condition_of(child: Object, type_: str) -> Mapping[str, Any]:
     return {}
 
 
+def is_true(child: Object, type_: str) -> bool:
+    """Whether a condition of an object is True, whatever generation it speaks of."""
+    return condition_of(child, type_).get("status") == "True"
+
+
 def holds(child: Object, type_: str) -> bool:
     """Whether a condition of an object is True and speaks of its present generation."""
-    condition = condition_of(child, type_)
-    if condition.get("status") != "True":
-        return False
-    seen = condition.get("observedGeneration")
-    return seen is None or seen >= child["metadata"].get("generation", 0)
+    seen = condition_of(child, type_).get("observedGeneration")
+    return is_true(child, type_) and (seen is None or seen >= child["metadata"].get("generation", 0))
 
 
 def when_condition(type_: str) -> Readiness:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping
 
 from modelplane.api import labels
+from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Requirement
 from modelplane.controllers import ownership
@@ -24,7 +25,6 @@ from modelplane.kube.resources import Object, resource_of
 _log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S = 5.0
-_MOST_NAMED = 3
 
 
 class Finalizer:
@@ -59,9 +59,7 @@ class Finalizer:
         else:
             waiting = await self._left(owner)
         if waiting:
-            more = f" and {len(waiting) - _MOST_NAMED} more" if len(waiting) > _MOST_NAMED else ""
-            listed = ", ".join(sorted(waiting)[:_MOST_NAMED])
-            await self._reporter.deleting(owner, f"waiting for {listed}{more} to go")
+            await self._reporter.deleting(owner, f"waiting for {listing(waiting)} to go")
             return _LOOK_AGAIN_S
         await self._release(owner)
         return None

@@ -103,7 +103,9 @@ class Manager:
 
     async def _unreadable(self, resource: Resource) -> str:
         try:
-            await self._client.list(resource, SYSTEM_NAMESPACE if resource.namespaced else None)
+            # Any name will do: the objects are the informer's to read.
+            namespace = SYSTEM_NAMESPACE if resource.namespaced else None
+            await self._client.list(resource, namespace, fields="metadata.name=any")
         except errors.KubernetesError as error:
             return str(error)
         return ""

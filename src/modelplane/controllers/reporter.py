@@ -1,7 +1,6 @@
 """Writing an owner's status, and the events that tell of its changes."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from modelplane.api.reasons import ReadyReason
@@ -9,6 +8,7 @@ from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
 from modelplane.controllers import status
 from modelplane.controllers.events import Recorder
+from modelplane.kube import timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
@@ -29,7 +29,7 @@ class Reporter:
         before = owner.get("status", {}).get("conditions", ())
         own = composition.conditions
         conditions = (*own, status.ready(composition, observed, before), status.synced(problem))
-        wire = status.with_times(conditions, before, owner["metadata"]["generation"], _now())
+        wire = status.with_times(conditions, before, owner["metadata"]["generation"], timestamps.now())
         # The events come after the status, so that a status that cannot be written repeats none.
         await self.apply(owner, {**composition.status, "conditions": wire})
         for condition in status.transitions(own, before):
@@ -47,7 +47,7 @@ class Reporter:
         known = owner.get("status", {})
         before = known.get("conditions", ())
         others = [old for old in before if old["type"] != type_]
-        written = status.with_times([condition], before, owner["metadata"]["generation"], _now())
+        written = status.with_times([condition], before, owner["metadata"]["generation"], timestamps.now())
         await self.apply(owner, {**known, "conditions": [*others, *written]})
 
     async def apply(self, owner: Object, wanted: Mapping[str, Any]) -> None:
@@ -64,7 +64,3 @@ class Reporter:
         }
         written = await self._client.apply(manifest, subresource="status")
         self._informers[owner["kind"]].remember(written)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,7 +17,7 @@ import yaml
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.readiness import condition_of
+from modelplane.compose.readiness import is_true
 from modelplane.controllers.front_door import GATEWAY_CLASS
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -238,9 +238,9 @@ async def _until_ready(client: Client) -> None:
 async def _is_ready(client: Client, resource: Resource, name: str) -> bool:
     found = await client.get(resource, name)
     # A name that was deleted on purpose is not waited for.
-    return found is None or condition_of(found, "Ready").get("status") == "True"
+    return found is None or is_true(found, "Ready")
 
 
 async def _node_ready(client: Client) -> bool:
     nodes = (await client.list(resources.NODES)).items
-    return any(condition_of(node, "Ready").get("status") == "True" for node in nodes)
+    return any(is_true(node, "Ready") for node in nodes)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from modelplane.compose.readiness import condition_of
+from modelplane.compose.readiness import is_true
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -48,13 +48,14 @@ async def until_answering(client: Client, before: Services, timeout_s: float) ->
     waiting = tuple(sorted(before))
     try:
         async with asyncio.timeout(timeout_s):
-            while waiting:
+            while True:
                 with suppress(errors.KubernetesError):  # an API server that ended comes back
                     waiting = await _silent(client, before, waiting)
+                if not waiting:
+                    return ()
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:
-        pass
-    return waiting
+        return waiting
 
 
 async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> tuple[Key, ...]:
@@ -79,7 +80,7 @@ def _answers(address: str) -> bool:
 
 
 def _ready(service: Object) -> bool:
-    return condition_of(service, "Ready").get("status") == "True" and bool(service["status"].get("address"))
+    return is_true(service, "Ready") and bool(service["status"].get("address"))
 
 
 def _key(item: Object) -> Key:

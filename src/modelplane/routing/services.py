@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.routing.table import Backend, Route
@@ -139,12 +140,12 @@ def _backend(selected: Selected) -> Backend:
 def _missing(service: ModelService, endpoints: list[ModelEndpoint]) -> str:
     namespace, name = service.metadata.namespace, service.metadata.name
     unusable = [
-        endpoint.metadata.name
+        f'"{endpoint.metadata.name}"'
         for endpoint in _candidates(service, endpoints)
         if _entry(service, endpoint) is not None
     ]
     if unusable:
-        why = f"the url of {_listing(unusable)} cannot be used"
+        why = f"the url of ModelEndpoint {listing(unusable)} cannot be used"
         what = f"see kubectl get modelendpoints -n {namespace}"
     else:
         why = f'no ready ModelEndpoint of namespace "{namespace}" has the labels that it selects'
@@ -190,8 +191,3 @@ def _ip_version(host: str) -> int:
         return ipaddress.ip_address(host).version
     except ValueError:
         return 0
-
-
-def _listing(names: list[str]) -> str:
-    shown = ", ".join(f'"{name}"' for name in names[:3])
-    return f"ModelEndpoint {shown} and {len(names) - 3} more" if len(names) > 3 else f"ModelEndpoint {shown}"

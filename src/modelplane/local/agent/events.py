@@ -6,23 +6,20 @@ for long the newest are dropped. What happens again counts up the event that is 
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from modelplane.kube import errors, resources
+from modelplane.kube import errors, events, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.agent import timestamps
 
 AGENT = "modelplane.ai/agent"
 
 _WAITING = 256
 _REMEMBERED = 512
-_LONGEST_NOTE = 1024
 _RETRY_S = 2.0
 
 _log = logging.getLogger(__name__)
@@ -77,7 +74,7 @@ class Recorder:
             metadata["uid"],
             pod["spec"]["containers"][0]["name"],
             reason,
-            note[:_LONGEST_NOTE],
+            note,
             timestamps.now_micro(),
         )
         try:
@@ -112,31 +109,29 @@ class Recorder:
             except errors.NotFound:
                 name, count = "", 0  # the server forgets events after an hour
         if not name:
-            name = f"{happening.pod[:200]}.{time.time_ns():x}"
-            await self._client.create(_event(happening, name, self._node))
+            written = await self._client.create(_event(happening, self._node))
+            name = written["metadata"]["name"]
         self._written[key] = (name, count + 1)
         if len(self._written) > _REMEMBERED:
             self._written.popitem(last=False)
 
 
-def _event(happening: _Happening, name: str, node: str) -> Object:
-    return {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": happening.namespace},
-        "eventTime": happening.at,
-        "type": "Warning" if happening.reason in _WARNINGS else "Normal",
-        "reason": str(happening.reason),
-        "action": _ACTIONS[happening.reason],
-        "note": happening.note,
-        "reportingController": AGENT,
-        "reportingInstance": node,
-        "regarding": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": happening.namespace,
-            "name": happening.pod,
-            "uid": happening.uid,
-            "fieldPath": f"spec.containers{{{happening.container}}}",
-        },
+def _event(happening: _Happening, node: str) -> Object:
+    about = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": happening.namespace,
+        "name": happening.pod,
+        "uid": happening.uid,
+        "fieldPath": f"spec.containers{{{happening.container}}}",
     }
+    return events.event(
+        about,
+        at=happening.at,
+        warning=happening.reason in _WARNINGS,
+        reason=str(happening.reason),
+        action=_ACTIONS[happening.reason],
+        note=happening.note,
+        controller=AGENT,
+        instance=node,
+    )

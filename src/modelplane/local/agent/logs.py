@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
-from modelplane.local.agent import log_files, node, timestamps
+from modelplane.kube import timestamps
+from modelplane.local.agent import log_files, node
 from modelplane.local.agent.log_files import Selection
 from modelplane.local.agent.pod_status import Waiting
 from modelplane.local.agent.pod_worker import PodWorker

@@ -6,7 +6,6 @@ It ends at SIGTERM without touching its pods; the next agent of the same directo
 import asyncio
 import fcntl
 import logging
-import signal
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from modelplane.local.agent.node import NodeSettings
 from modelplane.local.agent.pods import Pods
 from modelplane.local.agent.records import AgentDirectory
 from modelplane.local.errors import LocalError
+from modelplane.local.signals import until_signalled
 
 _REQUEST_S = 10.0
 
@@ -60,13 +60,7 @@ def run(settings: Settings) -> None:
 
 
 async def _run(settings: Settings) -> None:
-    serving = asyncio.create_task(_serve(settings))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, serving.cancel)
-    try:
-        await serving
-    except asyncio.CancelledError:
+    if await until_signalled(_serve(settings)):
         _log.info("the agent ends; its pods run on")
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from modelplane import __version__
 from modelplane.api import labels
-from modelplane.kube import errors, resources
+from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.agent import devices, timestamps
+from modelplane.local.agent import devices
 
 LEASE_NAMESPACE = "kube-node-lease"
 ADDRESS = "127.0.0.1"

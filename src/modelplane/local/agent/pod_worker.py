@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from modelplane.kube import errors, resources
+from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.resources import Object
 from modelplane.local import addresses
 from modelplane.local.agent import (
@@ -26,7 +26,6 @@ from modelplane.local.agent import (
     pod_status,
     probes,
     restarts,
-    timestamps,
 )
 from modelplane.local.agent.events import Reason
 from modelplane.local.agent.http_check import Answer

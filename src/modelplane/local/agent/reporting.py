@@ -8,10 +8,10 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from modelplane.kube import errors, resources
+from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.agent import pod_status, timestamps
+from modelplane.local.agent import pod_status
 from modelplane.local.agent.pod_status import PodView
 
 _FIRST_RETRY_S = 0.5

@@ -1,4 +1,5 @@
-from modelplane.local.agent import node, timestamps
+from modelplane.kube import timestamps
+from modelplane.local.agent import node
 from modelplane.local.agent.node import NodeSettings
 
 SETTINGS = NodeSettings("local", "local", 10250)

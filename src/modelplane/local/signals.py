@@ -1,0 +1,19 @@
+"""Ending a process that runs for ever when it is asked to."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+
+async def until_signalled(work: Coroutine[Any, Any, None]) -> bool:
+    """Run until SIGTERM or SIGINT cancels the work; return whether it ended by that."""
+    task = asyncio.create_task(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return True
+    return False
