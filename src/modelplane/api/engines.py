@@ -20,6 +20,13 @@ class ServingMode(StrEnum):
     PREFILL_DECODE = "PrefillDecode"
 
 
+class Routing(StrEnum):
+    """Who chooses the pod that serves a request."""
+
+    SERVICE = "Service"
+    ENDPOINT_PICKER = "EndpointPicker"
+
+
 class Phase(StrEnum):
     """The half of a request that an engine serves in mode PrefillDecode."""
 
@@ -165,6 +172,13 @@ class WorkerSize(Model):
 class Serving(Model):
     """How requests are served."""
 
+    __rules__ = (
+        Rule(
+            "self.mode != 'PrefillDecode' || !has(self.routing) || self.routing == 'EndpointPicker'",
+            "mode PrefillDecode routes by endpoint picker: remove routing or set it to EndpointPicker",
+        ),
+    )
+
     mode: Annotated[
         ServingMode,
         about(
@@ -172,6 +186,21 @@ class Serving(Model):
             "hand the KV cache over."
         ),
     ] = ServingMode.UNIFIED
+    routing: (
+        Annotated[
+            Routing,
+            about(
+                "Service: any copy of the replica serves a request. EndpointPicker: a picker chooses the copy by "
+                "its cached prefixes and its queue. Absent: EndpointPicker for PrefillDecode, else Service."
+            ),
+        ]
+        | None
+    ) = None
+
+    @property
+    def picks(self) -> bool:
+        """Whether an endpoint picker chooses the pod of a request."""
+        return self.mode is ServingMode.PREFILL_DECODE or self.routing is Routing.ENDPOINT_PICKER
 
 
 PHASE_RULES = (

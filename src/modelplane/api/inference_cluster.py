@@ -54,6 +54,21 @@ class FabricType(StrEnum):
     INFINIBAND = "InfiniBand"
 
 
+class Accounting(StrEnum):
+    """What the scheduler counts in a pool."""
+
+    NODES = "Nodes"
+    DEVICES = "Devices"
+
+
+class NodeTaintEffect(StrEnum):
+    """What a taint of a node does to pods that do not tolerate it (Kubernetes, ``core/v1``)."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
 class ServingProfile(StrEnum):
     """How much is installed on a cluster."""
 
@@ -227,9 +242,30 @@ class InfiniBand(Model):
     ]
 
 
+class NodeTaint(Model):
+    """A taint that every node of a pool has."""
+
+    key: Annotated[str, about("Key of the taint.", min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
+    value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
+    effect: Annotated[NodeTaintEffect, about("What it does to pods that do not tolerate it.")]
+
+
 class Fabric(Model):
     """The network between the nodes of a pool."""
 
+    name: (
+        Annotated[
+            str,
+            about(
+                "Name of the network. Pools of a cluster whose type and name are the same are joined: the "
+                "members of one gang may be in different ones of them. Absent: no other pool is joined.",
+                min_length=1,
+                max_length=63,
+                pattern=LABEL_VALUE,
+            ),
+        ]
+        | None
+    ) = None
     type: Annotated[FabricType, about("Technology. EFA is for EKS, InfiniBand for AKS and Nebius.")] = (
         FabricType.NONE
     )
@@ -250,15 +286,15 @@ _OBJECT = {
 }
 _FABRIC_FORMS = (
     {"enum": ["None", "EFA"]},
-    _OBJECT | {"maxProperties": 1},
     _OBJECT
     | {
+        "properties": {"type": {"enum": [str(FabricType.NONE), str(FabricType.EFA)]}},
         "maxProperties": 2,
-        "required": ["infiniband"],
-        "properties": {"type": {"enum": [str(FabricType.INFINIBAND)]}},
+        "not": {"anyOf": [{"enum": [True, False]}, {"required": ["infiniband"]}]},
     },
+    _OBJECT | {"properties": {"type": {"enum": [str(FabricType.INFINIBAND)]}}, "required": ["type"]},
 )
-"""A word; a type alone, which the server has filled in by then; or InfiniBand with its settings."""
+"""A word; an object without settings; or InfiniBand, with its settings or without."""
 
 
 class NodePool(Model):
@@ -303,11 +339,34 @@ class NodePool(Model):
         | None
     ) = None
 
+    accounting: Annotated[
+        Accounting,
+        about(
+            "Nodes: a pod that claims devices takes a whole node. Devices: it takes the devices that it claims, "
+            "and replicas share nodes."
+        ),
+    ] = Accounting.NODES
+    taints: Annotated[
+        tuple[NodeTaint, ...],
+        about(
+            "Taints that the nodes have beside nvidia.com/gpu, so that the pods tolerate them.",
+            max_length=16,
+            keys=("key", "effect"),
+        ),
+    ] = ()
+
     def interconnect(self) -> Fabric:
         """Return ``fabric`` in its object form, whichever way it was written."""
         if isinstance(self.fabric, Fabric):
             return self.fabric
         return Fabric() if self.fabric is None else Fabric(type=FabricType(self.fabric))
+
+    def fabric_identity(self) -> str:
+        """Return what pools that are joined have in common; empty for a pool that no other is joined to."""
+        fabric = self.interconnect()
+        if fabric.name:
+            return f"{fabric.type}/{fabric.name}"
+        return f"{fabric.type}/{fabric.infiniband.fabric}" if fabric.infiniband else ""
 
 
 class ServingStack(Model):
@@ -359,6 +418,10 @@ class GPUPool(Model):
 
     name: Annotated[str, about("Name of the node pool.")]
     nodes: Annotated[int, about("The most nodes the pool can have.", ge=0)] = 0
+    accounting: Annotated[Accounting, about("What the scheduler counts in the pool.")] = Accounting.NODES
+    fabric: (
+        Annotated[str, about("Network that the pool shares with the others that say the same.")] | None
+    ) = None
     devices: Annotated[
         tuple[Device, ...],
         about("What each node has, as its class says.", max_length=16, keys=("name",)),

@@ -16,6 +16,9 @@ CLUSTER = "modelplane.ai/cluster"
 REPLICA_INDEX = "modelplane.ai/replica-index"
 """On ModelReplicas and ModelEndpoints: which of the deployment's replicas on that cluster, from 0."""
 
+REVISION = "modelplane.ai/revision"
+"""On ModelReplicas: hash of the template that they were made from."""
+
 SERVING = "modelplane.ai/serving"
 """On pods that take requests: the ModelReplica."""
 

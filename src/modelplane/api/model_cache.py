@@ -93,6 +93,10 @@ class CacheCluster(Model):
 
     name: Annotated[str, about("Name of the InferenceCluster.")]
     phase: Annotated[CachePhase, about("How far it is.")] | None = None
+    artifact: (
+        Annotated[str, about("Hash of the source whose weights are there; another one is staged anew.")]
+        | None
+    ) = None
     message: Annotated[str, about("Why it is no further.")] | None = None
 
 

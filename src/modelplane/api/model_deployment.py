@@ -186,6 +186,7 @@ class ReplicaCounts(Model):
 
     total: Annotated[int, about("Replicas that have a cluster.", ge=0)]
     ready: Annotated[int, about("Those of them that serve.", ge=0)]
+    updated: Annotated[int, about("Those of them that are made from the present template.", ge=0)] = 0
 
 
 class ModelDeploymentStatus(Status):

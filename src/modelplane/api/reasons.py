@@ -118,6 +118,7 @@ class ModelDeploymentReason(StrEnum):
     ALL_REPLICAS_READY = "AllReplicasReady"
     NO_REPLICAS_SCHEDULED = "NoReplicasScheduled"
     MODEL_STARTING = "ModelStarting"
+    UPDATING = "Updating"
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
     MODEL_CACHE_UNRESOLVED = "ModelCacheUnresolved"
     MODEL_CACHE_NOT_FOUND = "ModelCacheNotFound"
@@ -149,6 +150,7 @@ class ModelReplicaReason(StrEnum):
 
     ACCEPTED = "Accepted"
     WAITING_FOR_CLUSTER = "WaitingForCluster"
+    WAITING_FOR_CACHE = "WaitingForCache"
     DEPLOYING = "Deploying"
     UNSUPPORTED_TOPOLOGY = "UnsupportedTopology"
     SERVING = "Serving"
@@ -301,6 +303,7 @@ DOCUMENTED = (
         (True, _DEPLOYMENT.ALL_REPLICAS_READY, "Every replica that is wanted serves."),
         (False, _DEPLOYMENT.NO_REPLICAS_SCHEDULED, "No replica has a cluster."),
         (False, _DEPLOYMENT.MODEL_STARTING, "Some replica does not serve yet."),
+        (False, _DEPLOYMENT.UPDATING, "Replicas serve, and some are not made from the present template yet."),
     ),
     *_reasons(
         "ModelDeployment",
@@ -323,6 +326,7 @@ DOCUMENTED = (
         ModelReplicaCondition.MODEL_ACCEPTED,
         (True, _REPLICA.ACCEPTED, "The cluster has the workload of every engine."),
         (False, _REPLICA.WAITING_FOR_CLUSTER, "The cluster does not exist or cannot be reached."),
+        (False, _REPLICA.WAITING_FOR_CACHE, "The ModelCache has not staged the weights on the cluster yet."),
         (False, _REPLICA.DEPLOYING, "Some workload is not on the cluster yet."),
         (False, _REPLICA.UNSUPPORTED_TOPOLOGY, "The cluster cannot run an engine of this shape."),
         alarming=(_REPLICA.UNSUPPORTED_TOPOLOGY,),

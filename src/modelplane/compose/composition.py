@@ -99,6 +99,24 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """An object that needs the owner, so that the owner's deletion waits for it.
+
+    Crossplane keeps guards as Usages, the controllers by a finalizer.
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    """Empty for a cluster-scoped object."""
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f'{self.kind} "{where}{self.name}"'
+
+
+@dataclass(frozen=True, slots=True)
 class Composition:
     """What should be, as far as one owner decides it."""
 
@@ -110,6 +128,8 @@ class Composition:
     """Whether the owner is ready; None derives it from the children."""
     doubt: str = ""
     """Why nothing can be said. Then every child and the status stay as they are, and the rest is ignored."""
+    guards: tuple[Guard, ...] = ()
+    """What needs the owner. It is not deleted while there is any."""
     short: bool = False
     """Whether the owner got less than it asked for, and would like to be asked again."""
 
