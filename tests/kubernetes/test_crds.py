@@ -257,6 +257,9 @@ ACCEPTED = [
             {"type": "EFA"},
             {"type": "InfiniBand"},
             {"type": "InfiniBand", "infiniband": {"fabric": "fabric-2"}},
+            {"name": "rack-1"},
+            {"type": "EFA", "name": "rack-1"},
+            {"type": "InfiniBand", "name": "rack-1", "infiniband": {"fabric": "fabric-2"}},
         )
     ),
     pytest.param(

@@ -284,17 +284,18 @@ _OBJECT = {
     "maxItems": 0,
     "not": {"enum": [True, False]},
 }
+_INFINIBAND = _OBJECT | {"properties": {"type": {"enum": [str(FabricType.INFINIBAND)]}}}
 _FABRIC_FORMS = (
-    {"enum": ["None", "EFA"]},
-    _OBJECT
-    | {
-        "properties": {"type": {"enum": [str(FabricType.NONE), str(FabricType.EFA)]}},
-        "maxProperties": 2,
-        "not": {"anyOf": [{"enum": [True, False]}, {"required": ["infiniband"]}]},
-    },
-    _OBJECT | {"properties": {"type": {"enum": [str(FabricType.INFINIBAND)]}}, "required": ["type"]},
+    {"enum": [str(FabricType.NONE), str(FabricType.EFA)]},
+    _OBJECT | {"maxProperties": 1},
+    _OBJECT | {"maxProperties": 2, "required": ["name"]},
+    _INFINIBAND | {"maxProperties": 2, "required": ["infiniband"]},
+    _INFINIBAND | {"maxProperties": 3, "required": ["infiniband", "name"]},
 )
-"""A word; an object without settings; or InfiniBand, with its settings or without."""
+"""A word; an object, whose type the server has filled in by then; or InfiniBand with its settings.
+
+The counts leave no room for a field that is not known, which the server would keep here.
+"""
 
 
 class NodePool(Model):
