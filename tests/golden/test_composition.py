@@ -13,7 +13,7 @@ import yaml
 
 from modelplane.api.decode import decode_as
 from modelplane.compose.composition import Composition, Desired, Request, Unknown
-from modelplane.controllers.kinds import KINDS
+from modelplane.compose.kinds import COMPOSERS
 
 FOLDER = Path(__file__).parent / "composition"
 CASES = sorted(FOLDER.glob("*/*/input.yaml"))
@@ -24,7 +24,7 @@ FIELDS = {"reason", "owner", "observed", "required", "frontDoor"}
 def _compose(case: dict[str, Any]) -> Composition:
     assert set(case) <= FIELDS
     owner = case["owner"]
-    kind = KINDS[owner["kind"]]
+    kind = COMPOSERS[owner["kind"]]
     required: dict[str, Any] = {
         key: Unknown(found["unknown"]) if isinstance(found, dict) else tuple(found)
         for key, found in case.get("required", {}).items()
@@ -80,4 +80,4 @@ def test_every_file_belongs_to_a_case() -> None:
 
 def test_every_kind_has_a_case() -> None:
     kinds = {yaml.safe_load(path.read_text())["owner"]["kind"] for path in CASES}
-    assert kinds == set(KINDS)
+    assert kinds == set(COMPOSERS)

@@ -14,17 +14,17 @@ from pathlib import Path
 
 from modelplane.api import labels
 from modelplane.api.inference_cluster import Source
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.front_door import FrontDoor, Write
 from modelplane.controllers.interests import Interests, OwnerKey
-from modelplane.controllers.kinds import KINDS
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import NotYet, Reconciler
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object, Resource
+from modelplane.kube.resources import Object, Resource, resource_for
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,8 @@ class Manager:
         self._interests = Interests()
         self._uids: dict[str, OwnerKey] = {}
         self._informers = {
-            name: Informer(client, kind.resource, on_change=self._changed) for name, kind in KINDS.items()
+            name: Informer(client, resource_for(API_VERSION, name), on_change=self._changed)
+            for name in COMPOSERS
         }
         self._secrets = Informer(
             client, resources.SECRETS, namespace=SYSTEM_NAMESPACE, on_change=self._secret_changed

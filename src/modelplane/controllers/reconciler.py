@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Composition, Request, Requirement, Unknown
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.interests import Interests, OwnerKey, matches
-from modelplane.controllers.kinds import KINDS
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer
 from modelplane.kube.client import Client
@@ -61,7 +61,7 @@ class Reconciler:
         if "deletionTimestamp" in owner["metadata"]:
             self._interests.set(key, self._finalizer.requirements(owner))
             return await self._finalizer.finalize(owner)
-        kind = KINDS[key.kind]
+        kind = COMPOSERS[key.kind]
         try:
             decoded = decode_as(kind.type, owner)
         except InvalidObject as error:

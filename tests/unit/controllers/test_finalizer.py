@@ -4,14 +4,16 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
+from modelplane.api.meta import API_VERSION
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import ownership
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.finalizer import Finalizer
-from modelplane.controllers.kinds import KINDS
 from modelplane.controllers.reporter import Reporter
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
+from modelplane.kube.resources import resource_for
 
 REPLICA = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/r"
 CLUSTER = "/apis/modelplane.ai/v1alpha1/inferenceclusters/east"
@@ -47,7 +49,7 @@ class Bench:
 
     def __init__(self, plane: Any, client: Client, clusters: Clusters) -> None:
         self.plane = plane
-        self.informers = {name: Informer(client, kind.resource) for name, kind in KINDS.items()}
+        self.informers = {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
         self.informers["InferenceCluster"].remember(_object("InferenceCluster", "east"))
         self._finalizer = Finalizer(client, self.informers, clusters, Reporter(client, self.informers))
 

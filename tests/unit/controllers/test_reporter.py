@@ -2,13 +2,15 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import false
-from modelplane.controllers.kinds import KINDS
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.reporter import Reporter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
+from modelplane.kube.resources import resource_for
 
 STATUS = "/apis/modelplane.ai/v1alpha1/inferenceclasses/a/status"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -17,7 +19,7 @@ COMPOSITION = Composition(conditions=(false("Accepted", "Why", "because"),), rea
 
 @pytest.fixture
 def informers(client: Client) -> dict[str, Informer]:
-    return {name: Informer(client, kind.resource) for name, kind in KINDS.items()}
+    return {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
 
 
 def _owner() -> dict[str, Any]:

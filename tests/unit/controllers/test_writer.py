@@ -5,16 +5,18 @@ from typing import Any
 import httpx2
 import pytest
 
+from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Composition, Desired, Keep
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
-from modelplane.controllers.kinds import KINDS
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
+from modelplane.kube.resources import resource_for
 
 OWNER = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/owner"
 SERVICES = "/api/v1/namespaces/n/services/"
@@ -24,7 +26,7 @@ class Bench:
     """A writer with its owner."""
 
     def __init__(self, client: Client, clusters: Clusters) -> None:
-        self.informers = {name: Informer(client, kind.resource) for name, kind in KINDS.items()}
+        self.informers = {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
         children = ChildIndex(ownership.controller_uid)
         for informer in self.informers.values():
             children.follow(informer)
