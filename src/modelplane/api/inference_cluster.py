@@ -343,8 +343,8 @@ class NodePool(Model):
     accounting: Annotated[
         Accounting,
         about(
-            "Nodes: a pod that claims devices takes a whole node. Devices: it takes the devices that it claims, "
-            "and replicas share nodes."
+            "Nodes: a pod that claims devices takes a whole node. Devices: it takes the devices that it "
+            "claims, and replicas share nodes."
         ),
     ] = Accounting.NODES
     taints: Annotated[

@@ -125,7 +125,7 @@ class Manager:
         self._uids[metadata["uid"]] = key
         self._enqueue(key)
         for reference in metadata.get("ownerReferences", ()):
-            if reference.get("controller") and reference["kind"] in KINDS:
+            if reference.get("controller") and reference["kind"] in COMPOSERS:
                 self._enqueue(OwnerKey(reference["kind"], key.namespace, reference["name"]))
         for owner in self._interests.woken_by(item, ""):
             self._enqueue(owner)
