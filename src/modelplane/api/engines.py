@@ -190,8 +190,8 @@ class Serving(Model):
         Annotated[
             Routing,
             about(
-                "Service: any copy of the replica serves a request. EndpointPicker: a picker chooses the copy "
-                "by its cached prefixes and its queue. Absent: EndpointPicker for PrefillDecode, else Service."
+                "Service: any copy of the replica serves a request. EndpointPicker: a picker chooses one by "
+                "its cached prefixes and its queue. Absent: EndpointPicker for PrefillDecode, else Service."
             ),
         ]
         | None
