@@ -11,7 +11,9 @@ from itertools import groupby
 from typing import Any
 
 from modelplane.api.crd import schema
+from modelplane.api.fields import FORMS
 from modelplane.api.kinds import KINDS, Kind
+from modelplane.api.meta import INFRASTRUCTURE_GROUP
 from modelplane.api.reasons import DOCUMENTED, EVERY_KIND, Documented
 
 Schema = dict[str, Any]
@@ -40,11 +42,14 @@ def kind_page(kind: Kind) -> str:
         f"`{kind.api_version}`, {scope}. `kubectl get {kind.plural}`, or `{kind.short}` for short.",
         f"`kubectl explain {kind.singular}.spec` says the same as this page.",
     ]
+    if kind.group == INFRASTRUCTURE_GROUP:
+        parts.append(_NOT_COMPOSED)
     if kind.scale is not None:
         parts.append(
             f"It has a scale subresource: `kubectl scale {kind.singular} NAME --replicas=N` sets "
             f"`{kind.scale.spec_replicas.lstrip('.')}`."
         )
+    own = [row for row in DOCUMENTED if row.kind == kind.name]
     spec, status = (list(_fields(name, whole["properties"][name])) for name in ("spec", "status"))
     refused = [f"- {message}." for message in _messages(whole)]
     refused += [f"- `spec`: {message}." for message in _messages(whole["properties"]["spec"])]
@@ -52,18 +57,22 @@ def kind_page(kind: Kind) -> str:
     parts += [
         "## spec",
         _spec_table(spec),
+        *_forms(whole["properties"]["spec"]),
         "### Rules",
         "The API server refuses an object that breaks one.",
         "\n".join(refused),
         "## status",
         _status_table(status),
         "## Conditions",
-        _conditions([row for row in DOCUMENTED if row.kind == kind.name]),
-        "Every kind also has [Synced and Ready](conditions.md).",
+        *([_conditions(own)] if own else []),
+        f"Every kind {'also ' if own else ''}has [Synced and Ready](conditions.md).",
     ]
     return "\n\n".join(parts) + "\n"
 
 
+_NOT_COMPOSED = (
+    "Clusters are not provisioned by this version: an object of this kind is stored, and nothing acts on it."
+)
 _CONDITIONS = (
     "Every object says in `status.conditions` what is the case: whether something holds (`status`), why "
     "in one word (`reason`), and why in a sentence with what to do about it (`message`). "
@@ -80,8 +89,8 @@ def conditions_page() -> str:
     """Return the page of all conditions."""
     parts = ["# Conditions", _CONDITIONS, _EVENTS]
     for name in (EVERY_KIND, *(kind.name for kind in KINDS)):
-        parts.append(f"## {name[:1].upper()}{name[1:]}")
-        parts.append(_conditions([row for row in DOCUMENTED if row.kind == name]))
+        if rows := [row for row in DOCUMENTED if row.kind == name]:
+            parts += [f"## {name[:1].upper()}{name[1:]}", _conditions(rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -133,7 +142,7 @@ def _value(path: str, value: Schema, required: bool, known: dict[str, str]) -> I
         path=path,
         type=_type(value),
         required=required,
-        default=f"`{value['default']}`" if "default" in value else "",
+        default=_default(value),
         limits=_limits(value),
         meaning=meaning,
         rules=() if seen is not None else tuple(rules),
@@ -141,6 +150,16 @@ def _value(path: str, value: Schema, required: bool, known: dict[str, str]) -> I
     if "properties" in inner and seen is None:
         known[repr(inner)] = inner_path
         yield from _fields(inner_path, inner, known)
+
+
+def _default(value: Schema) -> str:
+    match value.get("default"):
+        case None:
+            return ""
+        case list(words):
+            return ", ".join(f"`{word}`" for word in words)
+        case word:
+            return f"`{word}`"
 
 
 def _messages(value: Schema) -> list[str]:
@@ -179,10 +198,31 @@ def _limits(value: Schema) -> str:
         least, most = value.get(f"min{suffix}"), value.get(f"max{suffix}")
         if least or most:
             limits.append(_range(least, most, f" {unit}"))
-    if "pattern" in value:
-        pattern = value["pattern"].replace("|", "\\|")
-        limits.append(f"`{pattern}`")
+    if pattern := value.get("pattern"):
+        limits.append(FORMS.get(pattern) or f"`{_cell(pattern)}`")
     return ", ".join(limits)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _forms(whole: Schema) -> Iterator[str]:
+    """Yield what the forms of a table's fields are, where there are any."""
+    used = {value["pattern"] for value in _nested(whole) if "pattern" in value}
+    rows = [f"- {name}: `{pattern}`" for pattern, name in FORMS.items() if pattern in used]
+    if rows:
+        yield "The forms among the limits, as regular expressions:"
+        yield "\n".join(rows)
+
+
+def _nested(value: Schema) -> Iterator[Schema]:
+    yield value
+    for inner in value.get("properties", {}).values():
+        yield from _nested(inner)
+    for part in ("items", "additionalProperties"):
+        if part in value:
+            yield from _nested(value[part])
 
 
 def _range(least: int | None, most: int | None, unit: str) -> str:

@@ -10,28 +10,41 @@ import pytest
 from modelplane.api import labels
 from modelplane.api.kinds import KINDS
 from modelplane.api.reasons import DOCUMENTED
+from modelplane.compose.kinds import COMPOSERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-@pytest.mark.parametrize(
-    "place",
-    [
-        "src/modelplane/api/{module}.py",
-        "src/modelplane/compose/{module}.py",
-        "docs/reference/{module}.md",
-        "package/crds/{group}_{plural}.yaml",
-    ],
+EVERY_KIND = (
+    "src/modelplane/api/{module}.py",
+    "docs/reference/{module}.md",
+    "package/crds/{group}_{plural}.yaml",
+    "package/xrds/{group}_{plural}.yaml",
 )
-def test_a_kind_is_found_in(place, kind):
-    path = ROOT / place.format(module=kind.module, group=kind.group, plural=kind.plural)
-    assert path.is_file(), f"{kind.name} has no {path.relative_to(ROOT)}"
+COMPOSED = ("src/modelplane/compose/{module}.py", "tests/golden/composition/{module}")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_kind_has_its_name_everywhere(kind):
+    places = EVERY_KIND + (COMPOSED if kind.name in COMPOSERS else ())
+    paths = [place.format(module=kind.module, group=kind.group, plural=kind.plural) for place in places]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_a_kind_and_its_module_have_the_same_name():
-    words = {kind.module: re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.name).lower() for kind in KINDS}
+    between_words = "(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    words = {kind.module: re.sub(between_words, "_", kind.name).lower() for kind in KINDS}
     assert words == {kind.module: kind.module for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_page_of_a_kind_that_nothing_acts_on_says_so(kind):
+    page = (ROOT / "docs" / "reference" / f"{kind.module}.md").read_text(encoding="utf-8")
+    assert ("nothing acts on it" in page) == (kind.name not in COMPOSERS)
+
+
+def test_every_kind_that_is_composed_is_a_kind():
+    assert set(COMPOSERS) <= {kind.name for kind in KINDS}
 
 
 def test_generated_files_are_up_to_date():

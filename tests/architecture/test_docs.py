@@ -32,6 +32,7 @@ GUIDES = [
 ]
 COMMANDS_PAGE = ROOT / "docs" / "reference" / "commands.md"
 SHOWN = [name for name, entry in COMMANDS.items() if not entry.hidden]
+EFFECTS = ("cli", "local", "controllers", "kube")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -150,7 +151,9 @@ def test_the_page_of_commands_has_an_example_of_each(command: str) -> None:
 
 
 def test_the_page_of_commands_has_every_variable_that_is_read() -> None:
-    sources = "".join(path.read_text() for path in SOURCE.rglob("*.py"))
+    # The pure half reads none; what it names, engines are given.
+    readers = [path for package in EFFECTS for path in (SOURCE / package).rglob("*.py")]
+    sources = "".join(path.read_text() for path in readers)
     page = COMMANDS_PAGE.read_text()
     assert {
         name for name in re.findall(r"\"(MODELPLANE_[A-Z_]+)\"", sources) if f"`{name}`" not in page

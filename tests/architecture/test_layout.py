@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.api.kinds import KINDS
-
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "modelplane"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -37,19 +35,3 @@ def test_a_suppression_names_its_rule_and_its_reason(path: Path) -> None:
             assert re.match(r"(: [A-Z]+[0-9]+(, [A-Z]+[0-9]+)*|\[[a-z-]+(, ?[a-z-]+)*\])\s+\S", rest), (
                 f"{_name(path)}:{number}"
             )
-
-
-def _snake(kind: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
-
-
-@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
-def test_a_kind_has_its_name_everywhere(kind: str) -> None:
-    snake = _snake(kind)
-    places = [
-        SOURCE / "api" / f"{snake}.py",
-        SOURCE / "compose" / f"{snake}.py",
-        ROOT / "tests" / "golden" / "composition" / snake,
-        ROOT / "docs" / "reference" / f"{snake}.md",
-    ]
-    assert [str(place) for place in places if not place.exists()] == []

@@ -6,22 +6,28 @@ decoded: our defaults must be those that the server filled in.
 
 import asyncio
 import copy
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from modelplane.api.crd import crd
+from modelplane.api.crd import crd, schema
 from modelplane.api.decode import decode
 from modelplane.api.kinds import KINDS
-from modelplane.kube import errors
+from modelplane.kube import client as kube_client
+from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS
+from modelplane.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    INFERENCE_CLUSTERS,
+    MODEL_DEPLOYMENTS,
+    Resource,
+)
 
 pytestmark = pytest.mark.kubernetes
 
 MANIFESTS = Path(__file__).parent / "manifests"
-API = "modelplane.ai/v1alpha1"
 REMOVE = object()
 
 POD = {"spec": {"containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.23.0"}]}}
@@ -48,13 +54,15 @@ RECIPES = {
     "vultr": ("Vultr", {"plan": "vcg-l40s-16c-180g-48vram"}),
 }
 
+GPU_POOL = {"name": "gpu", "role": "GPU", "gpu": {"acceleratorType": "nvidia-h100"}}
+
 SPECS = {
     "InferenceClass": {
         "devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}]
     },
     "InferenceCluster": {
         "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "kubeconfig"}}},
-        "nodePools": [{"name": "gpu-h100", "className": "h100"}],
+        "nodePools": [{"name": "h100", "className": "h100", "zones": ["us-east-2b"]}],
     },
     "InferenceGateway": {"backend": "Envoy"},
     "ModelCache": {"source": "HuggingFace", "huggingFace": {"repo": "Qwen/Qwen3-8B", "sizeGiB": 20}},
@@ -70,13 +78,43 @@ SPECS = {
         ],
     },
     "ModelService": {"endpoints": [{"selector": {"matchLabels": {"modelplane.ai/deployment": "qwen"}}}]},
+    "AKSCluster": {
+        "location": "westeurope",
+        "nodePools": [{**GPU_POOL, "vmSize": "Standard_ND96isr_H100_v5"}],
+    },
+    "EKSCluster": {
+        "region": "us-west-2",
+        "nodePools": [{**GPU_POOL, "instanceType": "g6.12xlarge", "zones": ["us-west-2a"]}],
+    },
+    "GKECluster": {
+        "region": "us-central1",
+        "nodePools": [{**GPU_POOL, "machineType": "a3-highgpu-8g", "zones": ["us-central1-a"]}],
+    },
+    "NebiusCluster": {
+        "nodePools": [{**GPU_POOL, "platform": "gpu-h100-sxm", "preset": "8gpu-128vcpu-1600gb"}]
+    },
+    "ServingStack": {"secrets": [{"type": "Kubeconfig", "name": "west-kubeconfig", "key": "kubeconfig"}]},
+    "VultrCluster": {
+        "region": "ewr",
+        "nodePools": [{**GPU_POOL, "plan": "vcg-l40s-16c-180g-48vram"}],
+    },
 }
-NAMESPACED = {kind.name: kind.namespaced for kind in KINDS}
+PLACED = SPECS["ModelReplica"]["engines"][0]["members"][0]
+BY_NAME = {kind.name: kind for kind in KINDS}
+CLOUDS = ["AKSCluster", "EKSCluster", "GKECluster", "NebiusCluster", "VultrCluster"]
+
+
+def _without_gpu(kind):
+    return {
+        name: value for name, value in SPECS[kind]["nodePools"][0].items() if name not in ("gpu", "zones")
+    }
 
 
 def _manifest(kind, edits=None):
-    metadata = {"name": "case", **({"namespace": "default"} if NAMESPACED[kind] else {})}
-    manifest = {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": copy.deepcopy(SPECS[kind])}
+    served = BY_NAME[kind]
+    metadata = {"name": "case", **({"namespace": "default"} if served.namespaced else {})}
+    spec = copy.deepcopy(SPECS[kind])
+    manifest = {"apiVersion": served.api_version, "kind": kind, "metadata": metadata, "spec": spec}
     for path, value in (edits or {}).items():
         *parents, last = (int(part) if part.isdigit() else part for part in path.split("."))
         target = manifest
@@ -84,6 +122,8 @@ def _manifest(kind, edits=None):
             target = target[parent] if isinstance(target, list) else target.setdefault(parent, {})
         if value is REMOVE:
             del target[last]
+        elif isinstance(target, list) and last == len(target):
+            target.append(copy.deepcopy(value))
         else:
             target[last] = copy.deepcopy(value)
     return manifest
@@ -107,6 +147,20 @@ def kubeconfig(control_plane):
 
     asyncio.run(install())
     return str(control_plane.kubeconfig)
+
+
+@pytest.fixture(autouse=True)
+def paths(monkeypatch):
+    """Let the client write every kind, and not only those that Modelplane writes."""
+    served = {
+        kind.name: Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
+        for kind in KINDS
+    }
+    monkeypatch.setattr(
+        kube_client,
+        "resource_of",
+        lambda manifest: served.get(manifest["kind"]) or resources.resource_of(manifest),
+    )
 
 
 @pytest.fixture
@@ -322,6 +376,162 @@ ACCEPTED = [
         id="a cache with a revision and a token",
     ),
     pytest.param("ModelDeployment", {"metadata.name": "a" * 63}, id="a name of 63 characters"),
+    pytest.param(
+        "ModelReplica",
+        {
+            "spec.serving": {"mode": "PrefillDecode", "routing": "EndpointPicker"},
+            "spec.engines": [
+                {
+                    "name": f"{phase}-{'x' * 55}",
+                    "phase": phase.title(),
+                    "copies": 2,
+                    "members": [
+                        {**PLACED, "role": "Leader"},
+                        {
+                            "nodePoolName": "H100_a",
+                            "role": "Worker",
+                            "worker": {"nodes": 1},
+                            "template": POD,
+                        },
+                    ],
+                }
+                for phase in ("prefill", "decode")
+            ],
+        },
+        id="a placed prefill and decode of gangs, with the longest names",
+    ),
+    pytest.param(
+        "InferenceClass",
+        {
+            "spec.devices": [
+                {
+                    **SPECS["InferenceClass"]["devices"][0],
+                    "driver": "gpu.example.com",
+                    "attributes": {"driverVersion": {"version": "580.65.6"}, "index": {"int": -1}},
+                    "capacity": {"memory": {"value": "80Gi"}, "bandwidth": {"value": "1.5e3"}},
+                }
+            ],
+            "spec.provisioning": {
+                "provider": "GKE",
+                "gke": {
+                    "machineType": "a2-highgpu-1g",
+                    "accelerator": {"type": "nvidia-h100-80gb", "count": 1},
+                },
+            },
+        },
+        id="a class with its recipe",
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {
+            "spec.cluster": {"source": "AKS", "aks": {"location": "westeurope"}},
+            "spec.nodePools": [
+                {"name": "gpuh100", "className": "h100", "minNodeCount": 1, "maxNodeCount": 4}
+            ],
+        },
+        id="a pool of AKS without zones",
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {
+            "spec.cluster": {"source": "Nebius", "nebius": {"kubernetesVersion": "1.34"}},
+            "spec.nodePools": [{"name": "gpu-h100", "className": "h100", "nodeCount": 0, "maxNodeCount": 1}],
+        },
+        id="a pool of Nebius with only a maximum",
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {
+            "metadata.name": "rack.example.com",
+            "spec.nodePools": [{"name": "Rack_1", "className": "a.b", "nodeCount": 5000}],
+        },
+        id="an existing cluster named as its operator likes, with a large pool",
+    ),
+    pytest.param(
+        "InferenceCluster",
+        {
+            "spec.cluster": {
+                "source": "GKE",
+                "gke": {"region": "us-central1", "kubernetesVersion": "1.35.1-gke.1234000"},
+            }
+        },
+        id="a version as GKE writes it",
+    ),
+    pytest.param(
+        "ModelEndpoint",
+        {"spec": {"url": "http://10.0.1.50/ml-team/qwen-72b/", "rewritePath": "/ml-team/qwen-72b/"}},
+        id="an endpoint in the fleet",
+    ),
+    *(
+        pytest.param(
+            kind,
+            {
+                "spec.credentials": {"type": "ProviderConfig", "name": "team-a"},
+                "spec.nodePools.0.nodeCount": 1,
+                "spec.nodePools.0.minNodeCount": 1,
+                "spec.nodePools.0.maxNodeCount": 8,
+                "spec.nodePools.1": {
+                    **_without_gpu(kind),
+                    "name": "system",
+                    "role": "System",
+                    "nodeCount": 2,
+                },
+            },
+            id=f"a {kind} with a pool of its own for the system",
+        )
+        for kind in CLOUDS
+    ),
+    pytest.param("GKECluster", {"spec.project": "my-gcp-project"}, id="a GKECluster with a project"),
+    pytest.param(
+        "GKECluster",
+        {
+            "spec.networking": {"podCidr": "10.4.0.0/14"},
+            "spec.nodePools.0.gpu": {"acceleratorType": "nvidia-h100-80gb", "acceleratorCount": 8},
+            "spec.nodePools.0.diskSizeGb": 500,
+        },
+        id="a GKECluster with its ranges",
+    ),
+    pytest.param(
+        "EKSCluster",
+        {
+            "spec.networking": {"subnetCidrs": ["10.0.0.0/20", "10.0.16.0/20"]},
+            "spec.nodePools.0.fabric": "EFA",
+            "spec.nodePools.0.capacityBlock": {"capacityReservationId": "cr-0a1b2c"},
+        },
+        id="an EKSCluster with adapters and reserved capacity",
+    ),
+    pytest.param(
+        "AKSCluster",
+        {"spec.nodePools.0.fabric": "InfiniBand", "spec.nodePools.0.zones": ["1", "2"]},
+        id="an AKSCluster with InfiniBand",
+    ),
+    pytest.param(
+        "NebiusCluster",
+        {"spec.nodePools.0.fabric": {"type": "InfiniBand", "infiniband": {"fabric": "fabric-2"}}},
+        id="a NebiusCluster with InfiniBand",
+    ),
+    *(
+        pytest.param(
+            "ServingStack",
+            {"spec.secrets.1": {"type": type_, "name": "west-gke-sa-key", "key": "private_key", **where}},
+            id=f"a ServingStack with a {type_}",
+        )
+        for type_, where in {
+            "GCPServiceAccountKey": {},
+            "GoogleApplicationCredentials": {},
+            "AWSWebIdentityCredentials": {},
+            "NebiusServiceAccountCredentials": {"namespace": "crossplane-system"},
+        }.items()
+    ),
+    pytest.param(
+        "ServingStack",
+        {
+            "spec.nvidiaDriverRoot": "/home/kubernetes/bin/nvidia",
+            "spec.versions": {"gatewayApi": "v1.5.1", "certManager": "v1.17.1", "envoyGateway": "v1.8.1"},
+            "spec.gateway": {"listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]},
+        },
+        id="a ServingStack with its versions and listeners",
+    ),
 ]
 
 
@@ -342,7 +552,20 @@ async def test_an_example_of_the_documentation_is_accepted(client, file):
 MEMBERS = "spec.engines.0.members"
 DEVICE = "spec.devices.0"
 POOL = "spec.nodePools.0"
+CONTAINER = f"{MEMBERS}.0.template.spec.containers.0"
+POOL_PATH = "spec.nodePools[0]"
+SECRET = "spec.cluster.existing.secretRef"
+SECRET_NAME = f"{SECRET}.name"
+CLUSTERS = "spec.clusterSelector.matchLabels"
+ENDPOINTS = "spec.endpoints.0.selector.matchLabels"
+TAINT = {"key": "a", "effect": "NoSchedule"}
 LABEL_KEY = "a key has at most 63 letters, digits"
+INFINIBAND = "infiniband is required when type is InfiniBand, and belongs to no other type"
+
+
+def _from(name, key):
+    return [{"name": "A", "valueFrom": {"secretKeyRef": {"name": name, "key": key}}}]
+
 
 REFUSED = [
     pytest.param(
@@ -378,6 +601,12 @@ REFUSED = [
                 "spec.template.spec": {"serving": {"mode": "PrefillDecode"}, "engines": [PREFILL]},
             },
         }.items()
+    ),
+    pytest.param(
+        "ModelDeployment",
+        {**PHASES, "spec.serving": {"mode": "PrefillDecode", "routing": "Service"}},
+        "mode PrefillDecode routes by endpoint picker: remove routing or set it to EndpointPicker",
+        id="prefill and decode behind a Service",
     ),
     pytest.param(
         "ModelDeployment",
@@ -568,6 +797,250 @@ REFUSED = [
     pytest.param(
         "InferenceCluster", {"spec.taints": [{"key": "a", "effect": "Evict"}]}, '"Evict"', id="another effect"
     ),
+    *(
+        pytest.param(
+            "InferenceCluster",
+            {"spec.cluster": {"source": SOURCES[source][0], source: SOURCES[source][1]}, **edits},
+            message,
+            id=why,
+        )
+        for why, source, edits, message in (
+            (
+                "a pool of GKE without zones",
+                "gke",
+                {f"{POOL}.zones": REMOVE},
+                "zones are required in every pool",
+            ),
+            ("a pool of EKS with no zone", "eks", {f"{POOL}.zones": []}, "zones are required in every pool"),
+            (
+                "a pool of AKS with a hyphen",
+                "aks",
+                {f"{POOL}.name": "gpu-h100"},
+                "at most 12 lower-case letters",
+            ),
+            (
+                "a minimum alone on Nebius",
+                "nebius",
+                {f"{POOL}.minNodeCount": 1},
+                "maxNodeCount is required with minNodeCount where the source is Nebius or Vultr",
+            ),
+            ("no node on Vultr", "vultr", {f"{POOL}.nodeCount": 0}, "has at least one node"),
+            ("a provisioned pool in capitals", "gke", {f"{POOL}.name": "H100"}, "cloud resources are named"),
+            ("too many provisioned nodes", "gke", {f"{POOL}.nodeCount": 1001}, "at most 1000 nodes"),
+            ("a dotted name in a cloud", "gke", {"metadata.name": "a.b"}, "must not contain a dot"),
+        )
+    ),
+    *(
+        pytest.param(kind, {path: value}, message or path.replace(".0", "[0]"), id=why)
+        for why, kind, path, value, message in (
+            ("a kubeconfig Secret in capitals", "InferenceCluster", SECRET_NAME, "Kubeconfig", ""),
+            ("a key that cannot be mounted", "InferenceCluster", f"{SECRET}.key", "..data", ""),
+            ("a class in capitals", "InferenceCluster", f"{POOL}.className", "H100", ""),
+            ("a zone without a name", "InferenceCluster", f"{POOL}.zones", [""], f"{POOL_PATH}.zones[0]"),
+            (
+                "a taint's value",
+                "InferenceCluster",
+                "spec.taints",
+                [{**TAINT, "value": "a b"}],
+                "taints[0].value",
+            ),
+            ("a taint's key", "InferenceCluster", "spec.taints", [{**TAINT, "key": "-a"}], "taints[0].key"),
+            (
+                "a cluster's label value",
+                "ModelDeployment",
+                CLUSTERS,
+                {"region": "us west"},
+                f"{CLUSTERS}.region",
+            ),
+            ("a cluster's label key", "ModelDeployment", CLUSTERS, {"a/b/c": "x"}, LABEL_KEY),
+            ("a cache's label key", "ModelCache", CLUSTERS, {"a/b/c": "x"}, LABEL_KEY),
+            (
+                "a cache in capitals",
+                "ModelDeployment",
+                "spec.modelCacheRef",
+                {"name": "Q"},
+                "modelCacheRef.name",
+            ),
+            (
+                "a tolerated key",
+                "ModelDeployment",
+                "spec.tolerations",
+                [{"key": "a b"}],
+                "tolerations[0].key",
+            ),
+            (
+                "a tolerated value",
+                "ModelDeployment",
+                "spec.tolerations",
+                [{"key": "a", "value": "b c"}],
+                "tolerations[0].value",
+            ),
+            ("an engine with 64 characters", "ModelDeployment", "spec.engines.0.name", "a" * 64, ""),
+            (
+                "a request with a dot",
+                "ModelDeployment",
+                f"{MEMBERS}.0.nodeSelector.devices.0.name",
+                "a.b",
+                "",
+            ),
+            ("an image with a blank", "ModelDeployment", f"{CONTAINER}.image", "vllm :v1", ""),
+            (
+                "a variable with an equals sign",
+                "ModelDeployment",
+                f"{CONTAINER}.env",
+                [{"name": "A=B"}],
+                "env[0].name",
+            ),
+            (
+                "a Secret in capitals",
+                "ModelDeployment",
+                f"{CONTAINER}.env",
+                _from("Token", "k"),
+                "secretKeyRef.name",
+            ),
+            (
+                "a key with a slash",
+                "ModelDeployment",
+                f"{CONTAINER}.env",
+                _from("token", "a/b"),
+                "secretKeyRef.key",
+            ),
+            (
+                "a field of which a variable cannot be made",
+                "ModelDeployment",
+                f"{CONTAINER}.env",
+                [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.tolerations"}}}],
+                "fieldRef.fieldPath",
+            ),
+            (
+                "a name that begins with a digit",
+                "ModelDeployment",
+                "metadata.name",
+                "7b",
+                "must begin with a letter",
+            ),
+            (
+                "a replica that begins with a digit",
+                "ModelReplica",
+                "metadata.name",
+                "7b",
+                "must begin with a letter",
+            ),
+            ("a placed cluster in capitals", "ModelReplica", "spec.clusterName", "West", ""),
+            ("a placed pool with a blank", "ModelReplica", f"{MEMBERS}.0.nodePoolName", "a b", ""),
+            ("a label key of endpoints", "ModelService", ENDPOINTS, {"a b": "x"}, LABEL_KEY),
+            ("a label value of endpoints", "ModelService", ENDPOINTS, {"a": "x y"}, "matchLabels.a"),
+            ("a path with a query", "ModelEndpoint", "spec.rewritePath", "/v1?a=b", ""),
+            (
+                "a Secret for a token in capitals",
+                "ModelCache",
+                "spec.huggingFace.authSecret",
+                {"name": "T"},
+                ".name",
+            ),
+            (
+                "a token's key",
+                "ModelCache",
+                "spec.huggingFace.authSecret",
+                {"name": "t", "key": "a/b"},
+                ".key",
+            ),
+            ("a device in capitals", "InferenceClass", f"{DEVICE}.name", "GPU", ""),
+            ("a DeviceClass in capitals", "InferenceClass", f"{DEVICE}.deviceClassName", "GPU", ""),
+            (
+                "an attribute's name",
+                "InferenceClass",
+                f"{DEVICE}.attributes",
+                {"a-b": {"int": 1}},
+                "a C identifier",
+            ),
+            (
+                "an accelerator that is no label",
+                "InferenceClass",
+                "spec.provisioning",
+                {"provider": "GKE", "gke": {"machineType": "m", "accelerator": {"type": "a b", "count": 1}}},
+                "accelerator.type",
+            ),
+            (
+                "a chart's version with a blank",
+                "InferenceGateway",
+                "spec",
+                {"backend": "Traefik", "traefik": {"version": "40 2"}},
+                "spec.traefik.version",
+            ),
+            ("a GKECluster's range", "GKECluster", "spec.networking", {"podCidr": "10.1.0.0"}, "podCidr"),
+            (
+                "an EKSCluster's subnets",
+                "EKSCluster",
+                "spec.networking",
+                {"subnetCidrs": ["10.0.0.0/20"]},
+                "at least 2",
+            ),
+            ("InfiniBand on an EKSCluster", "EKSCluster", f"{POOL}.fabric", "InfiniBand", ""),
+            (
+                "a fabric without its network",
+                "NebiusCluster",
+                f"{POOL}.fabric",
+                {"type": "InfiniBand"},
+                INFINIBAND,
+            ),
+            (
+                "a network of no fabric",
+                "NebiusCluster",
+                f"{POOL}.fabric",
+                {"infiniband": {"fabric": "f"}},
+                INFINIBAND,
+            ),
+            ("no node in a VultrCluster", "VultrCluster", f"{POOL}.nodeCount", 0, ""),
+            ("a pool of an AKSCluster with a hyphen", "AKSCluster", f"{POOL}.name", "gpu-h100", ""),
+            (
+                "a ServingStack without a kubeconfig",
+                "ServingStack",
+                "spec.secrets.0.type",
+                "AWSWebIdentityCredentials",
+                "one of the secrets must be of type Kubeconfig",
+            ),
+            (
+                "a ServingStack's version",
+                "ServingStack",
+                "spec.versions",
+                {"prometheus": "72 6"},
+                ".prometheus",
+            ),
+        )
+    ),
+    *(
+        pytest.param(kind, {f"{POOL}.gpu": REMOVE}, "gpu is required when role is GPU", id=f"no GPU, {kind}")
+        for kind in CLOUDS
+    ),
+    *(
+        pytest.param(
+            kind, {f"{POOL}.zones": REMOVE}, "zones are required when role is GPU", id=f"no zones, {kind}"
+        )
+        for kind in ("EKSCluster", "GKECluster")
+    ),
+    *(
+        pytest.param(
+            kind,
+            {f"{POOL}.minNodeCount": 3, f"{POOL}.maxNodeCount": 2},
+            "minNodeCount must not be greater than maxNodeCount",
+            id=f"the bounds of a pool the wrong way round, {kind}",
+        )
+        for kind in CLOUDS
+    ),
+    *(
+        pytest.param(
+            kind,
+            {f"{POOL}.minNodeCount": 1},
+            "maxNodeCount is required with minNodeCount",
+            id=f"a minimum, {kind}",
+        )
+        for kind in ("NebiusCluster", "VultrCluster")
+    ),
+    *(
+        pytest.param(kind, {"metadata.name": "a.b"}, "must not contain a dot: cloud", id=f"a dotted {kind}")
+        for kind in CLOUDS
+    ),
     pytest.param(
         "InferenceClass",
         {f"{DEVICE}.deviceClassName": REMOVE},
@@ -646,18 +1119,67 @@ async def test_is_refused_in_words_that_help(client, kind, edits, message):
     assert message in refused.value.message
 
 
+def _rules(value):
+    """Yield the messages of the rules within a schema."""
+    yield from (rule["message"] for rule in value.get("x-kubernetes-validations", ()))
+    for name in ("properties", "items", "additionalProperties"):
+        for inner in value.get(name, {}).values() if name == "properties" else (value.get(name),):
+            if inner:
+                yield from _rules(inner)
+
+
+def test_every_rule_has_a_case_that_breaks_it():
+    broken = [case.values[2] for case in REFUSED]
+    rules = {rule for kind in KINDS for rule in _rules(schema(kind))}
+    assert {rule for rule in rules if not any(message in rule for message in broken)} == set()
+
+
 async def test_a_weight_that_is_not_given_is_not_filled_in(client):
     completed = await _accept(client, _manifest("ModelService"))
     assert completed["spec"] == SPECS["ModelService"]
 
 
-async def test_a_deployment_is_scaled_to_zero_through_the_scale_subresource(client):
-    await client.apply(_manifest("ModelDeployment"))
-    scaled = {"spec": {"replicas": 0}}
-    answer = await client.patch(MODEL_DEPLOYMENTS, "case", scaled, "default", subresource="scale")
-    deployment = await client.get(MODEL_DEPLOYMENTS, "case", "default")
+@pytest.fixture
+async def deployment(client):
+    """A deployment that has reported what its replicas are selected by."""
+    applied = await client.apply(_manifest("ModelDeployment"))
+    status = {"replicas": {"total": 1, "ready": 0}, "selector": "modelplane.ai/deployment=case"}
+    reported = {key: applied[key] for key in ("apiVersion", "kind")} | {
+        "metadata": {"name": "case", "namespace": "default"},
+        "status": status,
+    }
+    yield await client.apply(reported, subresource="status")
     await client.delete(MODEL_DEPLOYMENTS, "case", "default")
-    assert (answer["kind"], deployment["spec"]["replicas"]) == ("Scale", 0)
+
+
+@pytest.mark.usefixtures("deployment")
+async def test_an_autoscaler_is_told_the_counts_and_the_selector(client):
+    path = MODEL_DEPLOYMENTS.path("default", "case", "scale")
+    scale = json.loads(await client.get_raw(path))
+    assert (scale["kind"], scale["spec"], scale["status"]) == (
+        "Scale",
+        {"replicas": 1},
+        {"replicas": 1, "selector": "modelplane.ai/deployment=case"},
+    )
+
+
+@pytest.mark.parametrize("replicas", [0, 10000])
+async def test_a_deployment_is_scaled_through_the_scale_subresource(client, deployment, replicas):
+    await client.patch(
+        MODEL_DEPLOYMENTS, "case", {"spec": {"replicas": replicas}}, "default", subresource="scale"
+    )
+    scaled = await client.get(MODEL_DEPLOYMENTS, "case", "default")
+    assert scaled["spec"] == deployment["spec"] | {"replicas": replicas}
+
+
+@pytest.mark.usefixtures("deployment")
+@pytest.mark.parametrize("replicas", [-1, 10001])
+async def test_a_deployment_is_not_scaled_beyond_its_limits(client, replicas):
+    with pytest.raises(errors.ApiError) as refused:
+        await client.patch(
+            MODEL_DEPLOYMENTS, "case", {"spec": {"replicas": replicas}}, "default", subresource="scale"
+        )
+    assert "spec.replicas" in refused.value.message
 
 
 async def test_a_cluster_can_report_what_it_has(client):

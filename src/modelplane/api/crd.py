@@ -5,12 +5,13 @@ schema is structural (Kubernetes API reference, "Specifying a structural
 schema"). Nothing is written here that a type could say.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, inspect
 
 from modelplane.api.fields import Rule
-from modelplane.api.kinds import CATEGORY, Kind
+from modelplane.api.kinds import CATEGORY, Column, Kind, Scale
 from modelplane.api.meta import Model
 from modelplane.api.names import MAX_LENGTH
 
@@ -26,40 +27,52 @@ def crd(kind: Kind) -> Schema:
     """Return the CustomResourceDefinition of a kind, as it is applied."""
     subresources: Schema = {"status": {}}
     if kind.scale is not None:
-        subresources["scale"] = {
-            "specReplicasPath": kind.scale.spec_replicas,
-            "statusReplicasPath": kind.scale.status_replicas,
-            "labelSelectorPath": kind.scale.label_selector,
-        }
+        subresources["scale"] = scale_paths(kind.scale)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{kind.plural}.{kind.group}"},
         "spec": {
             "group": kind.group,
-            "names": {
-                "kind": kind.name,
-                "listKind": f"{kind.name}List",
-                "plural": kind.plural,
-                "singular": kind.singular,
-                "shortNames": [kind.short],
-                "categories": [CATEGORY],
-            },
+            "names": names(kind),
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [
                 {
                     "name": kind.version,
                     "served": True,
                     "storage": True,
-                    "additionalPrinterColumns": [
-                        {"name": column.name, "jsonPath": column.path, "type": column.type}
-                        for column in kind.columns
-                    ],
+                    "additionalPrinterColumns": printer_columns(kind.columns),
                     "subresources": subresources,
                     "schema": {"openAPIV3Schema": schema(kind)},
                 }
             ],
         },
+    }
+
+
+def names(kind: Kind, *categories: str) -> Schema:
+    """Return what a kind is called, in its own category and those given."""
+    return {
+        "kind": kind.name,
+        "listKind": f"{kind.name}List",
+        "plural": kind.plural,
+        "singular": kind.singular,
+        "shortNames": [kind.short],
+        "categories": [*categories, CATEGORY],
+    }
+
+
+def printer_columns(columns: Iterable[Column]) -> list[Schema]:
+    """Return columns of ``kubectl get``."""
+    return [{"name": column.name, "jsonPath": column.path, "type": column.type} for column in columns]
+
+
+def scale_paths(scale: Scale) -> Schema:
+    """Return the scale subresource."""
+    return {
+        "specReplicasPath": scale.spec_replicas,
+        "statusReplicasPath": scale.status_replicas,
+        "labelSelectorPath": scale.label_selector,
     }
 
 
@@ -162,10 +175,16 @@ def _scalar(type_: inspect.Type) -> Schema:
 
 
 def _default(field: inspect.Field) -> Schema:
-    """Return the default that the server fills in: one that is not empty, of a word or a number."""
-    if isinstance(field.default, (str, int)) and field.default:
-        return {"default": str(field.default) if isinstance(field.default, str) else field.default}
-    return {}
+    """Return the default that the server fills in: one that is not empty, of words or a number."""
+    match field.default:
+        case str(word) if word:
+            return {"default": str(word)}
+        case int(number) if number:
+            return {"default": number}
+        case tuple(words) if words:
+            return {"default": [str(word) for word in words]}
+        case _:
+            return {}
 
 
 def _fields(cls: type[Struct]) -> tuple[inspect.Field, ...]:

@@ -9,7 +9,15 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from modelplane.api import labels
-from modelplane.api.fields import DNS_LABEL, LABEL_VALUE, Rule, about
+from modelplane.api.fields import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    QUALIFIED_KEYS,
+    SECRET_KEY,
+    LabelValue,
+    Rule,
+    about,
+)
 from modelplane.api.meta import LocalReference, Model
 
 
@@ -45,16 +53,34 @@ class Role(StrEnum):
 class KeyReference(Model):
     """One key of a Secret or ConfigMap."""
 
-    name: Annotated[str, about("Name of the object.", min_length=1, max_length=253)]
-    key: Annotated[str, about("Key in its data.", min_length=1, max_length=253)]
+    name: Annotated[str, about("Name of the object.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
+    key: Annotated[str, about("Key in its data.", min_length=1, max_length=253, pattern=SECRET_KEY)]
     optional: Annotated[bool, about("Start the pod although the object or the key is missing.")] | None = None
+
+
+_FIELD_PATH = (
+    r"^(metadata\.(name|namespace|uid|(labels|annotations)\['[^']+'\])"
+    r"|spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?))$"
+)
+"""Fields that Kubernetes lets a variable read (downward API)."""
 
 
 class FieldReference(Model):
     """A field of the pod itself."""
 
-    field_path: Annotated[str, about("Path of the field, such as status.podIP.", min_length=1)]
-    api_version: Annotated[str, about("Version of the schema that the path is written for.")] | None = None
+    field_path: Annotated[
+        str,
+        about(
+            "Path of the field, such as status.podIP or metadata.labels['team'].",
+            min_length=1,
+            max_length=512,
+            pattern=_FIELD_PATH,
+        ),
+    ]
+    api_version: (
+        Annotated[str, about("Version of the schema that the path is written for: v1.", pattern="^v1$")]
+        | None
+    ) = None
 
 
 class EnvSource(Model):
@@ -100,7 +126,9 @@ class Container(Model):
     """The container that runs the engine."""
 
     name: Annotated[Literal["engine"], about("Always engine.")]
-    image: Annotated[str, about("Image of the engine, passed through as it is.", min_length=1)]
+    image: Annotated[
+        str, about("Image of the engine, passed through as it is.", min_length=1, pattern=r"^\S+$")
+    ]
     command: Annotated[
         tuple[str, ...],
         about("Replaces the entrypoint of the image. With it, no --model argument is added.", atomic=True),
@@ -128,13 +156,6 @@ RESERVED_PREFIX = Rule(
     f"self.all(key, !key.startsWith('{labels.PREFIX}'))",
     f"keys under {labels.PREFIX} are set by Modelplane: use a prefix of your own",
 )
-QUALIFIED_KEYS = Rule(
-    "self.all(key, !format.qualifiedName().validate(key).hasValue())",
-    "a key has at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends, "
-    "after an optional DNS subdomain and a slash",
-)
-
-LabelValue = Annotated[str, about("Value of a label.", max_length=63, pattern=LABEL_VALUE)]
 
 
 class PodMetadata(Model):
@@ -231,6 +252,19 @@ WORKER_RULE = Rule(
     "worker.nodes sizes a gang: set it on the member with role Worker only",
 )
 """On a member."""
+
+
+SERVICE_NAME_RULES = (
+    Rule(
+        "!self.metadata.name.contains('.')",
+        "metadata.name must not contain a dot: Services are named after it",
+    ),
+    Rule(
+        "self.metadata.name.matches('^[a-z]')",
+        "metadata.name must begin with a letter: Services are named after it",
+    ),
+)
+"""On the object: a Service has the name of a DNS label that begins with a letter (RFC 1035)."""
 
 
 class MemberPods(Model):

@@ -14,7 +14,7 @@ how absence reads in Python.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -36,8 +36,14 @@ QUALIFIED_NAME = (
 LABEL_VALUE = r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 """Value of a label or of a taint."""
 
-SECRET_KEY = r"^[-._a-zA-Z0-9]+$"  # noqa: S105  the form of a key, not a secret
-"""Key of a Secret's or ConfigMap's data."""
+SECRET_KEY = r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$"  # noqa: S105  the form of a key, not a secret
+"""Key of a Secret's or ConfigMap's data: one that begins with two dots could not be mounted."""
+
+VERSION = r"^[A-Za-z0-9][-A-Za-z0-9_.+]*$"
+"""Version as a cloud or a chart writes it: 1.35, v1.36.1+3, 40.2.0."""
+
+CIDR = r"^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$"
+"""Range of IPv4 addresses."""
 
 QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
 """Kubernetes quantity (apimachinery, resource.Quantity) that is not negative."""
@@ -47,6 +53,20 @@ SEMVER = (
     r"(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
 )
 """Semantic version 2.0.0, all three parts given."""
+
+FORMS = {
+    CIDR: "a CIDR",
+    DNS_LABEL: "a DNS label",
+    DNS_SUBDOMAIN: "a DNS subdomain",
+    DRIVER_NAME: "a driver's name",
+    LABEL_VALUE: "a label value",
+    QUALIFIED_NAME: "a label key",
+    QUANTITY: "a quantity",
+    SECRET_KEY: "a Secret's key",
+    SEMVER: "a semantic version",
+    VERSION: "a version",
+}
+"""What people call the forms that several fields have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +83,14 @@ class Rule:
         if self.field_path:
             item["fieldPath"] = self.field_path
         return item
+
+
+QUALIFIED_KEYS = Rule(
+    "self.all(key, !format.qualifiedName().validate(key).hasValue())",
+    "a key has at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends, "
+    "after an optional DNS subdomain and a slash",
+)
+"""On a map whose keys are those of labels or annotations; CEL wants its size bounded."""
 
 
 def about(  # noqa: PLR0913  one keyword for each thing a schema can say
@@ -106,3 +134,6 @@ def about(  # noqa: PLR0913  one keyword for each thing a schema can say
         extensions["anyOf"] = list(any_of)
     given: dict[str, Any] = {name: limit for name, limit in limits.items() if limit is not None}
     return Meta(description=description, extra_json_schema=extensions or None, **given)
+
+
+LabelValue = Annotated[str, about("Value of a label.", max_length=63, pattern=LABEL_VALUE)]

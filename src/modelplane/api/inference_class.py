@@ -9,7 +9,7 @@ from typing import Annotated
 
 from modelplane.api import labels
 from modelplane.api.devices import Device
-from modelplane.api.fields import Rule, about
+from modelplane.api.fields import LABEL_VALUE, Rule, about
 from modelplane.api.meta import Model, ObjectMeta, Status
 
 
@@ -23,7 +23,7 @@ class Provider(StrEnum):
     VULTR = "Vultr"
 
 
-DiskSizeGb = Annotated[int, about("Size of the boot disk, in GB.", ge=10)]
+DiskSizeGb = Annotated[int, about("Size of the boot disk, in GB.", ge=10, le=65536)]
 
 
 class Accelerator(Model):
@@ -35,6 +35,7 @@ class Accelerator(Model):
             f"The cloud's name of the GPU; nodes carry it as the label {labels.GPU}.",
             min_length=1,
             max_length=63,
+            pattern=LABEL_VALUE,
         ),
     ]
     count: Annotated[int, about("GPUs of one node.", ge=1, le=16)]
@@ -43,7 +44,9 @@ class Accelerator(Model):
 class GKERecipe(Model):
     """Nodes on Google Kubernetes Engine."""
 
-    machine_type: Annotated[str, about("Compute Engine machine type, such as g2-standard-8.", min_length=1)]
+    machine_type: Annotated[
+        str, about("Compute Engine machine type, such as g2-standard-8.", min_length=1, max_length=63)
+    ]
     disk_size_gb: DiskSizeGb = 100
     accelerator: Annotated[Accelerator, about("The GPUs attached to each node.")]
 
@@ -51,7 +54,9 @@ class GKERecipe(Model):
 class EKSRecipe(Model):
     """Nodes on Amazon Elastic Kubernetes Service."""
 
-    instance_type: Annotated[str, about("EC2 instance type, which decides the GPU.", min_length=1)]
+    instance_type: Annotated[
+        str, about("EC2 instance type, which decides the GPU.", min_length=1, max_length=63)
+    ]
     disk_size_gb: DiskSizeGb = 100
     accelerator: Annotated[Accelerator, about("The GPUs of the instance type.")]
 
@@ -59,9 +64,14 @@ class EKSRecipe(Model):
 class AKSRecipe(Model):
     """Nodes on Azure Kubernetes Service."""
 
-    vm_size: Annotated[str, about("Azure VM size, which decides the GPU.", min_length=1)]
+    vm_size: Annotated[str, about("Azure VM size, which decides the GPU.", min_length=1, max_length=63)]
     disk_size_gb: DiskSizeGb = 100
     accelerator: Annotated[Accelerator, about("The GPUs of the VM size.")]
+
+
+DriversPreset = Annotated[
+    str, about("NVIDIA driver set that Nebius installs on the nodes.", min_length=1, max_length=63)
+]
 
 
 class NebiusRecipe(Model):
@@ -72,9 +82,7 @@ class NebiusRecipe(Model):
         str, about("Shape within the platform, such as 8gpu-128vcpu-1600gb.", min_length=1, max_length=63)
     ]
     disk_size_gb: DiskSizeGb = 100
-    drivers_preset: Annotated[
-        str, about("NVIDIA driver set that Nebius installs on the node.", min_length=1, max_length=63)
-    ] = "cuda13.0"
+    drivers_preset: DriversPreset = "cuda13.0"
     accelerator: Annotated[Accelerator, about("The GPUs of the preset.")]
 
 

@@ -4,12 +4,22 @@ Its labels are what deployments select by; its ``status.gpuPools`` is all that
 the scheduler knows of its hardware.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from modelplane.api import labels
 from modelplane.api.devices import Device
-from modelplane.api.fields import LABEL_VALUE, QUALIFIED_NAME, SECRET_KEY, Rule, about
+from modelplane.api.fields import (
+    DNS_LABEL,
+    DNS_SUBDOMAIN,
+    LABEL_VALUE,
+    QUALIFIED_NAME,
+    SECRET_KEY,
+    VERSION,
+    Rule,
+    about,
+)
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model, ObjectMeta, Status
 
 
@@ -78,7 +88,13 @@ class ServingProfile(StrEnum):
 
 SecretKey = Annotated[str, about("Key in the Secret.", min_length=1, max_length=253, pattern=SECRET_KEY)]
 SecretName = Annotated[
-    str, about(f"Name of a Secret in namespace {SYSTEM_NAMESPACE}.", min_length=1, max_length=253)
+    str,
+    about(
+        f"Name of a Secret in namespace {SYSTEM_NAMESPACE}.",
+        min_length=1,
+        max_length=253,
+        pattern=DNS_SUBDOMAIN,
+    ),
 ]
 
 
@@ -103,7 +119,12 @@ class CacheStorage(Model):
     storage_class_name: (
         Annotated[
             str,
-            about("StorageClass that offers ReadWriteMany volumes.", min_length=1, max_length=253),
+            about(
+                "StorageClass that offers ReadWriteMany volumes.",
+                min_length=1,
+                max_length=253,
+                pattern=DNS_SUBDOMAIN,
+            ),
         ]
         | None
     ) = None
@@ -128,15 +149,32 @@ class Credentials(Model):
 
     type: Annotated[
         CredentialsKind,
-        about(f"Kind of the provider configuration; a ProviderConfig is read from {SYSTEM_NAMESPACE}."),
+        about(
+            "Kind of the provider configuration. A ProviderConfig is read from the namespace where the "
+            f"cluster is provisioned, {SYSTEM_NAMESPACE}."
+        ),
     ] = CredentialsKind.CLUSTER_PROVIDER_CONFIG
-    name: Annotated[str, about("Name of the provider configuration.", min_length=1, max_length=253)] = (
-        "default"
-    )
+    name: Annotated[
+        str,
+        about("Name of the provider configuration.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
+    ] = "default"
 
 
 CloudCredentials = Annotated[
     Credentials, about("Which cloud account to use. Absent: the provider's default.")
+]
+KubernetesVersion = Annotated[
+    str, about("Kubernetes version, such as 1.35.", min_length=1, max_length=32, pattern=VERSION)
+]
+
+
+GCPProject = Annotated[
+    str,
+    about(
+        "Deprecated and not used: the project is read from the provider configuration.",
+        min_length=6,
+        max_length=30,
+    ),
 ]
 
 
@@ -144,26 +182,16 @@ class GKE(Model):
     """A cluster to make on Google Kubernetes Engine."""
 
     region: Annotated[str, about("Region, such as us-central1.", min_length=1, max_length=32)]
-    kubernetes_version: Annotated[str, about("Kubernetes version.", min_length=1)] = "1.35"
+    kubernetes_version: KubernetesVersion = "1.35"
     credentials: CloudCredentials | None = None
-    project: (
-        Annotated[
-            str,
-            about(
-                "Deprecated: the project is read from the provider configuration.",
-                min_length=6,
-                max_length=30,
-            ),
-        ]
-        | None
-    ) = None
+    project: GCPProject | None = None
 
 
 class EKS(Model):
     """A cluster to make on Amazon Elastic Kubernetes Service."""
 
     region: Annotated[str, about("Region, such as us-west-2.", min_length=1, max_length=32)]
-    kubernetes_version: Annotated[str, about("Kubernetes version.", min_length=1)] = "1.36"
+    kubernetes_version: KubernetesVersion = "1.36"
     credentials: CloudCredentials | None = None
 
 
@@ -171,24 +199,33 @@ class AKS(Model):
     """A cluster to make on Azure Kubernetes Service."""
 
     location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
-    kubernetes_version: Annotated[str, about("Kubernetes version.", min_length=1)] = "1.34"
+    kubernetes_version: KubernetesVersion = "1.34"
     credentials: CloudCredentials | None = None
 
 
 class Nebius(Model):
     """A cluster to make on Nebius; project and region come from the provider configuration."""
 
-    kubernetes_version: Annotated[str, about("Kubernetes version.", min_length=1)] = "1.34"
+    kubernetes_version: KubernetesVersion = "1.34"
     credentials: CloudCredentials | None = None
+
+
+VultrVersion = Annotated[
+    str,
+    about(
+        "Version of the Kubernetes Engine, with its build suffix.",
+        min_length=1,
+        max_length=32,
+        pattern=VERSION,
+    ),
+]
 
 
 class Vultr(Model):
     """A cluster to make on Vultr Kubernetes Engine."""
 
     region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
-    kubernetes_version: Annotated[
-        str, about("Version of the Kubernetes Engine, with its build suffix.", min_length=1)
-    ] = "v1.36.1+3"
+    kubernetes_version: VultrVersion = "v1.36.1+3"
     credentials: CloudCredentials | None = None
 
 
@@ -298,15 +335,17 @@ The counts leave no room for a field that is not known, which the server would k
 """
 
 
+BOUNDS_RULE = Rule(
+    "!has(self.minNodeCount) || !has(self.maxNodeCount) || self.minNodeCount <= self.maxNodeCount",
+    "minNodeCount must not be greater than maxNodeCount",
+)
+"""On a pool."""
+
+
 class NodePool(Model):
     """Like nodes of one class."""
 
-    __rules__ = (
-        Rule(
-            "!has(self.minNodeCount) || !has(self.maxNodeCount) || self.minNodeCount <= self.maxNodeCount",
-            "minNodeCount must not be greater than maxNodeCount",
-        ),
-    )
+    __rules__ = (BOUNDS_RULE,)
 
     name: Annotated[
         str,
@@ -318,14 +357,18 @@ class NodePool(Model):
             pattern=LABEL_VALUE,
         ),
     ]
-    class_name: Annotated[str, about("InferenceClass of the nodes.", min_length=1, max_length=253)]
+    class_name: Annotated[
+        str,
+        about("InferenceClass of the nodes.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
+    ]
     node_count: Annotated[int, about("Nodes to have, or to begin with when autoscaled.", ge=0)] = 1
     min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=0)] | None = None
     max_node_count: (
         Annotated[int, about("Most nodes when autoscaled. Absent: the pool keeps its size.", ge=1)] | None
     ) = None
     zones: Annotated[
-        tuple[str, ...], about("Zones of the nodes; GKE and EKS need at least one.", atomic=True)
+        tuple[Annotated[str, about("Name of a zone.", min_length=1, max_length=63)], ...],
+        about("Zones of the nodes; GKE and EKS need at least one.", max_length=8, atomic=True),
     ] = ()
     capacity_block: (
         Annotated[CapacityBlock, about("AWS Capacity Block that backs the pool; for EKS.")] | None
@@ -379,14 +422,65 @@ class ServingStack(Model):
     ] = ServingProfile.STANDARD
 
 
+MAX_NODES = 1000
+"""Nodes of one provisioned pool."""
+
+AKS_POOL_NAME = "^[a-z][a-z0-9]{0,11}$"
+"""What Azure takes for the name of a pool."""
+
+_PROVISIONED = tuple(str(source) for source in Source if source is not Source.EXISTING)
+
+
+def _every_pool(sources: Sequence[str], holds: str, message: str) -> Rule:
+    """Return a rule over every pool of a cluster from one of the sources."""
+    return Rule(
+        f"!(self.cluster.source in {list(sources)}) || !has(self.nodePools) || "
+        f"self.nodePools.all(pool, {holds})",
+        message,
+    )
+
+
 class InferenceClusterSpec(Model):
     """Where the cluster comes from and which nodes it has."""
 
     __rules__ = (
-        Rule(
-            "self.cluster.source == 'Existing' || !has(self.nodePools) || "
-            "self.nodePools.all(pool, pool.name != 'system')",
+        _every_pool(
+            _PROVISIONED,
+            "pool.name != 'system'",
             "a provisioned cluster gets a pool named system of its own: give this pool another name",
+        ),
+        _every_pool(
+            _PROVISIONED,
+            f"pool.name.matches('{DNS_LABEL}')",
+            "a pool of a provisioned cluster is named by lower-case letters, digits and '-', with a letter "
+            "or digit at both ends: cloud resources are named after it",
+        ),
+        _every_pool(
+            ("AKS",),
+            f"pool.name.matches('{AKS_POOL_NAME}')",
+            "a pool of an AKS cluster is named by at most 12 lower-case letters and digits, a letter first",
+        ),
+        _every_pool(
+            ("GKE", "EKS"),
+            "has(pool.zones) && size(pool.zones) > 0",
+            "zones are required in every pool of a GKE or EKS cluster: list the zones that have its nodes",
+        ),
+        _every_pool(
+            ("Nebius", "Vultr"),
+            "!has(pool.minNodeCount) || has(pool.maxNodeCount)",
+            "maxNodeCount is required with minNodeCount where the source is Nebius or Vultr",
+        ),
+        _every_pool(
+            ("Vultr",),
+            "pool.nodeCount >= 1 && (!has(pool.minNodeCount) || pool.minNodeCount >= 1)",
+            "a pool of a Vultr cluster has at least one node: raise nodeCount and minNodeCount to 1",
+        ),
+        _every_pool(
+            _PROVISIONED,
+            f"pool.nodeCount <= {MAX_NODES} && "
+            f"(!has(pool.minNodeCount) || pool.minNodeCount <= {MAX_NODES}) && "
+            f"(!has(pool.maxNodeCount) || pool.maxNodeCount <= {MAX_NODES})",
+            f"a pool of a provisioned cluster has at most {MAX_NODES} nodes: divide it into several",
         ),
     )
 
@@ -457,6 +551,14 @@ class InferenceClusterStatus(Status):
 
 class InferenceCluster(Model):
     """A Kubernetes cluster on which models are served."""
+
+    __rules__ = (
+        Rule(
+            "self.spec.cluster.source == 'Existing' || !self.metadata.name.contains('.')",
+            "metadata.name of a provisioned cluster must not contain a dot: cloud resources are named "
+            "after it",
+        ),
+    )
 
     metadata: ObjectMeta
     spec: Annotated[InferenceClusterSpec, about("Where the cluster comes from and which nodes it has.")]

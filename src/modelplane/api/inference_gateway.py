@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.fields import Rule, about
+from modelplane.api.fields import VERSION, Rule, about
 from modelplane.api.meta import Model, ObjectMeta, Status
 
 DEFAULT_NAME = "default"
@@ -46,7 +46,12 @@ class Traefik(Model):
         ),
     )
 
-    version: Annotated[str, about("Version of Traefik's Helm chart, such as 40.2.0.", min_length=1)]
+    version: Annotated[
+        str,
+        about(
+            "Version of Traefik's Helm chart, such as 40.2.0.", min_length=1, max_length=64, pattern=VERSION
+        ),
+    ]
     load_balancer: (
         Annotated[
             LoadBalancer,

@@ -6,15 +6,21 @@ derived from it.
 
 from dataclasses import dataclass
 
+from modelplane.api.aks_cluster import AKSCluster
+from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
-from modelplane.api.meta import API_VERSION, GROUP, VERSION, Model
+from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, VERSION, Model
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.serving_stack import ServingStack
+from modelplane.api.vultr_cluster import VultrCluster
 
 CATEGORY = "modelplane"
 """``kubectl get modelplane`` lists every kind."""
@@ -48,6 +54,7 @@ class Kind:
     namespaced: bool
     own_columns: tuple[Column, ...] = ()
     scale: Scale | None = None
+    group: str = GROUP
 
     @property
     def name(self) -> str:
@@ -65,11 +72,6 @@ class Kind:
         return self.type.__module__.rpartition(".")[2]
 
     @property
-    def group(self) -> str:
-        """The API group."""
-        return GROUP
-
-    @property
     def version(self) -> str:
         """The one version served."""
         return VERSION
@@ -77,7 +79,7 @@ class Kind:
     @property
     def api_version(self) -> str:
         """What manifests say under ``apiVersion``."""
-        return API_VERSION
+        return f"{self.group}/{self.version}"
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -94,6 +96,11 @@ _COLUMNS = (
     Column("READY", _condition("Ready")),
     Column("AGE", ".metadata.creationTimestamp", "date"),
 )
+
+
+def _infrastructure(type_: type[Model], plural: str, short: str, *columns: Column) -> Kind:
+    return Kind(type_, plural, short, namespaced=True, own_columns=columns, group=INFRASTRUCTURE_GROUP)
+
 
 KINDS = (
     Kind(InferenceClass, "inferenceclasses", "icl", namespaced=False),
@@ -154,6 +161,12 @@ KINDS = (
         namespaced=True,
         own_columns=(Column("ADDRESS", ".status.address"),),
     ),
+    _infrastructure(AKSCluster, "aksclusters", "aks", Column("LOCATION", ".spec.location")),
+    _infrastructure(EKSCluster, "eksclusters", "eks", Column("REGION", ".spec.region")),
+    _infrastructure(GKECluster, "gkeclusters", "gke", Column("REGION", ".spec.region")),
+    _infrastructure(NebiusCluster, "nebiusclusters", "mk8s"),
+    _infrastructure(ServingStack, "servingstacks", "ss", Column("GATEWAY", ".status.gateway.address")),
+    _infrastructure(VultrCluster, "vultrclusters", "vke", Column("REGION", ".spec.region")),
 )
 
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}

@@ -11,10 +11,13 @@ from typing import Annotated, Any, ClassVar, dataclass_transform
 
 import msgspec
 
-from modelplane.api.fields import Rule, about
+from modelplane.api.fields import DNS_SUBDOMAIN, QUALIFIED_KEYS, LabelValue, Rule, about
 
 GROUP = "modelplane.ai"
 """API group of every kind that users meet."""
+
+INFRASTRUCTURE_GROUP = "infrastructure.modelplane.ai"
+"""API group of the kinds that make up a provisioned cluster, which Modelplane writes itself."""
 
 VERSION = "v1alpha1"
 """The one version that is served and stored."""
@@ -113,16 +116,24 @@ class Status(Model):
     conditions: Conditions = ()
 
 
+MAX_MATCH_LABELS = 32
+"""Labels of one selector."""
+
+
 class LabelSelector(Model):
     """Selects objects by their labels."""
 
     match_labels: Annotated[
-        Mapping[str, str],
-        about("Labels that an object must all carry, with these values. Empty matches every object."),
+        Mapping[str, LabelValue],
+        about(
+            "Labels that an object must all carry, with these values. Empty matches every object.",
+            max_length=MAX_MATCH_LABELS,
+            rules=(QUALIFIED_KEYS,),
+        ),
     ] = {}
 
 
 class LocalReference(Model):
     """The name of an object in the same namespace."""
 
-    name: Annotated[str, about("Name of the object.", min_length=1, max_length=253)]
+    name: Annotated[str, about("Name of the object.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from modelplane.api.fields import SECRET_KEY, Rule, about
+from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, Rule, about
 from modelplane.api.meta import LabelSelector, Model, ObjectMeta, Status
 
 
@@ -27,7 +27,10 @@ class CachePhase(StrEnum):
 class AuthSecret(Model):
     """The Secret that holds a token."""
 
-    name: Annotated[str, about("Name of a Secret in this namespace.", min_length=1, max_length=253)]
+    name: Annotated[
+        str,
+        about("Name of a Secret in this namespace.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
+    ]
     key: Annotated[
         str, about("Key of the token in the Secret.", min_length=1, max_length=253, pattern=SECRET_KEY)
     ] = "HF_TOKEN"

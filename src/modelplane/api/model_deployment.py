@@ -13,17 +13,17 @@ from typing import Annotated
 from modelplane.api.devices import NodeSelector
 from modelplane.api.engines import (
     PHASE_RULES,
-    QUALIFIED_KEYS,
     RESERVED_PREFIX,
     ROLE_RULE,
+    SERVICE_NAME_RULES,
     WORKER_RULE,
     EngineShape,
-    LabelValue,
     MemberPods,
+    Routing,
     Serving,
     ServingMode,
 )
-from modelplane.api.fields import Rule, about
+from modelplane.api.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, LabelValue, Rule, about
 from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
 
@@ -46,11 +46,18 @@ class Toleration(Model):
         Rule("self.operator != 'Exists' || !has(self.value)", "value must be absent with operator Exists"),
     )
 
-    key: Annotated[str, about("Key of the taint. Absent with operator Exists: every taint.")] = ""
+    key: Annotated[
+        str,
+        about(
+            "Key of the taint. Absent with operator Exists: every taint.",
+            max_length=317,
+            pattern=f"^$|{QUALIFIED_NAME}",
+        ),
+    ] = ""
     operator: Annotated[TolerationOperator, about("Equal compares key and value, Exists the key only.")] = (
         TolerationOperator.EQUAL
     )
-    value: Annotated[str, about("Value of the taint.")] = ""
+    value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
     effect: Annotated[TaintEffect, about("Effect of the taint. Absent: every effect.")] | None = None
 
 
@@ -210,6 +217,7 @@ class ReplicaTemplate:
     cluster_selector: Mapping[str, str]
     model_cache_name: str | None
     serving: ServingMode
+    routing: Routing | None
     tolerations: tuple[Toleration, ...]
     engines: tuple[Engine, ...]
 
@@ -217,12 +225,7 @@ class ReplicaTemplate:
 class ModelDeployment(Model):
     """A model to serve: its engines, the devices they need, and how many replicas."""
 
-    __rules__ = (
-        Rule(
-            "!self.metadata.name.contains('.')",
-            "metadata.name must not contain a dot: Services are named after it",
-        ),
-    )
+    __rules__ = SERVICE_NAME_RULES
 
     metadata: ObjectMeta
     spec: Annotated[ModelDeploymentSpec, about("How many replicas, and what one of them is.")]
@@ -238,6 +241,7 @@ class ModelDeployment(Model):
             cluster_selector={} if selector is None else selector.match_labels,
             model_cache_name=None if cache is None else cache.name,
             serving=ServingMode.UNIFIED if serving is None else serving.mode,
+            routing=None if serving is None else serving.routing,
             tolerations=settings.tolerations,
             engines=self.spec.engines if template is None else template.spec.engines,
         )

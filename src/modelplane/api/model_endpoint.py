@@ -26,7 +26,7 @@ class ModelEndpointSpec(Model):
                 "Path that takes the place of the service's own prefix, /NAMESPACE/SERVICE/. "
                 "Absent: the path is passed on as it came.",
                 max_length=1024,
-                pattern=r"^/\S*$",
+                pattern=r"^/[^\s?#]*$",
             ),
         ]
         | None

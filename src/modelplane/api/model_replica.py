@@ -5,9 +5,18 @@ Written by a ModelDeployment; it can also be written by hand.
 
 from typing import Annotated
 
+from modelplane.api import labels
 from modelplane.api.devices import DeviceSelector
-from modelplane.api.engines import PHASE_RULES, ROLE_RULE, WORKER_RULE, EngineShape, MemberPods, Serving
-from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, Rule, about
+from modelplane.api.engines import (
+    PHASE_RULES,
+    ROLE_RULE,
+    SERVICE_NAME_RULES,
+    WORKER_RULE,
+    EngineShape,
+    MemberPods,
+    Serving,
+)
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, Rule, about
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
 
 
@@ -35,7 +44,13 @@ class PlacedMember(MemberPods):
     __rules__ = (WORKER_RULE,)
 
     node_pool_name: Annotated[
-        str, about("Node pool that the member is pinned to, the same for all of an engine.", min_length=1)
+        str,
+        about(
+            f"Node pool that the member is pinned to; nodes carry its name as the label {labels.POOL}.",
+            min_length=1,
+            max_length=63,
+            pattern=LABEL_VALUE,
+        ),
     ]
     device_requests: Annotated[
         tuple[ResolvedRequest, ...],
@@ -75,7 +90,15 @@ class ModelReplicaSpec(Model):
 
     __rules__ = PHASE_RULES
 
-    cluster_name: Annotated[str, about("InferenceCluster that the replica is pinned to.", min_length=1)]
+    cluster_name: Annotated[
+        str,
+        about(
+            "InferenceCluster that the replica is pinned to.",
+            min_length=1,
+            max_length=253,
+            pattern=DNS_SUBDOMAIN,
+        ),
+    ]
     model_cache_ref: (
         Annotated[LocalReference, about("ModelCache of this namespace, mounted in every pod.")] | None
     ) = None
@@ -101,12 +124,7 @@ class ModelReplicaStatus(Status):
 class ModelReplica(Model):
     """One complete serving instance of a model on one cluster."""
 
-    __rules__ = (
-        Rule(
-            "!self.metadata.name.contains('.')",
-            "metadata.name must not contain a dot: Services are named after it",
-        ),
-    )
+    __rules__ = SERVICE_NAME_RULES
 
     metadata: ObjectMeta
     spec: Annotated[ModelReplicaSpec, about("What runs, and on which cluster.")]

@@ -3,16 +3,21 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from modelplane.api.fields import about
-from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.fields import QUALIFIED_KEYS, LabelValue, about
+from modelplane.api.meta import MAX_MATCH_LABELS, Model, ObjectMeta, Status
 
 
 class EndpointSelector(Model):
     """Selects ModelEndpoints of the service's namespace."""
 
     match_labels: Annotated[
-        Mapping[str, str],
-        about("Labels that an endpoint must all carry, with these values. Empty selects every endpoint."),
+        Mapping[str, LabelValue],
+        about(
+            "Labels that an endpoint must all carry, with these values. Empty selects every endpoint of "
+            "the namespace.",
+            max_length=MAX_MATCH_LABELS,
+            rules=(QUALIFIED_KEYS,),
+        ),
     ]
 
 
@@ -39,7 +44,12 @@ class ModelServiceSpec(Model):
 
     endpoints: Annotated[
         tuple[EndpointEntry, ...],
-        about("Groups of endpoints; requests go to the union of them.", min_length=1, atomic=True),
+        about(
+            "Groups of endpoints; requests go to the union of them.",
+            min_length=1,
+            max_length=64,
+            atomic=True,
+        ),
     ]
 
 

@@ -30,4 +30,4 @@ def replica_name(deployment: str, cluster: str, index: int, digits: int = DIGITS
 
 def _hashed(readable: str, identity: str, digits: int) -> str:
     suffix = hashlib.sha256(identity.encode()).hexdigest()[:digits]
-    return f"{readable[: MAX_LENGTH - 1 - digits].rstrip('-')}-{suffix}"
+    return f"{readable[: MAX_LENGTH - 1 - digits].rstrip('-.')}-{suffix}"

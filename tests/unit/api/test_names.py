@@ -44,6 +44,10 @@ def test_a_name_that_is_cut_at_a_hyphen_does_not_double_it():
     assert child_name("a" * 56, "b" * 9) == "a" * 56 + "-" + child_name("a" * 56, "b" * 9)[-5:]
 
 
+def test_a_name_that_is_cut_at_a_dot_is_still_one_of_an_object():
+    assert child_name("a" * 56 + ".b") == "a" * 56 + "-" + child_name("a" * 56 + ".b")[-5:]
+
+
 def test_one_digit_more_tells_colliding_replicas_apart_and_still_fits():
     name = replica_name("qwen-demo", "eks-us-east", 0, digits=6)
     assert name.startswith("qwen-demo-92535")

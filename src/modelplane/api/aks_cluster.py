@@ -1,0 +1,87 @@
+"""AKSCluster: a cluster on Azure Kubernetes Service, with its network and node pools."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api import labels
+from modelplane.api.cloud_cluster import (
+    GPU_RULE,
+    NAME_RULE,
+    POOLS,
+    CachingClusterStatus,
+    GPUs,
+    MaxNodeCount,
+    MinNodeCount,
+    NodeCount,
+    Role,
+)
+from modelplane.api.fields import CIDR, about
+from modelplane.api.inference_class import DiskSizeGb
+from modelplane.api.inference_cluster import AKS_POOL_NAME, BOUNDS_RULE, CloudCredentials, KubernetesVersion
+from modelplane.api.meta import Model, ObjectMeta
+
+
+class AKSFabric(StrEnum):
+    """The network between the nodes of a pool."""
+
+    NONE = "None"
+    INFINIBAND = "InfiniBand"
+
+
+class AKSNetworking(Model):
+    """Address ranges of the cluster's network."""
+
+    vnet_cidr: Annotated[str, about("Range of the virtual network.", max_length=18, pattern=CIDR)] = (
+        "10.0.0.0/16"
+    )
+    subnet_cidr: Annotated[str, about("Range of the nodes.", max_length=18, pattern=CIDR)] = "10.0.0.0/20"
+
+
+class AKSNodePool(Model):
+    """Like nodes."""
+
+    __rules__ = (GPU_RULE, BOUNDS_RULE)
+
+    name: Annotated[
+        str,
+        about(
+            f"Name of the pool. Nodes carry it as the label {labels.POOL}.",
+            min_length=1,
+            max_length=12,
+            pattern=AKS_POOL_NAME,
+        ),
+    ]
+    role: Role
+    vm_size: Annotated[str, about("Azure VM size, which decides the GPU.", min_length=1, max_length=63)]
+    disk_size_gb: DiskSizeGb = 100
+    node_count: NodeCount = 1
+    min_node_count: MinNodeCount = 0
+    max_node_count: MaxNodeCount = 8
+    zones: Annotated[
+        tuple[Annotated[str, about("Number of a zone.", min_length=1, max_length=8)], ...],
+        about("Zones of the nodes. Absent: Azure chooses.", min_length=1, max_length=3, atomic=True),
+    ] = ()
+    gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
+    fabric: Annotated[AKSFabric, about("InfiniBand: the NVIDIA network operator is installed.")] = (
+        AKSFabric.NONE
+    )
+
+
+class AKSClusterSpec(Model):
+    """The cluster to make."""
+
+    location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
+    kubernetes_version: KubernetesVersion = "1.34"
+    credentials: CloudCredentials | None = None
+    networking: Annotated[AKSNetworking, about("Address ranges of the cluster's network.")] = AKSNetworking()
+    node_pools: Annotated[tuple[AKSNodePool, ...], POOLS]
+
+
+class AKSCluster(Model):
+    """A cluster to make on Azure Kubernetes Service, for the InferenceCluster of the same name."""
+
+    __rules__ = (NAME_RULE,)
+
+    metadata: ObjectMeta
+    spec: Annotated[AKSClusterSpec, about("The cluster to make.")]
+    status: Annotated[CachingClusterStatus, about("How the cluster is reached.")] = CachingClusterStatus()

@@ -1,0 +1,136 @@
+"""What the cluster kinds of all clouds have in common.
+
+These kinds are what an InferenceCluster is provisioned through: one object of
+the cloud's kind, of the same name, in the system namespace. The pool that runs
+what is not a model is added to every cluster, so pools here are those beside it.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api import labels
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, SECRET_KEY, Rule, about
+from modelplane.api.inference_cluster import MAX_NODES, CacheStorage, IdentityType
+from modelplane.api.meta import Model, Status
+
+
+class PoolRole(StrEnum):
+    """What the nodes of a pool are for."""
+
+    SYSTEM = "System"
+    GPU = "GPU"
+
+
+class SecretType(StrEnum):
+    """What a Secret opens: the cluster, or an identity of a cloud to open it with."""
+
+    KUBECONFIG = "Kubeconfig"
+    GOOGLE = IdentityType.GOOGLE.value
+    AWS = IdentityType.AWS.value
+    NEBIUS = IdentityType.NEBIUS.value
+    GCP_SERVICE_ACCOUNT_KEY = "GCPServiceAccountKey"
+
+
+_IDENTITIES = {
+    SecretType.GOOGLE: IdentityType.GOOGLE,
+    SecretType.AWS: IdentityType.AWS,
+    SecretType.NEBIUS: IdentityType.NEBIUS,
+    SecretType.GCP_SERVICE_ACCOUNT_KEY: IdentityType.GOOGLE,
+}
+
+
+class ClusterSecret(Model):
+    """A Secret that is needed to reach a cluster."""
+
+    type: Annotated[
+        SecretType,
+        about(
+            "What the Secret holds: a kubeconfig, or a cloud identity that is used with it. "
+            "GCPServiceAccountKey is the older word for GoogleApplicationCredentials."
+        ),
+    ]
+    name: Annotated[str, about("Name of the Secret.", max_length=253, pattern=DNS_SUBDOMAIN)]
+    key: Annotated[str, about("Key in the Secret.", max_length=253, pattern=SECRET_KEY)]
+    namespace: (
+        Annotated[
+            str,
+            about("Namespace of the Secret. Absent: that of this object.", max_length=63, pattern=DNS_LABEL),
+        ]
+        | None
+    ) = None
+
+    @property
+    def identity(self) -> IdentityType | None:
+        """Which cloud's identity the Secret holds; None for a kubeconfig."""
+        return _IDENTITIES.get(self.type)
+
+
+class CloudClusterStatus(Status):
+    """How the cluster is reached."""
+
+    secrets: Annotated[
+        tuple[ClusterSecret, ...], about("Secrets that it takes to reach the cluster.", atomic=True)
+    ] = ()
+
+
+class CachingClusterStatus(CloudClusterStatus):
+    """How the cluster is reached, and where it keeps staged models."""
+
+    cache: Annotated[CacheStorage, about("Where ModelCaches are staged.")] | None = None
+
+
+PoolName = Annotated[
+    str,
+    about(
+        f"Name of the pool. Nodes carry it as the label {labels.POOL}.",
+        min_length=1,
+        max_length=40,
+        pattern=DNS_LABEL,
+    ),
+]
+Role = Annotated[PoolRole, about("System: nodes for what is not a model. GPU: nodes for engines.")]
+NodeCount = Annotated[int, about("Nodes to have, or to begin with when autoscaled.", ge=0, le=MAX_NODES)]
+MinNodeCount = Annotated[int, about("Fewest nodes when autoscaled. Absent: 0.", ge=0, le=MAX_NODES)]
+MaxNodeCount = Annotated[int, about("Most nodes when autoscaled.", ge=0, le=MAX_NODES)]
+Zones = Annotated[
+    tuple[Annotated[str, about("Name of a zone.", min_length=1, max_length=63)], ...],
+    about("Zones of the nodes. Required for role GPU.", min_length=1, max_length=8, atomic=True),
+]
+
+
+class GPUs(Model):
+    """The GPUs of a pool's nodes."""
+
+    accelerator_type: Annotated[
+        str,
+        about(
+            f"The cloud's name of the GPU; nodes carry it as the label {labels.GPU}.",
+            min_length=1,
+            max_length=63,
+            pattern=LABEL_VALUE,
+        ),
+    ]
+
+
+POOLS = about(
+    "Node pools, beside the system pool that every cluster gets.",
+    min_length=1,
+    max_length=8,
+    keys=("name",),
+)
+"""On the list of a cluster's pools."""
+
+GPU_RULE = Rule("self.role != 'GPU' || has(self.gpu)", "gpu is required when role is GPU")
+ZONES_RULE = Rule(
+    "self.role != 'GPU' || (has(self.zones) && size(self.zones) > 0)", "zones are required when role is GPU"
+)
+MAXIMUM_RULE = Rule(
+    "!has(self.minNodeCount) || has(self.maxNodeCount)", "maxNodeCount is required with minNodeCount"
+)
+"""On a pool."""
+
+NAME_RULE = Rule(
+    "!self.metadata.name.contains('.')",
+    "metadata.name must not contain a dot: cloud resources are named after it",
+)
+"""On the object."""

@@ -1,0 +1,75 @@
+"""GKECluster: a cluster on Google Kubernetes Engine, with its network and node pools."""
+
+from typing import Annotated
+
+from modelplane.api.cloud_cluster import (
+    GPU_RULE,
+    NAME_RULE,
+    POOLS,
+    ZONES_RULE,
+    CachingClusterStatus,
+    GPUs,
+    MaxNodeCount,
+    MinNodeCount,
+    NodeCount,
+    PoolName,
+    Role,
+    Zones,
+)
+from modelplane.api.fields import CIDR, about
+from modelplane.api.inference_class import DiskSizeGb
+from modelplane.api.inference_cluster import BOUNDS_RULE, CloudCredentials, GCPProject, KubernetesVersion
+from modelplane.api.meta import Model, ObjectMeta
+
+
+class GKENetworking(Model):
+    """Address ranges of the cluster's network."""
+
+    pod_cidr: Annotated[str, about("Range of the pods.", max_length=18, pattern=CIDR)] = "10.1.0.0/16"
+    service_cidr: Annotated[str, about("Range of the Services.", max_length=18, pattern=CIDR)] = "10.2.0.0/16"
+    node_cidr: Annotated[str, about("Range of the nodes.", max_length=18, pattern=CIDR)] = "10.0.0.0/24"
+
+
+class GKEGPUs(GPUs):
+    """The GPUs of a pool's nodes."""
+
+    accelerator_count: Annotated[int, about("GPUs attached to each node.", ge=1, le=16)] = 1
+
+
+class GKENodePool(Model):
+    """Like nodes."""
+
+    __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE)
+
+    name: PoolName
+    role: Role
+    machine_type: Annotated[
+        str, about("Compute Engine machine type, such as g2-standard-8.", min_length=1, max_length=63)
+    ]
+    disk_size_gb: DiskSizeGb = 100
+    node_count: NodeCount = 1
+    min_node_count: MinNodeCount = 0
+    max_node_count: MaxNodeCount = 8
+    gpu: Annotated[GKEGPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
+    zones: Zones = ()
+
+
+class GKEClusterSpec(Model):
+    """The cluster to make."""
+
+    region: Annotated[str, about("Region, such as us-central1.", min_length=1, max_length=32)]
+    kubernetes_version: KubernetesVersion = "1.35"
+    credentials: CloudCredentials | None = None
+    networking: Annotated[GKENetworking, about("Address ranges of the cluster's network.")] = GKENetworking()
+    node_pools: Annotated[tuple[GKENodePool, ...], POOLS]
+    project: GCPProject | None = None
+
+
+class GKECluster(Model):
+    """A cluster to make on Google Kubernetes Engine, for the InferenceCluster of the same name."""
+
+    __rules__ = (NAME_RULE,)
+
+    metadata: ObjectMeta
+    spec: Annotated[GKEClusterSpec, about("The cluster to make.")]
+    status: Annotated[CachingClusterStatus, about("How the cluster is reached.")] = CachingClusterStatus()

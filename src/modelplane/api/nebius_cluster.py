@@ -1,0 +1,97 @@
+"""NebiusCluster: a cluster on Nebius Managed Kubernetes, with its network and node groups."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api.cloud_cluster import (
+    GPU_RULE,
+    MAXIMUM_RULE,
+    NAME_RULE,
+    POOLS,
+    CachingClusterStatus,
+    GPUs,
+    NodeCount,
+    PoolName,
+    Role,
+)
+from modelplane.api.fields import Rule, about
+from modelplane.api.inference_class import DiskSizeGb, DriversPreset
+from modelplane.api.inference_cluster import (
+    BOUNDS_RULE,
+    MAX_NODES,
+    CloudCredentials,
+    InfiniBand,
+    KubernetesVersion,
+)
+from modelplane.api.meta import Model, ObjectMeta
+
+
+class NebiusFabricType(StrEnum):
+    """The network between the nodes of a pool."""
+
+    NONE = "None"
+    INFINIBAND = "InfiniBand"
+
+
+class NebiusFabric(Model):
+    """The network between the nodes of a pool."""
+
+    __rules__ = (
+        Rule(
+            "(self.type == 'InfiniBand') == has(self.infiniband)",
+            "infiniband is required when type is InfiniBand, and belongs to no other type",
+        ),
+    )
+
+    type: Annotated[NebiusFabricType, about("Technology.")] = NebiusFabricType.NONE
+    infiniband: Annotated[InfiniBand, about("The InfiniBand network to join.")] | None = None
+
+
+class NebiusGPUs(GPUs):
+    """The GPUs of a pool's nodes."""
+
+    drivers_preset: DriversPreset = "cuda13.0"
+
+
+class NebiusNodePool(Model):
+    """Like nodes."""
+
+    __rules__ = (GPU_RULE, MAXIMUM_RULE, BOUNDS_RULE)
+
+    name: PoolName
+    role: Role
+    platform: Annotated[str, about("Compute platform, such as gpu-h100-sxm.", min_length=1, max_length=63)]
+    preset: Annotated[
+        str, about("Shape within the platform, such as 8gpu-128vcpu-1600gb.", min_length=1, max_length=63)
+    ]
+    disk_size_gb: DiskSizeGb = 100
+    node_count: NodeCount = 1
+    min_node_count: (
+        Annotated[
+            int, about("Fewest nodes when autoscaled. Absent: as many as nodeCount.", ge=0, le=MAX_NODES)
+        ]
+        | None
+    ) = None
+    max_node_count: (
+        Annotated[int, about("Most nodes. Absent: the pool keeps its size.", ge=1, le=MAX_NODES)] | None
+    ) = None
+    gpu: Annotated[NebiusGPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
+    fabric: Annotated[NebiusFabric, about("The network between the nodes.")] = NebiusFabric()
+
+
+class NebiusClusterSpec(Model):
+    """The cluster to make."""
+
+    kubernetes_version: KubernetesVersion = "1.34"
+    credentials: CloudCredentials | None = None
+    node_pools: Annotated[tuple[NebiusNodePool, ...], POOLS]
+
+
+class NebiusCluster(Model):
+    """A cluster to make on Nebius, for the InferenceCluster of the same name."""
+
+    __rules__ = (NAME_RULE,)
+
+    metadata: ObjectMeta
+    spec: Annotated[NebiusClusterSpec, about("The cluster to make.")]
+    status: Annotated[CachingClusterStatus, about("How the cluster is reached.")] = CachingClusterStatus()

@@ -1,0 +1,103 @@
+"""ServingStack: what is installed on a cluster so that it can serve models.
+
+One is made for every InferenceCluster whose profile is Standard. The credentials
+that reach the cluster are copied into it, so that it needs no other object.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from modelplane.api.cloud_cluster import ClusterSecret
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, VERSION, Rule, about
+from modelplane.api.meta import Model, ObjectMeta, Status
+
+
+class ListenerProtocol(StrEnum):
+    """What a listener of the gateway speaks."""
+
+    HTTP = "HTTP"
+    TCP = "TCP"
+
+
+def _version(component: str) -> Meta:
+    return about(f"Version of {component}.", min_length=1, max_length=32, pattern=VERSION)
+
+
+class Versions(Model):
+    """Versions of what is installed."""
+
+    gateway_api: Annotated[str, _version("the Gateway API")] = "v1.5.1"
+    cert_manager: Annotated[str, _version("the cert-manager chart")] = "v1.17.1"
+    envoy_gateway: Annotated[str, _version("the Envoy Gateway chart, v1.8 or later")] = "v1.8.1"
+    prometheus: Annotated[str, _version("the kube-prometheus-stack chart")] = "72.6.2"
+    leader_worker_set: Annotated[str, _version("the LeaderWorkerSet chart")] = "v0.8.0"
+    node_feature_discovery: Annotated[str, _version("the Node Feature Discovery chart")] = "0.18.3"
+    nvidia_dra_driver: Annotated[str, _version("the NVIDIA DRA driver chart")] = "0.4.0"
+
+
+class Listener(Model):
+    """A port of the gateway."""
+
+    name: Annotated[str, about("Name of the listener.", min_length=1, max_length=63, pattern=DNS_SUBDOMAIN)]
+    port: Annotated[int, about("Port.", ge=1, le=65535)]
+    protocol: Annotated[ListenerProtocol, about("What is spoken there.")]
+
+
+class StackGateway(Model):
+    """The gateway through which the cluster's engines are reached."""
+
+    class_name: Annotated[
+        str, about("Name of its GatewayClass.", min_length=1, max_length=63, pattern=DNS_LABEL)
+    ] = "envoy"
+    listeners: Annotated[
+        tuple[Listener, ...],
+        about("Its ports. Absent: port 80 for HTTP.", max_length=8, keys=("name",)),
+    ] = ()
+
+
+class ServingStackSpec(Model):
+    """What to install, and how the cluster is reached."""
+
+    secrets: Annotated[
+        tuple[ClusterSecret, ...],
+        about(
+            "Secrets that it takes to reach the cluster: a Kubeconfig, and a cloud identity where the "
+            "kubeconfig alone is not enough.",
+            min_length=1,
+            max_length=8,
+            atomic=True,
+            rules=(
+                Rule(
+                    "self.exists(secret, secret.type == 'Kubeconfig')",
+                    "one of the secrets must be of type Kubeconfig: without it the cluster cannot be reached",
+                ),
+            ),
+        ),
+    ]
+    nvidia_driver_root: Annotated[
+        str, about("Where the NVIDIA driver is in the file system of the nodes.", max_length=512)
+    ] = "/"
+    versions: Annotated[Versions, about("Versions of what is installed.")] = Versions()
+    gateway: Annotated[StackGateway, about("The gateway of the cluster.")] = StackGateway()
+
+
+class StackGatewayStatus(Model):
+    """Where the gateway is reached."""
+
+    address: Annotated[str, about("Host or IP address.", max_length=256)] | None = None
+
+
+class ServingStackStatus(Status):
+    """Where the stack is reached."""
+
+    gateway: Annotated[StackGatewayStatus, about("Where the gateway is reached.")] | None = None
+
+
+class ServingStack(Model):
+    """What is installed on a cluster so that it can serve: gateway, DRA driver, LeaderWorkerSet, metrics."""
+
+    metadata: ObjectMeta
+    spec: Annotated[ServingStackSpec, about("What to install, and how the cluster is reached.")]
+    status: Annotated[ServingStackStatus, about("Where the stack is reached.")] = ServingStackStatus()

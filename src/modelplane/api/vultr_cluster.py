@@ -1,0 +1,54 @@
+"""VultrCluster: a cluster on Vultr Kubernetes Engine, with its node pools."""
+
+from typing import Annotated
+
+from modelplane.api.cloud_cluster import (
+    GPU_RULE,
+    MAXIMUM_RULE,
+    NAME_RULE,
+    POOLS,
+    CloudClusterStatus,
+    GPUs,
+    PoolName,
+    Role,
+)
+from modelplane.api.fields import about
+from modelplane.api.inference_cluster import BOUNDS_RULE, MAX_NODES, CloudCredentials, VultrVersion
+from modelplane.api.meta import Model, ObjectMeta
+
+
+class VultrNodePool(Model):
+    """Like nodes; a pool has at least one."""
+
+    __rules__ = (GPU_RULE, MAXIMUM_RULE, BOUNDS_RULE)
+
+    name: PoolName
+    role: Role
+    plan: Annotated[str, about("Plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
+    node_count: Annotated[
+        int, about("Nodes to have, or to begin with when autoscaled.", ge=1, le=MAX_NODES)
+    ] = 1
+    min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=1, le=MAX_NODES)] | None = None
+    max_node_count: (
+        Annotated[int, about("Most nodes. Absent: the pool keeps its size.", ge=1, le=MAX_NODES)] | None
+    ) = None
+    gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
+
+
+class VultrClusterSpec(Model):
+    """The cluster to make."""
+
+    region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
+    kubernetes_version: VultrVersion = "v1.36.1+3"
+    credentials: CloudCredentials | None = None
+    node_pools: Annotated[tuple[VultrNodePool, ...], POOLS]
+
+
+class VultrCluster(Model):
+    """A cluster to make on Vultr Kubernetes Engine, for the InferenceCluster of the same name."""
+
+    __rules__ = (NAME_RULE,)
+
+    metadata: ObjectMeta
+    spec: Annotated[VultrClusterSpec, about("The cluster to make.")]
+    status: Annotated[CloudClusterStatus, about("How the cluster is reached.")] = CloudClusterStatus()

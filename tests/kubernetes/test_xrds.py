@@ -1,0 +1,58 @@
+"""The XRDs on a real API server that has Crossplane's own CustomResourceDefinition for them."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.kinds import KINDS
+from modelplane.api.xrd import xrd
+from modelplane.kube import client as kube_client
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from modelplane.local.bootstrap import until_established
+
+pytestmark = pytest.mark.kubernetes
+
+DEFINITIONS = "compositeresourcedefinitions"
+XRDS = Resource("apiextensions.crossplane.io", "v2", "CompositeResourceDefinition", DEFINITIONS, False)
+ROOT = Path(__file__).resolve().parents[2]
+CRD = ROOT.parent / "shared" / "crds" / "crossplane" / f"apiextensions.crossplane.io_{DEFINITIONS}.yaml"
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(control_plane):
+    """The kubeconfig of a control plane that serves XRDs."""
+    if not CRD.is_file():
+        pytest.skip("Crossplane's CustomResourceDefinitions are not beside the repository")
+    definition = yaml.safe_load(CRD.read_text(encoding="utf-8"))
+    name = definition["metadata"]["name"]
+
+    async def install():
+        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+            await client.apply(definition)
+            await until_established(client, [name])
+
+    async def remove():
+        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+            await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+
+    asyncio.run(install())
+    yield str(control_plane.kubeconfig)
+    asyncio.run(remove())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+async def test_an_xrd_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, monkeypatch, kind):
+    known = {XRDS.kind: XRDS}
+    monkeypatch.setattr(
+        kube_client,
+        "resource_of",
+        lambda manifest: known.get(manifest["kind"]) or resources.resource_of(manifest),
+    )
+    manifest = xrd(kind)
+    async with Client.from_kubeconfig(kubeconfig) as client:
+        accepted = (await client.apply(manifest, dry_run=True))["spec"]
+    assert {field: accepted[field] for field in manifest["spec"]} == manifest["spec"]
