@@ -1,121 +1,231 @@
-"""Time `schedule` on a made-up fleet of a fixed shape.
+"""Time the placement of one new deployment on a made-up fleet.
 
-    python benchmarks/schedule.py --clusters 1000 --pools 3 --replicas 10
+    python benchmarks/schedule.py --clusters 1000 --pools 3 --replicas 10 --json
 
-Every pool has its own device objects, as when each was read from its own API object: nothing is shared that
-the scheduler would not have to find out for itself. Cases: `fits` (the deployment fits everywhere), `scarce`
-(only one cluster in a hundred has the hardware), `none` (it fits nowhere, so every pool is looked at and
-explained). Compare two runs on one machine, the fastest of each.
+Prints one JSON line. `seconds` is the median of `schedule()`, from the fleet as parsed objects to the
+placement. Every round has a new selector, which is compiled anew, and a new fleet, whose objects and
+classes no round has had before, so that nothing is known from the last one. `snapshot_seconds` is how long
+it takes to make that fleet of the JSON objects that an API server returns. The pools are of 50 classes, no
+two alike.
+
+`--occupied 0.9` fills nine pools in ten with replicas of other deployments. `--case scarce` gives one
+cluster in a hundred the hardware, `--case none` none, so that every pool is looked at and explained.
+`--end-to-end` adds the whole call that a controller makes, from JSON objects to children and conditions:
+`first_seconds`, when none of the objects has been seen, and `repeated_seconds`, when all have. `memory_mb`
+is what the process takes at the end.
 """
 
 import argparse
 import json
+import resource
 import statistics
 import time
+from collections.abc import Callable
+from typing import Any
 
-from modelplane.scheduler import (
-    Claim,
-    Cluster,
-    Deployment,
-    Device,
-    DeviceRequest,
-    Engine,
-    Fleet,
-    Member,
-    PlacedEngine,
-    PlacedMember,
-    Pool,
-    Replica,
-    ResolvedRequest,
-    Role,
-    schedule,
-)
+import msgspec
 
-KINDS = (("l4", "24Gi", "Ada", 1), ("a100", "80Gi", "Ampere", 8), ("h200", "141Gi", "Hopper", 8))
-MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) >= 0'
-ARCHITECTURE = 'device.attributes["gpu.nvidia.com"].architecture in ["Ampere", "Hopper"]'
-WANTED = {"fits": "60Gi", "scarce": "140Gi", "none": "1Ti"}
+from modelplane.api.decode import decode_as
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.compose import fleet as snapshots
+from modelplane.compose import model_deployment
+from modelplane.compose.composition import Request
+from modelplane.scheduler import Fleet, schedule
+
+CLASSES = 50
+NODES = 4
+ROUNDS = 15
+GPUS = (("Ada", 24), ("Ampere", 80), ("Hopper", 141))
+WANTED = {"fits": 60, "scarce": 140, "none": 1024}
 
 
-def device(kind: str, memory: str, architecture: str, count: int) -> Device:
-    return Device(
-        name="gpu",
-        driver="gpu.nvidia.com",
-        count=count,
-        claim=Claim.DRA,
-        device_class_name="gpu.nvidia.com",
-        attributes={"architecture": architecture, "productName": kind, "ecc": True},
-        capacity={"memory": memory},
-    )
+def devices(turn: int, kind: int, scarce: bool) -> list[dict[str, Any]]:
+    """Return the devices of a class; every class of every round has a product name of its own."""
+    architecture, memory = GPUS[kind % len(GPUS)]
+    if scarce and architecture == "Hopper":
+        architecture, memory = GPUS[1]
+    return [
+        {
+            "name": "gpu",
+            "claim": "DRA",
+            "driver": "gpu.nvidia.com",
+            "deviceClassName": "gpu.nvidia.com",
+            "count": 8,
+            "attributes": {
+                "architecture": {"string": architecture},
+                "productName": {"string": f"product-{turn}-{kind}"},
+                "cudaComputeCapability": {"version": "9.0.0"},
+            },
+            "capacity": {"memory": {"value": f"{memory}Gi"}},
+        }
+    ]
 
 
-def pool(case: str, cluster: int, position: int) -> Pool:
-    kind = KINDS[position % len(KINDS)]
-    if case == "scarce" and kind[0] == "h200" and cluster % 100 != 99:
-        kind = KINDS[1]
-    return Pool(f"{kind[0]}-{position}", 4, (device(*kind),))
+def cluster(turn: int, number: int, options: argparse.Namespace) -> dict[str, Any]:
+    scarce = options.case == "scarce" and number % 100 != 99
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {
+            "name": f"cluster-{number:05}",
+            "uid": f"cluster-{turn}-{number}",
+            "resourceVersion": "1",
+            "labels": {"modelplane.ai/region": f"region-{number % 7}"},
+        },
+        "spec": {"cluster": {"source": "Existing", "existing": {"secretRef": {"name": "kubeconfig"}}}},
+        "status": {
+            "gateway": {"address": "192.0.2.1"},
+            "gpuPools": [
+                {
+                    "name": f"pool-{position}",
+                    "nodes": NODES,
+                    "devices": devices(turn, (number * options.pools + position) % CLASSES, scarce),
+                }
+                for position in range(options.pools)
+            ],
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "True",
+                    "reason": "Available",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }
+            ],
+        },
+    }
 
 
-def fleet(case: str, clusters: int, pools: int, others: int) -> Fleet:
-    claim = ResolvedRequest("gpu", "gpu.nvidia.com", 1, ())
+def replica(turn: int, number: int, place: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return a replica of another deployment that fills one pool."""
+    at, position = divmod(place, options.pools)
+    container = {"name": "engine", "image": "vllm/vllm-openai:v0.23.0"}
+    member = {
+        "role": "Standalone",
+        "nodePoolName": f"pool-{position}",
+        "deviceRequests": [{"name": "gpu", "deviceClassName": "gpu.nvidia.com", "count": 8}],
+        "template": {"spec": {"containers": [container]}},
+    }
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {
+            "name": f"other-{number}",
+            "namespace": "other-team",
+            "uid": f"replica-{turn}-{number}",
+            "resourceVersion": "1",
+        },
+        "spec": {
+            "clusterName": f"cluster-{at:05}",
+            "engines": [{"name": "main", "copies": NODES, "members": [member]}],
+        },
+    }
+
+
+def deployment(turn: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return a deployment with a selector that no round before has had."""
+    memory = f"{WANTED[options.case] * 1024 + turn}Mi"
+    selectors = [
+        {"cel": f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{memory}")) >= 0'},
+        {"cel": 'device.attributes["gpu.nvidia.com"].architecture in ["Ampere", "Hopper"]'},
+    ]
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelDeployment",
+        "metadata": {"name": "qwen", "namespace": "ml-team", "uid": f"deployment-uid-{turn}"},
+        "spec": {
+            "replicas": options.replicas,
+            "engines": [
+                {
+                    "name": "main",
+                    "members": [
+                        {
+                            "nodeSelector": {
+                                "devices": [{"name": "gpu", "count": 1, "selectors": selectors}]
+                            },
+                            "template": {
+                                "spec": {
+                                    "containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.23.0"}]
+                                }
+                            },
+                        }
+                    ],
+                }
+            ],
+        },
+    }
+
+
+def objects(turn: int, options: argparse.Namespace) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return the fleet's clusters and replicas as an API server returns them."""
+    places = options.clusters * options.pools
+    full = [place for place in range(places) if place * 37 % 100 < options.occupied * 100]
+    clusters = [cluster(turn, number, options) for number in range(options.clusters)]
+    replicas = [replica(turn, number, place, options) for number, place in enumerate(full)]
+    parsed = msgspec.json.decode(msgspec.json.encode((clusters, replicas)))
+    return {"clusters": tuple(parsed[0]), "replicas": tuple(parsed[1])}
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def snapshot(found: dict[str, tuple[dict[str, Any], ...]]) -> Fleet:
     return Fleet(
-        tuple(
-            Cluster(
-                f"cluster-{number:05}",
-                {"region": f"region-{number % 7}"},
-                gateway_address="192.0.2.1",
-                pools=tuple(pool(case, number, position) for position in range(pools)),
-            )
-            for number in range(clusters)
-        ),
-        tuple(
-            Replica(
-                "other-team",
-                f"other-{number}",
-                f"uid-{number % 50}",
-                f"other-{number % 50}",
-                f"cluster-{number % clusters:05}",
-                0,
-                (PlacedEngine("main", 1, (PlacedMember(Role.STANDALONE, "l4-0", 1, (claim,)),)),),
-            )
-            for number in range(others)
-        ),
+        tuple(map(snapshots.cluster, found["clusters"])), tuple(map(snapshots.replica, found["replicas"]))
     )
+
+
+def end_to_end(options: argparse.Namespace) -> dict[str, float]:
+    required = objects(options.rounds, options)
+    times = []
+    for turn in range(options.rounds, 2 * options.rounds):
+        owner = decode_as(ModelDeployment, deployment(turn, options))
+        request = Request(owner, {}, required)
+        times.append(timed(lambda request=request: model_deployment.compose(request))[0])
+    return {
+        "first_seconds": round(times[0], 6),
+        "repeated_seconds": round(statistics.median(times[1:]), 6),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--clusters", type=int, default=1000)
-    parser.add_argument("--pools", type=int, default=3)
+    parser.add_argument("--pools", type=int, default=3, help="of each cluster")
     parser.add_argument("--replicas", type=int, default=10, help="how many the deployment wants")
-    parser.add_argument("--others", type=int, default=0, help="replicas of other deployments")
+    parser.add_argument("--occupied", type=float, default=0.0, help="share of the pools that are full")
     parser.add_argument("--case", choices=sorted(WANTED), default="fits")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--end-to-end", action="store_true", help="also from JSON objects to children")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="at least 2")
+    parser.add_argument("--json", action="store_true", help="print one JSON line; the default")
     options = parser.parse_args()
 
-    request = DeviceRequest("gpu", 1, (MEMORY.format(WANTED[options.case]), ARCHITECTURE))
-    deployment = Deployment(
-        "ml-team", "qwen", "uid-qwen", options.replicas, (Engine("main", 1, (Member(requests=(request,)),)),)
-    )
-    snapshot = fleet(options.case, options.clusters, options.pools, options.others)
-    times = []
-    for _ in range(options.rounds):
-        start = time.perf_counter()
-        placement = schedule(snapshot, deployment)
-        sentence = placement.diagnosis.sentence()
-        times.append((time.perf_counter() - start) * 1000)
-    result = {
-        **{name: getattr(options, name) for name in ("case", "clusters", "pools", "replicas", "others")},
-        "placed": len(placement.assignments),
-        "best_ms": round(min(times), 3),
-        "median_ms": round(statistics.median(times), 3),
-        "diagnosis": sentence,
+    snapshot_times, schedule_times, placed = [], [], 0
+    for turn in range(options.rounds):
+        found = objects(turn, options)
+        wanted = snapshots.deployment(decode_as(ModelDeployment, deployment(turn, options)), None)
+        seconds, fleet = timed(lambda found=found: snapshot(found))
+        snapshot_times.append(seconds)
+        seconds, placement = timed(lambda fleet=fleet, wanted=wanted: schedule(fleet, wanted))
+        schedule_times.append(seconds)
+        placed = len(placement.assignments)
+
+    result: dict[str, Any] = {
+        "seconds": round(statistics.median(schedule_times), 6),
+        "placed": placed,
+        "clusters": options.clusters,
+        "pools": options.pools,
+        "replicas": options.replicas,
+        "occupied": options.occupied,
+        "case": options.case,
+        "snapshot_seconds": round(statistics.median(snapshot_times), 6),
     }
-    if options.json:
-        print(json.dumps(result))
-    else:
-        print("\n".join(f"{name:10} {value}" for name, value in result.items()))
+    if options.end_to_end:
+        result |= end_to_end(options)
+    result["memory_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
+from typing import TypeAlias
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelplane.scheduler import (
+    Accounting,
     Assignment,
     Claim,
     Cluster,
@@ -22,15 +24,14 @@ from modelplane.scheduler import (
     Member,
     PlacedEngine,
     PlacedMember,
-    Placement,
     Pool,
     Replica,
     ResolvedRequest,
     Role,
     Taint,
     schedule,
+    usage,
 )
-from modelplane.scheduler.ledger import held
 
 UID = "uid-qwen"
 MEMORY = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("{}Gi")) >= 0'
@@ -62,7 +63,10 @@ requests = st.lists(
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[Cluster, ...]:
+def clusters(
+    draw: st.DrawFn,
+    accountings: tuple[Accounting, ...] = (Accounting.NODES, Accounting.NODES, Accounting.DEVICES),
+) -> tuple[Cluster, ...]:
     names = draw(st.lists(st.sampled_from("abcde"), max_size=4, unique=True))
     return tuple(
         Cluster(
@@ -71,7 +75,13 @@ def clusters(draw: st.DrawFn) -> tuple[Cluster, ...]:
             ready=draw(st.sampled_from((True, True, True, False))),
             gateway_address=draw(st.sampled_from(("192.0.2.1", "192.0.2.1", ""))),
             pools=tuple(
-                Pool(f"p{number}", draw(st.integers(0, 4)), draw(hardware))
+                Pool(
+                    f"p{number}",
+                    draw(st.integers(0, 4)),
+                    draw(hardware),
+                    draw(st.sampled_from(accountings)),
+                    draw(st.sampled_from(("", "", "ib"))),
+                )
                 for number in range(draw(st.integers(0, 3)))
             ),
             taints=draw(
@@ -122,34 +132,27 @@ def replicas_of(uid: str, placed: Sequence[Assignment], ready: bool = False) -> 
     )
 
 
-def used(placement: Placement) -> Counter[tuple[str, str]]:
-    nodes: Counter[tuple[str, str]] = Counter()
-    for each in placement.assignments:
-        for pool, count in held(each.engines).items():
-            nodes[each.cluster, pool] += count
-    return nodes
-
-
 @given(clusters(), deployments, deployments)
-def test_no_pool_is_given_more_than_its_nodes(
+def test_no_pool_is_given_more_than_it_has(
     fleet: tuple[Cluster, ...], first: Deployment, second: Deployment
 ) -> None:
-    ours = schedule(Fleet(fleet), first)
+    ours = replicas_of(UID, schedule(Fleet(fleet), first).assignments)
     other = dataclasses.replace(second, uid="uid-other")
-    theirs = schedule(Fleet(fleet, replicas_of(UID, ours.assignments)), other)
-    total = used(ours) + used(theirs)
-    published = {(cluster.name, pool.name): pool.nodes for cluster in fleet for pool in cluster.pools}
-    assert {place: nodes for place, nodes in total.items() if nodes > published[place]} == {}
+    theirs = replicas_of("uid-other", schedule(Fleet(fleet, ours), other).assignments)
+    amounts = (amount for each in usage(Fleet(fleet, ours + theirs)) for amount in each.amounts)
+    assert [amount for amount in amounts if amount.taken > amount.total] == []
 
 
 @given(clusters(), deployments)
-def test_an_engine_is_never_split_over_pools(fleet: tuple[Cluster, ...], deployment: Deployment) -> None:
-    pools = [
-        len({member.pool for member in engine.members})
-        for each in schedule(Fleet(fleet), deployment).assignments
-        for engine in each.engines
-    ]
-    assert pools == [1] * len(pools)
+def test_an_engine_is_split_only_over_pools_that_one_fabric_joins(
+    fleet: tuple[Cluster, ...], deployment: Deployment
+) -> None:
+    fabrics = {(cluster.name, pool.name): pool.fabric for cluster in fleet for pool in cluster.pools}
+    for each in schedule(Fleet(fleet), deployment).assignments:
+        for engine in each.engines:
+            pools = {member.pool for member in engine.members}
+            joined = {fabrics[each.cluster, pool] for pool in pools}
+            assert len(pools) == 1 or (len(joined) == 1 and "" not in joined)
 
 
 @given(clusters(), deployments, st.booleans(), st.randoms(use_true_random=False))
@@ -250,28 +253,43 @@ def member_outcomes(member: Member, pool: Pool) -> set[bool]:
     }
 
 
-def engine_nodes(engine: Engine, pool: Pool, cluster: Cluster) -> int | None:
-    """Return what the engine costs on a pool, or None when it does not fit the pool's devices."""
-    claims = []
-    for member in engine.members:
-        outcomes = member_outcomes(member, pool)
+Choice: TypeAlias = tuple[int, ...]
+"""The pool of each member of an engine."""
+
+
+def choices(engine: Engine, cluster: Cluster) -> list[Choice]:
+    pools = range(len(cluster.pools))
+    return [
+        choice
+        for choice in itertools.product(pools, repeat=len(engine.members))
+        if len(set(choice)) == 1
+        or (
+            len({cluster.pools[pool].fabric for pool in choice}) == 1
+            and cluster.pools[choice[0]].fabric != ""
+        )
+    ]
+
+
+def engine_nodes(engine: Engine, choice: Choice, cluster: Cluster) -> Counter[int] | None:
+    """Return the nodes that the engine takes of each pool, or None when it does not fit their devices."""
+    nodes: Counter[int] = Counter()
+    for member, position in zip(engine.members, choice, strict=True):
+        outcomes = member_outcomes(member, cluster.pools[position])
         could_claim = any(True in member_outcomes(member, other) for other in cluster.pools)
         if not outcomes or (could_claim and True not in outcomes):
             return None
-        claims.append(True in outcomes)
-    if not any(claims):
-        return None
-    return sum(m.pods * engine.copies for m, claim in zip(engine.members, claims, strict=True) if claim)
+        nodes[position] += member.pods * engine.copies if True in outcomes else 0
+    return +nodes or None
 
 
 def fits_somehow(deployment: Deployment, cluster: Cluster) -> bool:
-    for choice in itertools.product(range(len(cluster.pools)), repeat=len(deployment.engines)):
+    for chosen in itertools.product(*(choices(engine, cluster) for engine in deployment.engines)):
         nodes: Counter[int] = Counter()
-        for engine, position in zip(deployment.engines, choice, strict=True):
-            cost = engine_nodes(engine, cluster.pools[position], cluster)
+        for engine, choice in zip(deployment.engines, chosen, strict=True):
+            cost = engine_nodes(engine, choice, cluster)
             if cost is None:
                 break
-            nodes[position] += cost
+            nodes.update(cost)
         else:
             if all(cluster.pools[position].nodes >= count for position, count in nodes.items()):
                 return True
@@ -279,7 +297,7 @@ def fits_somehow(deployment: Deployment, cluster: Cluster) -> bool:
 
 
 @settings(max_examples=300)
-@given(clusters(), engines())
+@given(clusters((Accounting.NODES,)), engines())
 def test_a_fit_is_found_exactly_where_trying_every_choice_finds_one(
     fleet: tuple[Cluster, ...], engines: tuple[Engine, ...]
 ) -> None:

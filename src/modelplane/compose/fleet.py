@@ -10,7 +10,7 @@ from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
-from modelplane.api.engines import Role
+from modelplane.api.engines import Role, Serving
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
@@ -39,6 +39,7 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
         pools=tuple(_pool(pool) for pool in status.gpu_pools),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
         capabilities=_capabilities(status.capabilities),
+        cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
     )
 
 
@@ -58,7 +59,13 @@ def _capabilities(found: Capabilities | None) -> scheduler.Capabilities:
 
 
 def _pool(pool: GPUPool) -> scheduler.Pool:
-    return scheduler.Pool(pool.name, max(pool.nodes, 0), _devices(msgspec.json.encode(pool.devices)))
+    return scheduler.Pool(
+        pool.name,
+        max(pool.nodes, 0),
+        _devices(msgspec.json.encode(pool.devices)),
+        pool.accounting,
+        pool.fabric or "",
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -111,6 +118,7 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         engines=tuple(_placed_engine(engine) for engine in source.spec.engines),
         ready=ready,
         deleting=bool(source.metadata.deletion_timestamp),
+        created=source.metadata.creation_timestamp.isoformat() if source.metadata.creation_timestamp else "",
     )
 
 
@@ -156,7 +164,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
             scheduler.Toleration(toleration.key, toleration.operator, toleration.value, toleration.effect)
             for toleration in template.tolerations
         ),
-        mode=template.serving,
+        picks=Serving(mode=template.serving, routing=template.routing).picks,
     )
 
 

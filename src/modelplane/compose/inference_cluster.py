@@ -137,7 +137,15 @@ def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
         published = (known for known in request.owner.status.gpu_pools if known.name == pool.name)
         return next((msgspec.to_builtins(known) for known in published), {})
     devices = msgspec.to_builtins(decode_as(InferenceClass, found[0]).spec.devices)
-    return {"name": pool.name, "nodes": pool.max_node_count or pool.node_count, "devices": devices}
+    published: dict[str, Any] = {
+        "name": pool.name,
+        "nodes": pool.max_node_count or pool.node_count,
+        "accounting": str(pool.accounting),
+        "devices": devices,
+    }
+    if fabric := pool.fabric_identity():
+        published["fabric"] = fabric
+    return published
 
 
 def _capabilities(request: Request[InferenceCluster]) -> dict[str, bool]:

@@ -1,12 +1,12 @@
 """A ModelDeployment composes one ModelReplica per placement, and one ModelEndpoint per serving replica.
 
-The scheduler says where; this module says what follows. A replica leaves in two
-steps: first its endpoint goes, so that no gateway sends it any more, and then
-the replica itself.
+The scheduler says where; ``rollout`` says when an edit reaches a replica; this
+module says what follows. A replica leaves in two steps: first its endpoint goes,
+so that no gateway sends it any more, and then the replica itself.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,7 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, is_true, when_condition
+from modelplane.compose.rollout import Rollout, plan, revision
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
@@ -65,13 +66,16 @@ def compose(request: Request[ModelDeployment]) -> Composition:
         )
     except SelectorError as error:
         return _invalid(request, str(error), cache_conditions)
-    children = tuple(_children(request, template, placement, clusters))
+    wanted = _wanted(deployment, template, placement)
+    rollout = plan({key: item for key, (_, item) in wanted.items()}, request.observed)
+    children = tuple(_children(request, template, placement, wanted, rollout, clusters))
     scheduled = _scheduled(request, placement, clusters)
-    ready, ready_condition = _ready(request, placement)
+    ready, ready_condition = _ready(request, placement, rollout)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
+    counts = {"total": len(staying), "ready": ready, "updated": len(rollout.updated)}
     return Composition(
         children=children,
-        status={"replicas": {"total": len(staying), "ready": ready}, "selector": _selector(deployment)},
+        status={"replicas": counts, "selector": _selector(deployment)},
         conditions=(scheduled, ready_condition, *cache_conditions),
         ready=scheduled.holds and ready_condition.holds,
         short=len(staying) < deployment.spec.replicas or any(a.leaving for a in placement.assignments),
@@ -87,7 +91,14 @@ def _clusters(request: Request[ModelDeployment]) -> dict[str, scheduler.Cluster]
 
 
 def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
-    return tuple(map(fleet.replica, request.found("replicas")))
+    # Of its own replicas a deployment may have seen more than whoever lists them all.
+    own = (child for child in request.observed.values() if child["kind"] == "ModelReplica")
+    listed = {_full_name(found): found for found in (*request.found("replicas"), *own)}
+    return tuple(map(fleet.replica, listed.values()))
+
+
+def _full_name(item: Object) -> tuple[str, str]:
+    return item["metadata"]["namespace"], item["metadata"]["name"]
 
 
 def _cache(
@@ -116,7 +127,7 @@ def _invalid(
     return Composition(
         children=keep_all(request.observed),
         status={
-            "replicas": {"total": counts.total, "ready": counts.ready},
+            "replicas": {"total": counts.total, "ready": counts.ready, "updated": counts.updated},
             "selector": _selector(request.owner),
         },
         conditions=(
@@ -132,34 +143,57 @@ def _invalid(
     )
 
 
+Wanted: TypeAlias = dict[str, tuple[scheduler.Assignment, Object]]
+"""Each replica that is to be, and where, by its key."""
+
+
+def _wanted(deployment: ModelDeployment, template: ReplicaTemplate, placement: scheduler.Placement) -> Wanted:
+    taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
+    wanted: Wanted = {}
+    for assignment in placement.assignments:
+        if assignment.leaving:
+            continue
+        name = assignment.replica or _new_name(deployment, assignment, taken)
+        taken.add(name)
+        key, _ = _keys(assignment.cluster, assignment.index)
+        wanted[key] = (assignment, _replica(deployment, template, assignment, name))
+    return wanted
+
+
 def _children(
     request: Request[ModelDeployment],
     template: ReplicaTemplate,
     placement: scheduler.Placement,
+    wanted: Wanted,
+    rollout: Rollout,
     clusters: dict[str, scheduler.Cluster],
 ) -> Iterator[Desired | Keep]:
-    taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
     for assignment in placement.assignments:
         replica_key, endpoint_key = _keys(assignment.cluster, assignment.index)
-        if assignment.leaving:
+        if assignment.leaving or replica_key in rollout.waiting:
             yield from (Keep(key) for key in (replica_key, endpoint_key) if key in request.observed)
             continue
-        name = assignment.replica or _new_name(request.owner, assignment, taken)
-        taken.add(name)
-        yield Desired(replica_key, _replica(request.owner, template, assignment, name), when_condition(READY))
+        _, manifest = wanted[replica_key]
+        yield Desired(replica_key, manifest, when_condition(READY))
         observed = request.observed.get(replica_key)
         address = clusters[assignment.cluster].gateway_address
         if observed is None or not _serves(observed, endpoint_key in request.observed):
             continue
         if address:
-            manifest = _endpoint(request.owner, template, assignment, name, address)
-            yield Desired(endpoint_key, manifest, when_condition(READY))
+            name = manifest["metadata"]["name"]
+            yield Desired(
+                endpoint_key,
+                _endpoint(request.owner, template, assignment, name, address),
+                when_condition(READY),
+            )
         elif endpoint_key in request.observed:
             yield Keep(endpoint_key)
+    staying = {manifest["metadata"]["name"] for _, manifest in wanted.values()}
+    staying |= {assignment.replica for assignment in placement.assignments if assignment.leaving}
     for key in sorted(request.observed):
         endpoint_key = key.replace("replica-", "endpoint-", 1)
-        leaving = key.startswith("replica-") and _object_name(request, key) not in taken
-        if leaving and endpoint_key in request.observed:
+        departing = key.startswith("replica-") and _object_name(request, key) not in staying
+        if departing and endpoint_key in request.observed:
             yield Keep(key)
 
 
@@ -209,12 +243,16 @@ def _replica(
     }
     if template.model_cache_name:
         spec["modelCacheRef"] = {"name": template.model_cache_name}
-    if template.serving is not ServingMode.UNIFIED:
+    if template.serving is not ServingMode.UNIFIED or template.routing is not None:
         spec["serving"] = {"mode": str(template.serving)}
+    if template.routing is not None:
+        spec["serving"]["routing"] = str(template.routing)
+    metadata = _metadata(owner, template, assignment, name)
+    metadata["labels"][labels.REVISION] = revision(template)
     return {
         "apiVersion": API_VERSION,
         "kind": "ModelReplica",
-        "metadata": _metadata(owner, template, assignment, name),
+        "metadata": metadata,
         "spec": spec,
     }
 
@@ -279,17 +317,23 @@ def _scheduled(
     return true(type_, Reason.REPLICAS_CREATED, f"{message}; {problem}" if problem else message)
 
 
-def _ready(request: Request[ModelDeployment], placement: scheduler.Placement) -> tuple[int, Condition]:
+def _ready(
+    request: Request[ModelDeployment], placement: scheduler.Placement, rollout: Rollout
+) -> tuple[int, Condition]:
     type_ = Type.REPLICAS_READY
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     observed = [request.observed.get(_keys(a.cluster, a.index)[0]) for a in staying]
     ready = sum(1 for replica in observed if replica is not None and holds(replica, READY))
-    if ready >= wanted:
-        return ready, true(type_, Reason.ALL_REPLICAS_READY, f"{ready} of {wanted} replicas ready")
-    if not staying:
-        return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica is placed")
     message = f"{ready} of {wanted} replicas ready"
+    if serving := _serving_until_replaced(request, placement):
+        message += f", and {serving} more until replaced"
+    if ready >= wanted and not rollout.waiting:
+        return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
+    if not staying and not serving:
+        return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica is placed")
+    if rollout.waiting:
+        message += f"; {len(rollout.waiting)} wait for their turn to be updated"
     trouble = next(
         (
             f'replica "{replica["metadata"]["name"]}": {condition_of(replica, "ModelReady")["message"]}'
@@ -300,4 +344,10 @@ def _ready(request: Request[ModelDeployment], placement: scheduler.Placement) ->
         ),
         "",
     )
-    return ready, false(type_, Reason.MODEL_STARTING, f"{message}; {trouble}" if trouble else message)
+    reason = Reason.UPDATING if rollout.waiting else Reason.MODEL_STARTING
+    return ready, false(type_, reason, f"{message}; {trouble}" if trouble else message)
+
+
+def _serving_until_replaced(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
+    leaving = (_keys(each.cluster, each.index)[0] for each in placement.assignments if each.leaving)
+    return sum(key in request.observed and is_true(request.observed[key], READY) for key in leaving)

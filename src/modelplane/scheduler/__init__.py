@@ -5,7 +5,7 @@ One rule: `schedule` remembers nothing and moves nothing that need not move.
 
 from modelplane.api.devices import Claim
 from modelplane.api.engines import Role
-from modelplane.api.engines import ServingMode as Mode
+from modelplane.api.inference_cluster import Accounting
 from modelplane.api.inference_cluster import TaintEffect as Effect
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
@@ -19,15 +19,18 @@ from modelplane.scheduler.deployment import (
     Phase,
 )
 from modelplane.scheduler.device import Device
-from modelplane.scheduler.diagnosis import Diagnosis, Refusal
+from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
 from modelplane.scheduler.fleet import Fleet
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.replica import PlacedEngine, PlacedMember, Replica, ResolvedRequest
 from modelplane.scheduler.schedule import schedule
 from modelplane.scheduler.taint import Taint, Toleration
+from modelplane.scheduler.usage import Amount, Usage, usage
 from modelplane.scheduler.verdict import Reason
 
 __all__ = [
+    "Accounting",
+    "Amount",
     "Assignment",
     "AttributeValue",
     "CacheFootprint",
@@ -43,7 +46,6 @@ __all__ = [
     "Engine",
     "Fleet",
     "Member",
-    "Mode",
     "Operator",
     "Phase",
     "PlacedEngine",
@@ -52,11 +54,14 @@ __all__ = [
     "Pool",
     "Reason",
     "Refusal",
+    "Remedy",
     "Replica",
     "ResolvedRequest",
     "Role",
     "Taint",
     "Toleration",
+    "Usage",
     "Version",
     "schedule",
+    "usage",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from modelplane.api.engines import Role, ServingMode
+from modelplane.api.engines import Role
 from modelplane.scheduler.taint import Toleration
 
 
@@ -39,7 +39,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A serving unit of a replica; all of it goes to one pool."""
+    """A serving unit of a replica; it goes to one pool, or its members to pools that a fabric joins."""
 
     name: str
     copies: int = 1
@@ -62,7 +62,10 @@ class CacheFootprint:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One ModelDeployment. `cache` is None when it refers to none."""
+    """One ModelDeployment. `cache` is None when it refers to none.
+
+    `picks` tells whether an endpoint picker chooses the pod that serves a request.
+    """
 
     namespace: str
     name: str
@@ -72,4 +75,4 @@ class Deployment:
     cluster_selector: Mapping[str, str] = field(default_factory=dict)
     cache: CacheFootprint | None = None
     tolerations: tuple[Toleration, ...] = ()
-    mode: ServingMode = ServingMode.UNIFIED
+    picks: bool = False

@@ -1,23 +1,20 @@
-"""From what the passes refused to a diagnosis, and to the change that would help.
+"""From what the passes refused to a diagnosis, and to the changes that would help.
 
 One rule: nothing here is computed while every replica has its place.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
-from modelplane.scheduler.cluster import Cluster
+from modelplane.scheduler.cluster import Cluster, Pool
 from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal
-from modelplane.scheduler.engines import Misfit, Placer
+from modelplane.scheduler.engines import Placer
 from modelplane.scheduler.fill import Filled, Refused
-from modelplane.scheduler.ledger import Ledger, held
-from modelplane.scheduler.retention import Kept, Leaving, pinned, room
-from modelplane.scheduler.verdict import Reason, Rejected
-
-_NODE_REASONS: Final = (Reason.NO_FREE_NODES, Reason.ENGINES_COMPETE)
-_REMEDIES_TRIED: Final = 16
-_PLENTY: Final = 10**9
+from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.remedies import remedies
+from modelplane.scheduler.retention import Kept, Leaving
+from modelplane.scheduler.rooms import NodeRoom, Room
+from modelplane.scheduler.verdict import Rejected
 
 
 def diagnose(
@@ -39,7 +36,7 @@ def diagnose(
         clusters=len(clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each)),
         blocked="its ModelCache cannot be read, so nothing new is placed" if waits else "",
-        remedy=_remedy(refused, leaving, clusters, placer, ledger) if refused else "",
+        remedies=remedies(deployment, refused, leaving, clusters, placer, ledger) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(kept, clusters, ledger)),
     )
 
@@ -47,55 +44,21 @@ def diagnose(
 def _refusals(refused: Refused) -> Iterable[Refusal]:
     name, refusal = refused.cluster.name, refused.refusal
     if isinstance(refusal, Rejected):
-        return (Refusal(name, "", "", refusal.reason, refusal.subject, refusal.detail),)
-    return (
-        Refusal(name, pool, refusal.engine, each.reason, each.subject, each.detail, each.reads)
-        for pool, each in refusal.pools
+        return (_refusal(name, "", "", refusal),)
+    return (_refusal(name, pool, refusal.engine, each) for pool, each in refusal.pools)
+
+
+def _refusal(cluster: str, pool: str, engine: str, rejected: Rejected) -> Refusal:
+    return Refusal(
+        cluster,
+        pool,
+        engine,
+        rejected.reason,
+        rejected.subject,
+        rejected.detail,
+        rejected.reads,
+        rejected.remedy,
     )
-
-
-def _remedy(
-    refused: Sequence[Refused],
-    leaving: Sequence[Leaving],
-    clusters: Mapping[str, Cluster],
-    placer: Placer,
-    ledger: Ledger,
-) -> str:
-    """Return the fewest nodes that one pool would need more, for one more replica or for one to stay."""
-    short = [each.cluster for each in refused if _lacks_nodes(each)][:_REMEDIES_TRIED]
-    choices = [
-        choice for cluster in short for choice in _missing_nodes(cluster, ledger.free(cluster), placer, None)
-    ]
-    for fate in leaving[:_REMEDIES_TRIED]:
-        cluster = clusters[fate.replica.cluster]
-        free = room(fate.replica, cluster, ledger)
-        choices.extend(_missing_nodes(cluster, free, placer, pinned(fate.replica)))
-    if not choices:
-        return ""
-    nodes, name, position = min(choices)
-    noun = "node" if nodes == 1 else "nodes"
-    return f'add {nodes} {noun} to pool {clusters[name].pools[position].name} of InferenceCluster "{name}"'
-
-
-def _lacks_nodes(refused: Refused) -> bool:
-    return isinstance(refused.refusal, Misfit) and any(
-        refusal.reason in _NODE_REASONS for _, refusal in refused.refusal.pools
-    )
-
-
-def _missing_nodes(
-    cluster: Cluster, free: Sequence[int], placer: Placer, pins: Mapping[str, str] | None
-) -> Iterable[tuple[int, str, int]]:
-    """Yield (nodes, cluster, position) for each pool that would do if it had so many nodes more."""
-    for position, pool in enumerate(cluster.pools):
-        enlarged = [*free]
-        enlarged[position] = _PLENTY
-        placed = placer.place(cluster, enlarged, pins)
-        if isinstance(placed, Misfit):
-            continue
-        missing = held(placed)[pool.name] - free[position]
-        if missing > 0:
-            yield missing, cluster.name, position
 
 
 def _notes(leaving: Iterable[Leaving]) -> Iterable[str]:
@@ -106,12 +69,29 @@ def _notes(leaving: Iterable[Leaving]) -> Iterable[str]:
 
 def _overcommitted(kept: Iterable[Kept], clusters: Mapping[str, Cluster], ledger: Ledger) -> Iterable[str]:
     """Yield the pools of kept replicas that hold more than they have."""
-    used = {(fate.replica.cluster, pool) for fate in kept for pool in held(fate.engines)}
+    used = {
+        (fate.replica.cluster, member.pool)
+        for fate in kept
+        for engine in fate.engines
+        for member in engine.members
+        if member.claims
+    }
     for name in sorted({cluster for cluster, _ in used}):
         cluster = clusters[name]
-        for pool, free in zip(cluster.pools, ledger.free(cluster), strict=True):
-            if free < 0 and (name, pool.name) in used:
+        for pool, room in zip(cluster.pools, ledger.rooms(cluster), strict=True):
+            if room.overcommitted and (name, pool.name) in used:
                 yield (
                     f'pool {pool.name} of InferenceCluster "{name}" is overcommitted: '
-                    f"replicas hold {pool.nodes - free} of its {pool.nodes} nodes"
+                    f"replicas hold {_holding(pool, room)}"
                 )
+
+
+def _holding(pool: Pool, room: Room) -> str:
+    if isinstance(room, NodeRoom):
+        return f"{pool.nodes - room.free} of its {pool.nodes} nodes"
+    parts = []
+    for entry, device in enumerate(pool.devices):
+        total = device.count * pool.nodes
+        if held := total - room.free(entry):
+            parts.append(f"{held} of its {total} {device.name}")
+    return f"{' and '.join(parts) or 'devices'}, which one of them might not find again"

@@ -14,6 +14,7 @@ from modelplane.cel import Read
 from modelplane.scheduler.verdict import Reason
 
 _SHOWN: Final = 3
+_PROPOSED: Final = 2
 
 PHRASES: Final[dict[Reason, str]] = {
     Reason.CLUSTER_SELECTOR: "outside the clusterSelector",
@@ -27,14 +28,19 @@ PHRASES: Final[dict[Reason, str]] = {
     Reason.TOO_FEW_DEVICES: 'with too few devices per node for "{subject}"',
     Reason.DEVICES_COMPETE: "with no node that serves {subject} together",
     Reason.NOTHING_TO_CLAIM: "with nothing to claim for engine {subject}",
+    Reason.TOO_FEW_NODES: "with too few nodes for engine {subject}",
     Reason.NO_FREE_NODES: "without enough free nodes",
+    Reason.NO_FREE_DEVICES: "without enough free devices",
     Reason.ENGINES_COMPETE: "without room for engines {subject} together",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What refused a pool, or, where `pool` is empty, a cluster. `reads` are device values compared."""
+    """What refused a pool, or, where `pool` is empty, a cluster. `reads` are device values compared.
+
+    `remedy` is what would end this refusal, where the values compared tell it; another may stand behind it.
+    """
 
     cluster: str
     pool: str
@@ -43,6 +49,20 @@ class Refusal:
     subject: str = ""
     detail: str = ""
     reads: tuple[Read, ...] = ()
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change, and the clusters that would then take a replica."""
+
+    change: str
+    clusters: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if len(self.clusters) < 2:
+            return self.change
+        return f"{self.change} (then {len(self.clusters)} clusters would do)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +70,8 @@ class Diagnosis:
     """What is short of the wanted replicas, and why.
 
     `clusters` is how many there are; `refusals` are in order of cluster name and published pool, and empty
-    unless replicas are missing. `remedy` is the smallest change that would let one more replica in, where
-    it is cheap to tell. `notes` are what else is wrong with replicas that exist.
+    unless replicas are missing. `remedies` are the smallest changes that would let one more replica in, one
+    of each sort, each of them tried. `notes` are what else is wrong with replicas that exist.
     """
 
     wanted: int = 0
@@ -59,7 +79,7 @@ class Diagnosis:
     clusters: int = 0
     refusals: tuple[Refusal, ...] = ()
     blocked: str = ""
-    remedy: str = ""
+    remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -73,8 +93,8 @@ class Diagnosis:
         if self.short:
             parts.append(f"{self.placed} of {self.wanted} replicas placed")
             parts.append(self.blocked or self._refused())
-        if self.remedy:
-            parts.append(f"to place one more, {self.remedy}")
+        if self.remedies:
+            parts.append(f"to place one more, {' or '.join(str(each) for each in self.remedies[:_PROPOSED])}")
         parts.extend(_limited(self.notes))
         return "; ".join(parts)
 

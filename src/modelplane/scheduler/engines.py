@@ -1,31 +1,39 @@
-"""Which pool each engine of a replica goes to, on one cluster.
+"""Which pools each engine of a replica goes to, on one cluster.
 
-One rule: an engine is never split over pools, for nothing is known of the fabric between them; different
-engines may use different pools, and where some choice of pools fits, one is found: the first in published
-order.
+One rule: an engine is in one pool, or its members are in pools that one fabric joins; a member is never
+split. Different engines may use different pools. Where some choice of pools fits, one is found: the first in
+published order, an engine in one pool before one that is in two.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
 
 from modelplane.scheduler.cluster import Cluster, Pool
+from modelplane.scheduler.demand import Group, Load
 from modelplane.scheduler.deployment import Deployment, Engine, Member
 from modelplane.scheduler.device import Device
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.replica import PlacedEngine, PlacedMember, ResolvedRequest
+from modelplane.scheduler.rooms import NodeRoom, Room
 from modelplane.scheduler.selection import Selection, traits
 from modelplane.scheduler.verdict import Reason, Rejected
 
 # Eight engines over eight pools is a packing problem; what takes this long is refused, and says so.
 _MAX_STEPS = 50_000
 
+Pins: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The pools that engines must stay in, by the engine's name: one for each member."""
+
 
 @dataclass(frozen=True, slots=True)
-class PoolFit:
-    """What an engine would be on a pool: the claims of each member, and the nodes that it costs."""
+class Option:
+    """One way to place an engine: the pool of each member, what each claims, and what that takes."""
 
+    pools: tuple[int, ...]
     claims: tuple[tuple[ResolvedRequest, ...], ...]
-    nodes: int
+    loads: tuple[tuple[int, Load], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,58 +44,112 @@ class Misfit:
     pools: tuple[tuple[str, Rejected], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Fits:
+    """What an engine would be on a cluster's pools. Free nodes play no part.
+
+    `refused` has, for each pool, why the whole engine cannot be there.
+    """
+
+    options: tuple[Option, ...]
+    refused: tuple[Rejected | None, ...]
+
+
 class Placer:
     """Places replicas of one deployment; remembers what fits a pool's devices."""
 
     def __init__(self, deployment: Deployment, selection: Selection) -> None:
         self._engines = deployment.engines
+        self._gangs = any(engine.gang for engine in deployment.engines)
         self._selection = selection
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
-        self._fits: dict[tuple[bool, tuple[int, ...]], tuple[tuple[PoolFit | Rejected, ...], ...]] = {}
+        self._fits: dict[object, tuple[_Fits, ...]] = {}
         self._known: dict[int, tuple[tuple[Device, ...], int]] = {}
         self._numbers: dict[object, int] = {}
 
     def place(
-        self, cluster: Cluster, free: Sequence[int], pins: Mapping[str, str] | None = None
+        self, cluster: Cluster, rooms: Sequence[Room], pins: Pins | None = None
     ) -> tuple[PlacedEngine, ...] | Misfit:
-        """Place every engine, given the free nodes of each pool. `pins` fixes engines' pools, by name."""
-        fits = self._pool_fits(cluster, moving=pins is None)
-        options = []
-        for engine, verdicts in zip(self._engines, fits, strict=True):
-            pin = (pins or {}).get(engine.name)
-            option = [
-                pool
-                for pool, verdict in enumerate(verdicts)
-                if isinstance(verdict, PoolFit)
-                and verdict.nodes <= free[pool]
-                and pin in (None, cluster.pools[pool].name)
-            ]
-            if not option:
-                return _misfit(engine, cluster, verdicts, free, pin)
-            options.append(option)
-        costs = [[fit.nodes if isinstance(fit, PoolFit) else 0 for fit in verdicts] for verdicts in fits]
-        search = _Search(options, costs)
-        chosen = search.run(tuple(free))
+        """Place every engine in the rooms of the cluster's pools."""
+        options = self._options(cluster, pins)
+        if isinstance(options, Misfit):
+            return options
+        possible = []
+        for engine, wanted in zip(self._engines, options, strict=True):
+            fitting = [option for option in wanted if _taken(rooms, option) is not None]
+            if not fitting:
+                return self._no_room(engine, cluster, wanted, rooms, pins)
+            possible.append(fitting)
+        search = _Search(possible)
+        chosen = search.run(tuple(rooms))
         if chosen is None:
-            return _competing(self._engines, cluster, options, costs, free, search.outcome)
+            return _competing(self._engines, cluster, possible, rooms, search.outcome)
         return tuple(
-            _placed(engine, cluster.pools[pool].name, verdicts[pool])
-            for engine, pool, verdicts in zip(self._engines, chosen, fits, strict=True)
+            _placed(engine, cluster, option) for engine, option in zip(self._engines, chosen, strict=True)
         )
 
-    def _pool_fits(self, cluster: Cluster, *, moving: bool) -> tuple[tuple[PoolFit | Rejected, ...], ...]:
-        """Return, for each engine, what it would be on each pool. Free nodes play no part."""
+    def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
+        """Place every engine where it is pinned, whatever room there is."""
+        options = self._options(cluster, pins)
+        if isinstance(options, Misfit):
+            return options
+        return tuple(
+            _placed(engine, cluster, wanted[0]) for engine, wanted in zip(self._engines, options, strict=True)
+        )
+
+    def _options(self, cluster: Cluster, pins: Pins | None) -> list[list[Option]] | Misfit:
+        options = []
+        for engine, fits in zip(self._engines, self._pool_fits(cluster, moving=pins is None), strict=True):
+            pin = (pins or {}).get(engine.name)
+            option = [each for each in fits.options if _obeys(each, cluster, pin)]
+            if not option:
+                return _misfit(engine, cluster, fits, pin)
+            options.append(option)
+        return options
+
+    def _no_room(
+        self,
+        engine: Engine,
+        cluster: Cluster,
+        wanted: Sequence[Option],
+        rooms: Sequence[Room],
+        pins: Pins | None,
+    ) -> Misfit:
+        """Explain an engine for which no option has room."""
+        fits = self._pool_fits(cluster, moving=pins is None)[self._engines.index(engine)]
+        pools: dict[int, Rejected] = {
+            pool: rejected for pool, rejected in enumerate(fits.refused) if rejected is not None
+        }
+        for option in wanted:
+            for pool, load in option.loads:
+                if rooms[pool].take(load) is None:
+                    pools[pool] = _full(cluster.pools[pool], rooms[pool], load)
+        pin = (pins or {}).get(engine.name)
+        return Misfit(
+            engine.name,
+            tuple(
+                (cluster.pools[pool].name, pools[pool])
+                for pool in sorted(pools)
+                if pin is None or cluster.pools[pool].name in pin
+            ),
+        )
+
+    def _pool_fits(self, cluster: Cluster, *, moving: bool) -> tuple[_Fits, ...]:
         hardware = tuple(self._hardware_of(pool) for pool in cluster.pools)
-        key = (moving, hardware)
-        if key not in self._fits:
-            self._fits[key] = tuple(
+        # Fabrics join pools for gangs only, and the number of nodes limits them only.
+        key: object = (moving, hardware)
+        if self._gangs:
+            key = (moving, hardware, tuple((pool.fabric, pool.nodes) for pool in cluster.pools))
+        fits = self._fits.get(key)
+        if fits is None:
+            fits = self._fits[key] = tuple(
                 self._engine_fits(engine, cluster.pools, hardware, moving=moving) for engine in self._engines
             )
-        return self._fits[key]
+        return fits
 
     def _engine_fits(
         self, engine: Engine, pools: Sequence[Pool], hardware: Sequence[int], *, moving: bool
-    ) -> tuple[PoolFit | Rejected, ...]:
+    ) -> _Fits:
         served = [
             [self._member(member, pool, identity) for member in engine.members]
             for pool, identity in zip(pools, hardware, strict=True)
@@ -98,7 +160,17 @@ class Placer:
             moving and any(isinstance(cell := row[position], Served) and cell.claims for row in served)
             for position in range(len(engine.members))
         ]
-        return tuple(_engine_fit(engine, row, claimable) for row in served)
+        options = []
+        refused: list[Rejected | None] = [None] * len(pools)
+        for chosen in _choices(engine, pools):
+            option = _option(engine, chosen, [served[pool][at] for at, pool in enumerate(chosen)], claimable)
+            if moving and isinstance(option, Option) and (crowded := _crowded(engine, pools, option)):
+                option = crowded
+            if isinstance(option, Option):
+                options.append(option)
+            elif len(set(chosen)) == 1:
+                refused[chosen[0]] = option
+        return _Fits(tuple(options), tuple(refused))
 
     def _member(self, member: Member, pool: Pool, identity: int) -> Served | Rejected:
         key = (member, identity)
@@ -122,42 +194,95 @@ def _wares(device: Device) -> tuple[object, ...]:
     return (device.count, device.claim, device.device_class_name, *traits(device))
 
 
-def _engine_fit(
-    engine: Engine, served: Sequence[Served | Rejected], claimable: Sequence[bool]
-) -> PoolFit | Rejected:
+def _choices(engine: Engine, pools: Sequence[Pool]) -> Iterator[tuple[int, ...]]:
+    """Yield the pools that the members may have: all in one, then in several that one fabric joins."""
+    members = len(engine.members)
+    for pool in range(len(pools)):
+        yield (pool,) * members
+    for chosen in product(range(len(pools)), repeat=members):
+        fabrics = {pools[pool].fabric for pool in chosen}
+        if len(set(chosen)) > 1 and len(fabrics) == 1 and "" not in fabrics:
+            yield chosen
+
+
+def _option(
+    engine: Engine,
+    chosen: tuple[int, ...],
+    served: Sequence[Served | Rejected],
+    claimable: Sequence[bool],
+) -> Option | Rejected:
     claims = []
-    for member, can_claim in zip(served, claimable, strict=True):
-        if isinstance(member, Rejected):
-            return member
-        if can_claim and not member.claims:
+    pods: dict[int, list[tuple[Member, Served]]] = {}
+    for member, pool, cell, can_claim in zip(engine.members, chosen, served, claimable, strict=True):
+        if isinstance(cell, Rejected):
+            return cell
+        if can_claim and not cell.claims:
             return Rejected(Reason.NOTHING_TO_CLAIM, engine.name, "its devices are Synthetic only")
-        claims.append(member.claims)
-    if not any(claims):
+        claims.append(cell.claims)
+        if cell.claims:
+            pods.setdefault(pool, []).append((member, cell))
+    if not pods:
         return Rejected(
             Reason.NOTHING_TO_CLAIM, engine.name, "no device that it asks for is claimed through DRA"
         )
-    nodes = sum(
-        member.pods * engine.copies for member, claim in zip(engine.members, claims, strict=True) if claim
+    loads = tuple(
+        (
+            pool,
+            Load(Group(tuple(sorted((cell.demand, member.pods) for member, cell in cells))), engine.copies),
+        )
+        for pool, cells in pods.items()
     )
-    return PoolFit(tuple(claims), nodes)
+    return Option(chosen, tuple(claims), loads)
 
 
-def _placed(engine: Engine, pool: str, fit: PoolFit | Rejected) -> PlacedEngine:
-    claims = fit.claims if isinstance(fit, PoolFit) else ()
+def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected | None:
+    """Refuse a pool with fewer nodes than one group of a gang has pods: each needs a node of its own."""
+    for pool, load in option.loads:
+        have = pools[pool].nodes
+        if engine.gang and load.group.size > have:
+            name, needed = pools[pool].name, load.group.size
+            return Rejected(
+                Reason.TOO_FEW_NODES,
+                engine.name,
+                f"pool {name} has {_nodes(have)}, and one gang is on {needed}",
+                remedy=f"make pool {name} {_nodes(needed)} large",
+            )
+    return None
+
+
+def _obeys(option: Option, cluster: Cluster, pin: tuple[str, ...] | None) -> bool:
+    if pin is None:
+        return True
+    names = tuple(cluster.pools[pool].name for pool in option.pools)
+    # An engine that was one pod and is a gang now stays in its pool.
+    return names == (pin if len(pin) == len(names) else pin[:1] * len(names))
+
+
+def _taken(rooms: Sequence[Room], option: Option) -> dict[int, Room] | None:
+    """Return the rooms that an option leaves smaller, None where it does not fit."""
+    smaller = {}
+    for pool, load in option.loads:
+        room = rooms[pool].take(load)
+        if room is None:
+            return None
+        smaller[pool] = room
+    return smaller
+
+
+def _placed(engine: Engine, cluster: Cluster, option: Option) -> PlacedEngine:
     members = tuple(
-        PlacedMember(member.role, pool, member.pods, claim)
-        for member, claim in zip(engine.members, claims, strict=True)
+        PlacedMember(member.role, cluster.pools[pool].name, member.pods, claim)
+        for member, pool, claim in zip(engine.members, option.pools, option.claims, strict=True)
     )
     return PlacedEngine(engine.name, engine.copies, members)
 
 
 class _Search:
-    """Depth first: engines in order, pools in published order; dead ends are remembered."""
+    """Depth first: engines in order, options in order; dead ends are remembered."""
 
-    def __init__(self, options: Sequence[Sequence[int]], costs: Sequence[Sequence[int]]) -> None:
+    def __init__(self, options: Sequence[Sequence[Option]]) -> None:
         self._options = options
-        self._costs = costs
-        self._dead: set[tuple[int, tuple[int, ...]]] = set()
+        self._dead: set[tuple[int, tuple[Room, ...]]] = set()
         self._steps = 0
 
     @property
@@ -166,50 +291,44 @@ class _Search:
             return "too many ways to place them were tried"
         return "each would fit, but not all at once"
 
-    def run(self, free: tuple[int, ...], position: int = 0) -> tuple[int, ...] | None:
-        """Return the chosen pool of each engine from `position` on."""
+    def run(self, rooms: tuple[Room, ...], position: int = 0) -> tuple[Option, ...] | None:
+        """Return the chosen option of each engine from `position` on."""
         if position == len(self._options):
             return ()
         self._steps += 1
-        if (position, free) in self._dead or self._steps > _MAX_STEPS:
+        if (position, rooms) in self._dead or self._steps > _MAX_STEPS:
             return None
-        for pool in self._options[position]:
-            left = free[pool] - self._costs[position][pool]
-            if left < 0:
+        for option in self._options[position]:
+            smaller = _taken(rooms, option)
+            if smaller is None:
                 continue
-            chosen = self.run((*free[:pool], left, *free[pool + 1 :]), position + 1)
+            left = tuple(smaller.get(pool, room) for pool, room in enumerate(rooms))
+            chosen = self.run(left, position + 1)
             if chosen is not None:
-                return (pool, *chosen)
-        self._dead.add((position, free))
+                return (option, *chosen)
+        self._dead.add((position, rooms))
         return None
 
 
-def _misfit(
-    engine: Engine,
-    cluster: Cluster,
-    verdicts: Sequence[PoolFit | Rejected],
-    free: Sequence[int],
-    pin: str | None,
-) -> Misfit:
-    refused = [
-        (pool.name, verdict if isinstance(verdict, Rejected) else _no_nodes(pool, verdict.nodes, nodes))
-        for pool, verdict, nodes in zip(cluster.pools, verdicts, free, strict=True)
-        if pin in (None, pool.name)
-    ]
-    return Misfit(engine.name, tuple(refused) or (("", Rejected(Reason.NO_POOLS)),))
+def _misfit(engine: Engine, cluster: Cluster, fits: _Fits, pin: tuple[str, ...] | None) -> Misfit:
+    refused = tuple(
+        (pool.name, rejected)
+        for pool, rejected in zip(cluster.pools, fits.refused, strict=True)
+        if rejected is not None and (pin is None or pool.name in pin)
+    )
+    return Misfit(engine.name, refused or (("", Rejected(Reason.NO_POOLS)),))
 
 
 def _competing(
     engines: Sequence[Engine],
     cluster: Cluster,
-    options: Sequence[Sequence[int]],
-    costs: Sequence[Sequence[int]],
-    free: Sequence[int],
+    options: Sequence[Sequence[Option]],
+    rooms: Sequence[Room],
     outcome: str,
 ) -> Misfit:
-    wanted = sorted({pool for option in options for pool in option})
+    wanted = sorted({pool for option in options for each in option for pool, _ in each.loads})
     names = ", ".join(engine.name for engine in engines)
-    least = sum(min(cost[pool] for pool in option) for cost, option in zip(costs, options, strict=True))
+    least = sum(min(sum(load.nodes for _, load in each.loads) for each in option) for option in options)
     return Misfit(
         names,
         tuple(
@@ -218,7 +337,7 @@ def _competing(
                 Rejected(
                     Reason.ENGINES_COMPETE,
                     names,
-                    f"{outcome}: {least} nodes needed, {free[pool]} free in pool {cluster.pools[pool].name}",
+                    f"{outcome}: {_needed(rooms[pool], least)} in pool {cluster.pools[pool].name}",
                 ),
             )
             for pool in wanted
@@ -226,6 +345,25 @@ def _competing(
     )
 
 
-def _no_nodes(pool: Pool, needed: int, free: int) -> Rejected:
-    detail = f"pool {pool.name} has {max(free, 0)} of {pool.nodes} nodes free, {needed} needed"
-    return Rejected(Reason.NO_FREE_NODES, detail=detail)
+def _needed(room: Room, pods: int) -> str:
+    if isinstance(room, NodeRoom):
+        return f"{_nodes(pods)} needed, {room.free} free"
+    return f"{pods} pods to be placed, {_nodes(room.nodes)}"
+
+
+def _full(pool: Pool, room: Room, load: Load) -> Rejected:
+    if isinstance(room, NodeRoom):
+        detail = f"pool {pool.name} has {max(room.free, 0)} of {pool.nodes} nodes free, {load.nodes} needed"
+        return Rejected(Reason.NO_FREE_NODES, detail=detail)
+    parts = []
+    for entry, device in enumerate(pool.devices):
+        needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
+        if needed:
+            total, free = device.count * pool.nodes, max(room.free(entry), 0)
+            parts.append(f"{free} of {total} {device.name} free, {needed} needed")
+    detail = f"pool {pool.name} has {' and '.join(parts)}, which cannot be promised on {_nodes(pool.nodes)}"
+    return Rejected(Reason.NO_FREE_DEVICES, detail=detail)
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"

@@ -4,7 +4,8 @@ One rule: the cluster with the fewest replicas of this deployment gets the next 
 tie.
 
 A cluster that refuses once is not asked again: within one pass nodes only become fewer. So the clusters
-wait in a heap, and only those that are looked at cost anything.
+wait in a heap, and only those that are looked at cost anything. Why a full one refuses is found out only when
+somebody is to be told.
 """
 
 import heapq
@@ -66,9 +67,14 @@ def fill(
 
     placed: list[New] = []
     refused: list[Refused] = []
+    full: list[Cluster] = []
     while heap and len(placed) < shortfall:
         count, name = heap[0]
         cluster = clusters[name]
+        if ledger.full(cluster):
+            heapq.heappop(heap)
+            full.append(cluster)
+            continue
         verdict = _try(deployment, cluster, placer, ledger)
         if isinstance(verdict, (Rejected, Misfit)):
             heapq.heappop(heap)
@@ -77,7 +83,13 @@ def fill(
         ledger.charge(name, verdict)
         placed.append(New(name, indices.take(name), verdict))
         heapq.heapreplace(heap, (count + 1, name))
-    return Filled(tuple(placed), tuple(refused) if len(placed) < shortfall else ())
+    if len(placed) == shortfall:
+        return Filled(tuple(placed))
+    for cluster in full:
+        verdict = _try(deployment, cluster, placer, ledger)
+        if isinstance(verdict, (Rejected, Misfit)):
+            refused.append(Refused(cluster, verdict))
+    return Filled(tuple(placed), tuple(refused))
 
 
 def _try(
@@ -86,4 +98,4 @@ def _try(
     verdict = admit(deployment, cluster)
     if isinstance(verdict, Rejected):
         return verdict
-    return placer.place(cluster, ledger.free(cluster))
+    return placer.place(cluster, ledger.rooms(cluster))

@@ -12,7 +12,10 @@ from modelplane.scheduler.replica import Replica
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Every InferenceCluster, and every ModelReplica of every deployment, in any order."""
+    """Every InferenceCluster, and every ModelReplica of every deployment, in any order.
+
+    A replica that was decided and is not observed yet belongs here too: its room is taken.
+    """
 
     clusters: tuple[Cluster, ...] = ()
     replicas: tuple[Replica, ...] = ()

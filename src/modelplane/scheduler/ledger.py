@@ -1,18 +1,27 @@
-"""Free nodes of every pool: what is published, less what replicas hold.
+"""The room that is left in every pool: what is published, less what replicas hold.
 
-One rule: nodes are counted whole. A member costs one node for each of its pods and copies, and nothing when
-it claims no device; a replica holds what it was placed with, whatever its deployment says now.
+One rule: a replica holds what it was placed with, whatever its deployment says now. A member takes a node
+for each of its pods and copies, or, where its pool counts devices, the devices that it claims; it takes
+nothing when it claims nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.replica import PlacedEngine, Replica
+from modelplane.api.inference_cluster import Accounting
+from modelplane.scheduler.cluster import Cluster, Pool
+from modelplane.scheduler.demand import Demand, Group, Load
+from modelplane.scheduler.device import Device
+from modelplane.scheduler.filters.devices import demand
+from modelplane.scheduler.replica import PlacedEngine, Replica, ResolvedRequest
+from modelplane.scheduler.rooms import DeviceRoom, NodeRoom, Room
+from modelplane.scheduler.selection import Selection
 
 
 def held(engines: Iterable[PlacedEngine]) -> Counter[str]:
-    """Return the nodes that placed engines hold, by pool."""
+    """Return the nodes that placed engines take where nodes are counted, by pool."""
     nodes: Counter[str] = Counter()
     for engine in engines:
         for member in engine.members:
@@ -21,26 +30,114 @@ def held(engines: Iterable[PlacedEngine]) -> Counter[str]:
     return nodes
 
 
+_NONE: Final[Mapping[Group, int]] = {}
+
+
+@dataclass(slots=True)
+class _Account:
+    """What the entries of a cluster's log come to, as far as they are summed up."""
+
+    summed: int = 0
+    nodes: Counter[str] = field(default_factory=Counter)
+    groups: dict[str, Counter[Group]] = field(default_factory=dict)
+
+
 class Ledger:
-    """What is held on every cluster, by pool."""
+    """What is held on every cluster."""
 
-    def __init__(self, replicas: Iterable[Replica]) -> None:
-        """Charge what exists; a replica that is being deleted holds its nodes until it is gone."""
-        self._held: dict[str, Counter[str]] = {}
+    def __init__(self, replicas: Iterable[Replica], selection: Selection) -> None:
+        """Charge what exists; a replica that is being deleted holds its place until it is gone."""
+        self._selection = selection
+        # Per cluster, what was taken (1) and given back (-1). Most clusters are never asked about.
+        self._log: dict[str, list[tuple[Sequence[PlacedEngine], int]]] = {}
+        self._accounts: dict[str, _Account] = {}
+        self._demands: dict[tuple[int, tuple[ResolvedRequest, ...]], tuple[tuple[Device, ...], Demand]] = {}
         for replica in replicas:
-            self.charge(replica.cluster, replica.engines)
+            self._log.setdefault(replica.cluster, []).append((replica.engines, 1))
 
-    def charge(self, cluster: str, engines: Iterable[PlacedEngine]) -> None:
-        """Take nodes."""
-        self._held.setdefault(cluster, Counter()).update(held(engines))
+    def charge(self, cluster: str, engines: Sequence[PlacedEngine]) -> None:
+        """Take room."""
+        self._log.setdefault(cluster, []).append((engines, 1))
 
-    def refund(self, cluster: str, engines: Iterable[PlacedEngine]) -> None:
-        """Give nodes back."""
-        self._held.setdefault(cluster, Counter()).subtract(held(engines))
+    def refund(self, cluster: str, engines: Sequence[PlacedEngine]) -> None:
+        """Give room back."""
+        self._log.setdefault(cluster, []).append((engines, -1))
 
-    def free(self, cluster: Cluster) -> list[int]:
-        """Return the free nodes of each pool, in published order; below zero where too many are held."""
-        taken = self._held.get(cluster.name)
-        if taken is None:
-            return [pool.nodes for pool in cluster.pools]
-        return [pool.nodes - taken[pool.name] for pool in cluster.pools]
+    def rooms(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[Room]:
+        """Return the room of each pool, in published order; `without` engines that are there."""
+        log = self._log.get(cluster.name)
+        if log is None:
+            return [self._room(pool, 0, _NONE, without) for pool in cluster.pools]
+        account = self._sum(log, cluster)
+        return [
+            self._room(pool, account.nodes[pool.name], account.groups.get(pool.name, _NONE), without)
+            for pool in cluster.pools
+        ]
+
+    def full(self, cluster: Cluster) -> bool:
+        """Whether no pool of a cluster has a node left, so that nothing fits whatever it needs."""
+        log = self._log.get(cluster.name)
+        if log is None or any(pool.accounting is not Accounting.NODES for pool in cluster.pools):
+            return False
+        nodes = self._sum(log, cluster).nodes
+        return all(nodes[pool.name] >= pool.nodes for pool in cluster.pools)
+
+    def grows(
+        self, cluster: Cluster, engines: Sequence[PlacedEngine], held_now: Sequence[PlacedEngine]
+    ) -> bool:
+        """Whether engines take anything, in any pool, that those held now do not."""
+        nodes = held(engines) - held(held_now)
+        for pool in cluster.pools:
+            if pool.accounting is Accounting.NODES:
+                if nodes[pool.name]:
+                    return True
+            elif self._groups(engines, pool) - self._groups(held_now, pool):
+                return True
+        return False
+
+    def _room(
+        self, pool: Pool, nodes: int, groups: Mapping[Group, int], without: Sequence[PlacedEngine]
+    ) -> Room:
+        if pool.accounting is Accounting.NODES:
+            if not without:
+                return NodeRoom(pool.nodes, pool.nodes - nodes)
+            # An overcommitted pool leaves a replica what it has.
+            return NodeRoom(pool.nodes, max(pool.nodes - nodes, 0) + held(without)[pool.name])
+        left = Counter(groups)
+        left.subtract(self._groups(without, pool))
+        counts = [device.count for device in pool.devices]
+        return DeviceRoom.of(pool.nodes, counts, (Load(group, count) for group, count in left.items()))
+
+    def _sum(self, log: Sequence[tuple[Sequence[PlacedEngine], int]], cluster: Cluster) -> _Account:
+        account = self._accounts.setdefault(cluster.name, _Account())
+        counted = [pool for pool in cluster.pools if pool.accounting is Accounting.DEVICES]
+        for engines, sign in log[account.summed :]:
+            for pool_name, nodes in held(engines).items():
+                account.nodes[pool_name] += sign * nodes
+            for pool in counted:
+                groups = account.groups.setdefault(pool.name, Counter())
+                for group, copies in self._groups(engines, pool).items():
+                    groups[group] += sign * copies
+        account.summed = len(log)
+        return account
+
+    def _groups(self, engines: Iterable[PlacedEngine], pool: Pool) -> Counter[Group]:
+        """Return the groups of pods that engines have in a pool whose devices are counted."""
+        groups: Counter[Group] = Counter()
+        for engine in engines:
+            pods = sorted(
+                (self._demand(member.claims, pool), member.pods)
+                for member in engine.members
+                if member.claims and member.pool == pool.name
+            )
+            if pods:
+                groups[Group(tuple(pods))] += engine.copies
+        return groups
+
+    def _demand(self, claims: tuple[ResolvedRequest, ...], pool: Pool) -> Demand:
+        key = (id(pool.devices), claims)
+        known = self._demands.get(key)
+        if known is None:
+            # The devices are kept beside it, so that their id is not used again while it is a key.
+            known = self._demands[key] = (pool.devices, demand(claims, pool.devices, self._selection))
+        return known[1]

@@ -39,7 +39,10 @@ class PlacedEngine:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One observed ModelReplica. `deleting` is true once its deletion has been asked for."""
+    """One observed ModelReplica. `deleting` is true once its deletion has been asked for.
+
+    `created` is its creation time, as text that sorts by time.
+    """
 
     namespace: str
     name: str
@@ -51,3 +54,4 @@ class Replica:
     uid: str = ""
     ready: bool = False
     deleting: bool = False
+    created: str = ""

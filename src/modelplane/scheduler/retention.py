@@ -4,20 +4,23 @@ One rule: nothing is dropped on doubt. A replica goes at once only when its clus
 NoExecute taint evicts it, or when it is being deleted; one that no longer fits where it is leaves when its
 replacement is ready.
 
-Not asked here: labels, the clusterSelector, the cache's footprint, readiness, the gateway, free nodes
+Not asked here: labels, the clusterSelector, the cache's footprint, readiness, the gateway, free room
 (unless the replica is to grow). Relabelling a cluster, narrowing a selector, a cluster that fails, or a
-pool that shrinks moves nothing.
+pool that shrinks moves nothing that serves.
+
+Two decisions that did not know of each other can give one room to two replicas. Then the newest that does not
+serve yet yields: it leaves, as if it did not fit.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from modelplane.scheduler.cluster import Cluster
 from modelplane.scheduler.deployment import Deployment
-from modelplane.scheduler.engines import Misfit, Placer
+from modelplane.scheduler.engines import Misfit, Pins, Placer
 from modelplane.scheduler.filters.taints import evicting
-from modelplane.scheduler.ledger import Ledger, held
+from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.replica import PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
@@ -62,7 +65,8 @@ def retain(
     fates = []
     for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name)):
         fate = _fate(deployment, replica, clusters, placer, ledger)
-        if isinstance(fate, Kept):
+        # A replica that is to shrink holds what it has until it is seen to hold less.
+        if isinstance(fate, Kept) and ledger.grows(clusters[replica.cluster], fate.engines, replica.engines):
             ledger.refund(replica.cluster, replica.engines)
             ledger.charge(replica.cluster, fate.engines)
         fates.append(fate)
@@ -89,31 +93,32 @@ def _refit(
     deployment: Deployment, replica: Replica, cluster: Cluster, placer: Placer, ledger: Ledger
 ) -> Kept | Leaving:
     pins = pinned(replica)
-    wanted = {pins[engine.name] for engine in deployment.engines if engine.name in pins}
+    wanted = {pool for engine in deployment.engines for pool in pins.get(engine.name, ())}
     missing = sorted(wanted - {pool.name for pool in cluster.pools})
     if missing:
         why = f'pool {missing[0]} of InferenceCluster "{cluster.name}" is no longer published'
         # What a cluster in trouble does not publish may come back with it.
         return Leaving(replica, why) if cluster.ready else Kept(replica, replica.engines)
 
-    placed = placer.place(cluster, room(replica, cluster, ledger), pins)
+    if all(engine.name in pins for engine in deployment.engines):
+        resolved = placer.resolve(cluster, pins)
+        if isinstance(resolved, Misfit):
+            return Leaving(replica, _why(resolved, cluster))
+        if not ledger.grows(cluster, resolved, replica.engines):
+            return Kept(replica, resolved)
+    placed = placer.place(cluster, ledger.rooms(cluster, without=replica.engines), pins)
     if isinstance(placed, Misfit):
         return Leaving(replica, _why(placed, cluster))
     return Kept(replica, placed)
 
 
-def pinned(replica: Replica) -> dict[str, str]:
-    """Return the pool of each of the replica's engines."""
-    return {engine.name: engine.members[0].pool for engine in replica.engines if engine.members}
-
-
-def room(replica: Replica, cluster: Cluster, ledger: Ledger) -> list[int]:
-    """Return the nodes of each pool that the replica may use: what it holds already, and what is free."""
-    holds = held(replica.engines)
-    return [
-        holds[pool.name] + max(free, 0)
-        for pool, free in zip(cluster.pools, ledger.free(cluster), strict=True)
-    ]
+def pinned(replica: Replica) -> Pins:
+    """Return the pools of each of the replica's engines."""
+    return {
+        engine.name: tuple(member.pool for member in engine.members)
+        for engine in replica.engines
+        if engine.members
+    }
 
 
 def _why(misfit: Misfit, cluster: Cluster) -> str:
@@ -121,3 +126,54 @@ def _why(misfit: Misfit, cluster: Cluster) -> str:
     place = f'pool {pool} of InferenceCluster "{cluster.name}"'
     subject = f'"{refusal.subject}": ' if refusal.reason in _OF_REQUESTS else ""
     return f"engine {misfit.engine} no longer fits {place}: {subject}{refusal.detail}"
+
+
+def yielding(
+    fates: Sequence[Fate], replicas: Iterable[Replica], clusters: Mapping[str, Cluster], ledger: Ledger
+) -> list[Fate]:
+    """Let kept replicas leave whose room another deployment's replica was given before."""
+    kept = {fate.replica.cluster for fate in fates if isinstance(fate, Kept)}
+    losers: dict[tuple[str, str], str] = {}
+    for name in sorted(kept):
+        cluster = clusters[name]
+        full = [at for at, room in enumerate(ledger.rooms(cluster)) if room.overcommitted]
+        if full:
+            losers |= _losers(cluster, full, [each for each in replicas if each.cluster == name], ledger)
+    return [
+        Leaving(fate.replica, losers[fate.replica.namespace, fate.replica.name])
+        if isinstance(fate, Kept) and (fate.replica.namespace, fate.replica.name) in losers
+        else fate
+        for fate in fates
+    ]
+
+
+def _losers(
+    cluster: Cluster, full: Sequence[int], replicas: Sequence[Replica], ledger: Ledger
+) -> dict[tuple[str, str], str]:
+    """Return the replicas that yield, by namespace and name, and why."""
+    losers: dict[tuple[str, str], str] = {}
+    for at in full:
+        pool = cluster.pools[at].name
+        there = sorted((each for each in replicas if _holds(each, pool)), key=_age)
+        gone: list[PlacedEngine] = []
+        for position in reversed(range(len(there))):
+            replica = there[position]
+            older = {each.deployment_uid for each in there[:position]} - {replica.deployment_uid}
+            if not ledger.rooms(cluster, without=gone)[at].overcommitted:
+                break
+            if older and not (replica.ready or replica.deleting):
+                gone += replica.engines
+                losers[replica.namespace, replica.name] = (
+                    f'pool {pool} of InferenceCluster "{cluster.name}" was given to an older deployment too'
+                )
+    return losers
+
+
+def _age(replica: Replica) -> tuple[str, str, str]:
+    return (replica.created, replica.deployment_uid, replica.name)
+
+
+def _holds(replica: Replica, pool: str) -> bool:
+    return any(
+        member.pool == pool and member.claims for engine in replica.engines for member in engine.members
+    )

@@ -14,7 +14,7 @@ from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.replica import Replica
-from modelplane.scheduler.retention import Gone, Kept, Leaving, retain
+from modelplane.scheduler.retention import Gone, Kept, Leaving, retain, yielding
 from modelplane.scheduler.scale_down import victims
 from modelplane.scheduler.selection import Selection
 
@@ -25,12 +25,14 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError when a
     selector does not compile; the caller then keeps everything as it is.
     """
-    placer = Placer(deployment, Selection(deployment))
-    ledger = Ledger(fleet.replicas)
+    selection = Selection(deployment)
+    placer = Placer(deployment, selection)
+    ledger = Ledger(fleet.replicas, selection)
     clusters = {cluster.name: cluster for cluster in fleet.clusters}
     ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
 
     fates = retain(deployment, ours, clusters, placer, ledger)
+    fates = yielding(fates, fleet.replicas, clusters, ledger)
     kept = [fate for fate in fates if isinstance(fate, Kept)]
     leaving = [fate for fate in fates if isinstance(fate, Leaving)]
     gone = [fate for fate in fates if isinstance(fate, Gone)]

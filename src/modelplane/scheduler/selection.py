@@ -4,6 +4,8 @@ One rule: two device entries with the same driver, attributes and capacities are
 cluster they are.
 """
 
+from collections.abc import Iterable
+
 from modelplane import cel
 from modelplane.scheduler.deployment import Deployment, DeviceRequest
 from modelplane.scheduler.device import Device
@@ -12,11 +14,12 @@ from modelplane.scheduler.device import Device
 class Selection:
     """The compiled selectors of one deployment, and their verdicts so far."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment | None = None) -> None:
         """Compile every selector. Raises SelectorError."""
+        engines = () if deployment is None else deployment.engines
         self._selectors = {
             expression: cel.compile(expression)
-            for engine in deployment.engines
+            for engine in engines
             for member in engine.members
             for request in member.requests
             for expression in request.selectors
@@ -29,16 +32,27 @@ class Selection:
         """Tell whether all selectors of a request accept the device."""
         return isinstance(self.first_refusal(request, device), cel.Match)
 
+    def accepts(self, selectors: Iterable[str], device: Device) -> bool:
+        """Tell whether selectors, of whatever deployment, all accept the device; those not valid do."""
+        identity = self.identity(device)
+        return all(not isinstance(self._verdict(each, device, identity), cel.NoMatch) for each in selectors)
+
     def first_refusal(self, request: DeviceRequest, device: Device) -> cel.Match | cel.NoMatch:
         """Return the first selector's refusal of the device, or a match."""
         identity = self.identity(device)
         for expression in request.selectors:
-            verdict = self._verdicts.get((expression, identity))
-            if verdict is None:
-                verdict = self._verdicts[expression, identity] = self._selectors[expression].evaluate(device)
+            verdict = self._verdict(expression, device, identity)
             if isinstance(verdict, cel.NoMatch):
                 return verdict
         return cel.Match()
+
+    def _verdict(self, expression: str, device: Device, identity: int) -> cel.Match | cel.NoMatch:
+        verdict = self._verdicts.get((expression, identity))
+        if verdict is None:
+            selector = self._selectors.get(expression) or _compiled(expression)
+            verdict = cel.Match() if selector is None else selector.evaluate(device)
+            self._verdicts[expression, identity] = verdict
+        return verdict
 
     def identity(self, device: Device) -> int:
         """Return a number that is the same for devices which no selector can tell apart."""
@@ -50,6 +64,13 @@ class Selection:
         # The device is kept beside its number, so that its id is not used again while it is a key.
         self._known[id(device)] = (device, number)
         return number
+
+
+def _compiled(expression: str) -> cel.Selector | None:
+    try:
+        return cel.compile(expression)
+    except cel.SelectorError:
+        return None
 
 
 def traits(device: Device) -> tuple[object, ...]:

@@ -24,8 +24,10 @@ class Reason(IntEnum):
     TOO_FEW_DEVICES = 9
     DEVICES_COMPETE = 10
     NOTHING_TO_CLAIM = 11
-    NO_FREE_NODES = 12
-    ENGINES_COMPETE = 13
+    TOO_FEW_NODES = 12
+    NO_FREE_NODES = 13
+    NO_FREE_DEVICES = 14
+    ENGINES_COMPETE = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,15 @@ class Fit:
 class Rejected:
     """The rule refuses. `subject` is what it is about (a taint, a request), `detail` the values compared.
 
-    `reads` are the device values that selectors looked at before they refused.
+    `reads` are the device values that selectors looked at before they refused. `remedy` is what would end
+    this refusal, where that can be told from what was compared.
     """
 
     reason: Reason
     subject: str = ""
     detail: str = ""
     reads: tuple[Read, ...] = ()
+    remedy: str = ""
 
 
 FIT: Final = Fit()

@@ -2,18 +2,21 @@
 
 Clusters are separated by `|`. A cluster is `name: pool, pool ... marks`:
 
-- a pool is `hardware xN` (N nodes), named like its hardware, or `name=hardware xN`;
+- a pool is `hardware xN` (N nodes), named like its hardware, or `name=hardware xN`; with `*N` its devices are
+  counted; `@name` after it is its fabric;
 - `!key` is a taint with effect NoSchedule, `!!key` one with NoExecute;
 - `key=value` after the pools is a label;
-- `down` (not ready), `unreachable` (no gateway address), `no-dra`, `no-lws`, `no-inference-pool` say it.
+- `down` (not ready), `unreachable` (no gateway address), `no-storage` (for caches), `no-dra`, `no-lws`,
+  `no-inference-pool` say it.
 
 A deployment is `replicas: engine, engine; options`. An engine is `memory`, or `name=memory*count` (GPUs per
 pod), with the marks `xN` (copies) and `+N` (a leader and N workers). Options: `in key=value`,
 `cached key=value`, `cache-unknown`, `tolerating key`, `PrefillDecode`.
 
-A replica is `name@cluster/index pool`, with `*N` after the pool for N nodes, and the marks `ready`,
-`deleting`, `other` (of another deployment). Several engines are `engine:pool*N`. A placement is shown in the
-same way: `cluster/index pool` for a new replica, `name@...` for a kept one, `name@... leaving`.
+A replica is `name@cluster/index pool`, with `*N` after the pool for N copies and `#N` for N GPUs in each, and
+the marks `ready`, `deleting`, `other` (of another deployment), `tN` (made at time N). Several engines are
+`engine:pool*N`. A placement is shown in the same way, `pool+pool` for a gang in two pools:
+`cluster/index pool` for a new replica, `name@...` for a kept one, `name@... leaving`.
 """
 
 import dataclasses
@@ -24,6 +27,7 @@ from typing import Any
 import pytest
 
 from modelplane.scheduler import (
+    Accounting,
     CacheFootprint,
     Capabilities,
     Claim,
@@ -35,7 +39,6 @@ from modelplane.scheduler import (
     Engine,
     Fleet,
     Member,
-    Mode,
     Operator,
     PlacedEngine,
     PlacedMember,
@@ -118,18 +121,16 @@ OPTIONS: dict[str, Callable[[str], dict[str, Any]]] = {
     "cached": lambda value: {"cache": CacheFootprint(True, labels(value))},
     "cache-unknown": lambda _: {"cache": CacheFootprint(False)},
     "tolerating": lambda value: {"tolerations": (Toleration(value, Operator.EXISTS),)},
-    "PrefillDecode": lambda _: {"mode": Mode.PREFILL_DECODE},
+    "PrefillDecode": lambda _: {"picks": True},
 }
 
 
 def cluster(text: str) -> Cluster:
     name, _, rest = text.strip().partition(":")
     pools, labels, taints, marks = [], {}, [], set()
-    for part in re.findall(r"(?:[\w-]+=)?[\w-]+ x\d+|!{0,2}[\w-]+(?:=[\w-]+)?", rest):
-        if " x" in part:
-            title, _, size = part.partition(" x")
-            pool, _, hardware = title.partition("=")
-            pools.append(Pool(pool, int(size), HARDWARE[hardware or pool]))
+    for part in re.findall(r"(?:[\w-]+=)?[\w-]+ [x*]\d+(?: @\w+)?|!{0,2}[\w-]+(?:=[\w-]+)?", rest):
+        if " " in part:
+            pools.append(_pool(*part.split()))
         elif part.startswith("!"):
             effect = Effect.NO_EXECUTE if part.startswith("!!") else Effect.NO_SCHEDULE
             taints.append(Taint(part.lstrip("!"), "", effect))
@@ -146,15 +147,22 @@ def cluster(text: str) -> Cluster:
         gateway_address="" if "unreachable" in marks else "192.0.2.1",
         pools=tuple(pools),
         taints=tuple(taints),
+        cache_storage="" if "no-storage" in marks else "shared",
         capabilities=Capabilities(**{field: mark not in marks for mark, field in CAPABILITIES.items()}),
     )
+
+
+def _pool(title: str, size: str, fabric: str = "") -> Pool:
+    name, _, hardware = title.partition("=")
+    accounting = Accounting.DEVICES if size.startswith("*") else Accounting.NODES
+    return Pool(name, int(size[1:]), HARDWARE[hardware or name], accounting, fabric.lstrip("@"))
 
 
 def replica(text: str) -> Replica:
     name, rest = text.strip().split("@")
     place, *words = rest.split()
     where, _, index = place.partition("/")
-    marks = {word for word in words if word in ("ready", "deleting", "other")}
+    marks = {word for word in words if re.fullmatch(r"ready|deleting|other|t\d+", word)}
     engines = tuple(_engine(word) for word in words if word not in marks)
     return Replica(
         namespace="ml-team",
@@ -167,14 +175,16 @@ def replica(text: str) -> Replica:
         engines=engines,
         ready="ready" in marks,
         deleting="deleting" in marks,
+        created=next((mark for mark in marks if mark.startswith("t")), ""),
     )
 
 
 def _engine(text: str) -> PlacedEngine:
     name, _, pool = text.rpartition(":")
-    pool, _, nodes = pool.partition("*")
-    claim = ResolvedRequest("gpu", "gpu.nvidia.com", 1, request("20Gi").selectors)
-    return PlacedEngine(name or "main", int(nodes or 1), (PlacedMember(Role.STANDALONE, pool, 1, (claim,)),))
+    pool, _, gpus = pool.partition("#")
+    pool, _, copies = pool.partition("*")
+    claim = ResolvedRequest("gpu", "gpu.nvidia.com", int(gpus or 1), request("20Gi").selectors)
+    return PlacedEngine(name or "main", int(copies or 1), (PlacedMember(Role.STANDALONE, pool, 1, (claim,)),))
 
 
 def fleet(clusters: str, replicas: str = "") -> Fleet:
@@ -188,7 +198,8 @@ def shown(placement: Placement) -> list[str]:
     lines = []
     for each in placement.assignments:
         pools = " ".join(
-            engine.members[0].pool if engine.name == "main" else f"{engine.name}:{engine.members[0].pool}"
+            ("" if engine.name == "main" else f"{engine.name}:")
+            + "+".join(dict.fromkeys(member.pool for member in engine.members))
             for engine in each.engines
         )
         name = f"{each.replica}@" if each.replica else ""

@@ -15,6 +15,7 @@ from modelplane.scheduler import (
     Reason,
     ResolvedRequest,
 )
+from modelplane.scheduler.demand import Demand
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.verdict import Rejected
@@ -34,7 +35,7 @@ def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> l
     selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=requests),)),)))
     verdict = devices(requests, entries, selection)
     if isinstance(verdict, Rejected):
-        return dataclasses.replace(verdict, reads=())
+        return dataclasses.replace(verdict, reads=(), remedy="")
     return [f"{claim.name}={claim.device_class_name}*{claim.count}" for claim in verdict.claims]
 
 
@@ -117,4 +118,6 @@ def test_an_attribute_of_another_type_is_another_device() -> None:
 def test_what_is_claimed_is_the_request_as_written() -> None:
     ask = request("x", 20, 2)
     selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),)))
-    assert devices((ask,), (BIG,), selection) == Served((ResolvedRequest("x", "big", 2, ask.selectors),))
+    assert devices((ask,), (BIG,), selection) == Served(
+        (ResolvedRequest("x", "big", 2, ask.selectors),), Demand((2,), (2,), (True,))
+    )

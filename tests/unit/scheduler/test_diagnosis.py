@@ -19,14 +19,17 @@ from modelplane.scheduler.diagnosis import PHRASES
             "",
             "1: 100Gi",
             "0 of 1 replicas placed; 1 cluster: "
-            '1 with no device for "gpu" (a: largest memory offered is 24Gi)',
+            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
+            'to place one more, relax memory from 100Gi to 24Gi in request "gpu"',
             id="the largest amount on offer",
         ),
         pytest.param(
             "b: a100 x1 | a: l4 x2",
             "",
             "1: 100Gi",
-            '0 of 1 replicas placed; 2 clusters: 2 with no device for "gpu" (largest memory offered is 80Gi)',
+            "0 of 1 replicas placed; 2 clusters: "
+            '2 with no device for "gpu" (largest memory offered is 80Gi); '
+            'to place one more, relax memory from 100Gi to 80Gi in request "gpu"',
             id="the largest amount over several clusters",
         ),
         pytest.param(
@@ -49,7 +52,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: h200 x1 | b: h200 x2",
             "",
             "1: 100Gi*8 +3",
-            "0 of 1 replicas placed; 2 clusters: 2 without enough free nodes; "
+            "0 of 1 replicas placed; 2 clusters: 2 with too few nodes for engine main; "
             'to place one more, add 2 nodes to pool h200 of InferenceCluster "b"',
             id="the pool that lacks the least",
         ),
@@ -67,14 +70,17 @@ from modelplane.scheduler.diagnosis import PHRASES
             "",
             "1: 100Gi",
             "0 of 1 replicas placed; 5 clusters: 1 with untolerated taint drain:NoSchedule, "
-            "1 not ready (a: its API cannot be reached), 1 without a gateway address, and 2 more",
+            "1 not ready (a: its API cannot be reached), 1 without a gateway address, and 2 more; "
+            'to place one more, relax memory from 100Gi to 24Gi in request "gpu" '
+            "or tolerate taint drain:NoSchedule",
             id="three items, in the order of the rules, and the rest as a number",
         ),
         pytest.param(
             "a: l4 x1 tier=dev | b: l4 x1",
             "",
             "1: 20Gi; in tier=prod",
-            "0 of 1 replicas placed; 2 clusters: 2 outside the clusterSelector",
+            "0 of 1 replicas placed; 2 clusters: 2 outside the clusterSelector; "
+            "to place one more, remove tier=prod from the clusterSelector (then 2 clusters would do)",
             id="labels that differ in different ways",
         ),
         pytest.param(
@@ -119,11 +125,29 @@ from modelplane.scheduler.diagnosis import PHRASES
             id="a pool that shrank under a replica",
         ),
         pytest.param(
+            "a: h200 *2",
+            "o1@a/0 h200#3 other",
+            "2: 20Gi*8",
+            "1 of 2 replicas placed; 1 cluster: 1 without enough free devices "
+            "(a: pool h200 has 5 of 16 gpu free, 8 needed, which cannot be promised on 2 nodes); "
+            'to place one more, add 1 node to pool h200 of InferenceCluster "a"',
+            id="devices that are free, but not for sure on one node",
+        ),
+        pytest.param(
+            "a: h200 *1",
+            "q1@a/0 h200*2#8 ready",
+            "1: 20Gi*8 x2",
+            'pool h200 of InferenceCluster "a" is overcommitted: replicas hold 16 of its 8 gpu, '
+            "which one of them might not find again",
+            id="a pool of counted devices that shrank",
+        ),
+        pytest.param(
             "a: l4 x1",
             "q1@a/0 l4 ready",
             "1: 100Gi",
             "0 of 1 replicas placed; 1 cluster: "
             '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
+            'to place one more, relax memory from 100Gi to 24Gi in request "gpu"; '
             'replica "q1" stays until a replacement is ready: engine main no longer fits pool l4 of '
             'InferenceCluster "a": "gpu": memory is 24Gi',
             id="a replica that would have to move and cannot",
@@ -172,7 +196,8 @@ def test_a_cluster_is_counted_under_the_pool_that_came_closest(say: Any) -> None
     assert placement.diagnosis.sentence() == (
         "0 of 1 replicas placed; 1 cluster: 1 without enough free nodes "
         "(b: pool h200 has 0 of 0 nodes free, 1 needed); "
-        'to place one more, add 1 node to pool h200 of InferenceCluster "b"'
+        'to place one more, add 1 node to pool h200 of InferenceCluster "b" '
+        'or relax memory from 100Gi to 24Gi in request "gpu"'
     )
 
 

@@ -10,5 +10,17 @@ def cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster that the deployment's cache does not cover."""
     if deployment.cache is None:
         return FIT
-    detail = differing(deployment.cache.labels, cluster.labels)
-    return Rejected(Reason.CACHE_FOOTPRINT, detail=detail) if detail else FIT
+    differs = differing(deployment.cache.labels, cluster.labels)
+    if differs:
+        return Rejected(
+            Reason.CACHE_FOOTPRINT,
+            detail=differs.text,
+            remedy=f"remove {differs.wanted} from the cache's clusterSelector, or label the cluster with it",
+        )
+    if deployment.cache.known and not cluster.cache_storage:
+        return Rejected(
+            Reason.CACHE_FOOTPRINT,
+            detail="it has no StorageClass for caches",
+            remedy="give the cluster a ReadWriteMany StorageClass in spec.cluster.existing.cache",
+        )
+    return FIT

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from modelplane.api.devices import Claim
 from modelplane.cel import Match
+from modelplane.scheduler.demand import Demand
 from modelplane.scheduler.deployment import DeviceRequest
 from modelplane.scheduler.device import Device
 from modelplane.scheduler.replica import ResolvedRequest
@@ -22,42 +23,103 @@ _MAX_STEPS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The member's requests can be served; `claims` are those that go through DRA."""
+    """The member's requests can be served. `claims` are those that go through DRA; they make the `demand`."""
 
     claims: tuple[ResolvedRequest, ...]
+    demand: Demand
 
 
 def devices(
     requests: Sequence[DeviceRequest], entries: Sequence[Device], selection: Selection
 ) -> Served | Rejected:
     """Serve all requests from one node's devices."""
+    matching = []
     options = []
     for request in requests:
-        matching = [entry for entry in range(len(entries)) if selection.matches(request, entries[entry])]
-        enough = [entry for entry in matching if entries[entry].count >= request.count]
+        matches = [entry for entry in range(len(entries)) if selection.matches(request, entries[entry])]
+        enough = [entry for entry in matches if entries[entry].count >= request.count]
         if not enough:
-            return _unserved(request, [entries[entry] for entry in matching], entries, selection)
+            return _unserved(request, [entries[entry] for entry in matches], entries, selection)
+        matching.append(matches)
         options.append(enough)
-    search = _Search(requests, entries, options)
+    counts = [request.count for request in requests]
+    search = _Search(counts, entries, options)
     chosen = (search.run(claim=True) if search.could_claim else None) or search.run(claim=False)
     if chosen is None:
         return Rejected(Reason.DEVICES_COMPETE, _names(requests), search.outcome)
+    claimed = [
+        (request, entry, matches)
+        for request, entry, matches in zip(requests, chosen, matching, strict=True)
+        if entries[entry].claim is Claim.DRA
+    ]
     return Served(
         tuple(
             ResolvedRequest(request.name, entries[entry].device_class_name, request.count, request.selectors)
-            for request, entry in zip(requests, chosen, strict=True)
-            if entries[entry].claim is Claim.DRA
-        )
+            for request, entry, _ in claimed
+        ),
+        _demand(
+            entries,
+            [
+                (request.count, entry, _of_class(entries, matches, entries[entry].device_class_name))
+                for request, entry, matches in claimed
+            ],
+        ),
     )
+
+
+def demand(claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection) -> Demand:
+    """Return what a pod with these claims takes from a node with these devices.
+
+    Where the devices cannot serve the claims any more, the pod may hold any device of the same class.
+    """
+    options = [
+        _of_class(
+            entries,
+            (entry for entry in range(len(entries)) if selection.accepts(claim.selectors, entries[entry])),
+            claim.device_class_name,
+        )
+        for claim in claims
+    ]
+    enough = [
+        [entry for entry in option if entries[entry].count >= claim.count]
+        for claim, option in zip(claims, options, strict=True)
+    ]
+    counts = [claim.count for claim in claims]
+    chosen = _Search(counts, entries, enough).run(claim=False) if all(enough) else None
+    if chosen is None:
+        options = [_of_class(entries, range(len(entries)), claim.device_class_name) for claim in claims]
+        chosen = (-1,) * len(claims)
+    return _demand(entries, list(zip(counts, chosen, options, strict=True)))
+
+
+def _of_class(entries: Sequence[Device], candidates: Iterable[int], device_class: str) -> list[int]:
+    """Return the entries that Kubernetes may allocate from: those behind the class of the claim."""
+    return [
+        entry
+        for entry in candidates
+        if entries[entry].claim is Claim.DRA and entries[entry].device_class_name == device_class
+    ]
+
+
+def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequence[int]]]) -> Demand:
+    """Return the demand of claims: each a count, the entry chosen (-1 for none), and those it may use."""
+    need, may, exact = [0] * len(entries), [0] * len(entries), [True] * len(entries)
+    for count, chosen, options in claimed:
+        if chosen >= 0:
+            need[chosen] += count
+        for entry in options:
+            may[entry] = min(may[entry] + count, entries[entry].count)
+            exact[entry] &= len(options) == 1 and chosen >= 0
+    return Demand(tuple(need), tuple(may), tuple(exact))
 
 
 class _Search:
     """Depth first: requests in order, entries in published order; dead ends are remembered."""
 
     def __init__(
-        self, requests: Sequence[DeviceRequest], entries: Sequence[Device], options: list[list[int]]
+        self, counts: Sequence[int], entries: Sequence[Device], options: Sequence[Sequence[int]]
     ) -> None:
-        self._requests = requests
+        self._counts = counts
         self._entries = entries
         self._options = options
         self._dead: set[tuple[int, tuple[int, ...], bool]] = set()
@@ -80,13 +142,13 @@ class _Search:
         return self._from(0, tuple(entry.count for entry in self._entries), not claim)
 
     def _from(self, position: int, left: tuple[int, ...], satisfied: bool) -> tuple[int, ...] | None:
-        if position == len(self._requests):
+        if position == len(self._counts):
             return () if satisfied else None
         state = (position, left, satisfied)
         self._steps += 1
         if state in self._dead or self._steps > _MAX_STEPS:
             return None
-        count = self._requests[position].count
+        count = self._counts[position]
         for entry in self._options[position]:
             if left[entry] < count:
                 continue
@@ -105,7 +167,10 @@ def _unserved(
     if matching:
         most = max(entry.count for entry in matching)
         return Rejected(
-            Reason.TOO_FEW_DEVICES, request.name, f"{request.count} wanted, at most {most} on a node"
+            Reason.TOO_FEW_DEVICES,
+            request.name,
+            f"{request.count} wanted, at most {most} on a node",
+            remedy=f'ask for at most {most} in request "{request.name}"' if most else "",
         )
     if not entries:
         return Rejected(Reason.NO_MATCHING_DEVICE, request.name, "no devices are published")

@@ -1,12 +1,21 @@
 """Comparing wanted labels with those that there are (Kubernetes' matchLabels)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 
-def differing(wanted: Mapping[str, str], labels: Mapping[str, str]) -> str:
-    """Return the first wanted label, by key, that is not there, with what is; empty when all match."""
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A wanted label, as key=value, that is not there, and what is, in words."""
+
+    wanted: str
+    text: str
+
+
+def differing(wanted: Mapping[str, str], labels: Mapping[str, str]) -> Difference | None:
+    """Return the first wanted label, by key, that is not there; None when all match."""
     for key in sorted(wanted):
         if labels.get(key) != wanted[key]:
             found = f'"{labels[key]}"' if key in labels else "not set"
-            return f'label {key} is {found}, not "{wanted[key]}"'
-    return ""
+            return Difference(f"{key}={wanted[key]}", f'label {key} is {found}, not "{wanted[key]}"')
+    return None

@@ -7,9 +7,14 @@ from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 def readiness(_: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster that is not ready."""
-    return FIT if cluster.ready else Rejected(Reason.NOT_READY, detail=cluster.not_ready)
+    if cluster.ready:
+        return FIT
+    remedy = f"see kubectl describe inferencecluster {cluster.name}"
+    return Rejected(Reason.NOT_READY, detail=cluster.not_ready, remedy=remedy)
 
 
 def gateway(_: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster whose gateway has no address: nothing could reach a replica there."""
-    return FIT if cluster.gateway_address else Rejected(Reason.NO_GATEWAY)
+    if cluster.gateway_address:
+        return FIT
+    return Rejected(Reason.NO_GATEWAY, remedy="see to it that the cluster's gateway gets an address")

@@ -10,7 +10,10 @@ from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 def taints(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster with a taint that is not tolerated; both effects keep new replicas away."""
     repelling = untolerated(deployment, cluster)
-    return Rejected(Reason.UNTOLERATED_TAINT, subject=str(repelling[0])) if repelling else FIT
+    if not repelling:
+        return FIT
+    taint = str(repelling[0])
+    return Rejected(Reason.UNTOLERATED_TAINT, subject=taint, remedy=f"tolerate taint {taint}")
 
 
 def evicting(deployment: Deployment, cluster: Cluster) -> tuple[Taint, ...]:

@@ -1,0 +1,52 @@
+"""How an edit of a deployment reaches its replicas: in place, one serving replica at a time.
+
+A replica that the rollout has not reached stays as it is. One that does not serve has nothing to lose and is
+edited at once; one that serves is edited when every other one serves and is up to date. So a bad edit takes
+one replica, and the rest serve on until it is corrected.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from modelplane.api.decode import decode_as
+from modelplane.api.engines import Serving
+from modelplane.api.model_deployment import ReplicaTemplate
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.composition import Object
+from modelplane.compose.conditions import READY
+from modelplane.compose.readiness import holds
+
+_DIGITS = 10
+
+
+def revision(template: ReplicaTemplate) -> str:
+    """Return a hash of what a template says about its replicas; where they may go plays no part."""
+    serving = Serving(mode=template.serving, routing=template.routing)
+    content = (template.engines, template.model_cache_name, serving)
+    return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Which replicas are as they should be, and which wait for their turn, by key."""
+
+    updated: frozenset[str]
+    waiting: frozenset[str]
+
+
+def plan(desired: Mapping[str, Object], observed: Mapping[str, Object]) -> Rollout:
+    """Decide which replicas may be edited now, given those wanted and those that there are."""
+    there = {key: observed[key] for key in sorted(desired) if key in observed}
+    updated = frozenset(key for key, replica in there.items() if _same(desired[key], replica))
+    serving = {key for key, replica in there.items() if holds(replica, READY)}
+    stale = [key for key in there if key not in updated and key in serving]
+    in_work = any(key not in serving for key in desired)
+    return Rollout(updated, frozenset(stale if in_work else stale[1:]))
+
+
+def _same(desired: Object, observed: Object) -> bool:
+    # Decoded, because a server fills in the defaults.
+    return decode_as(ModelReplica, desired).spec == decode_as(ModelReplica, observed).spec

@@ -1,0 +1,251 @@
+"""The smallest changes that would place one replica more.
+
+One rule: a change is proposed only after it was tried: on a copy of the deployment, or with the pool
+enlarged, the scheduler itself finds the place.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from modelplane.api.model_deployment import TolerationOperator
+from modelplane.cel import Read, SelectorError
+from modelplane.scheduler.cluster import Cluster
+from modelplane.scheduler.deployment import Deployment, DeviceRequest
+from modelplane.scheduler.diagnosis import Remedy
+from modelplane.scheduler.engines import Misfit, Pins, Placer
+from modelplane.scheduler.fill import Refused
+from modelplane.scheduler.filters import admit
+from modelplane.scheduler.filters.taints import untolerated
+from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.retention import Leaving, pinned
+from modelplane.scheduler.rooms import Room
+from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.taint import Toleration
+from modelplane.scheduler.verdict import Reason, Rejected
+
+_ROOM_REASONS: Final = (
+    Reason.TOO_FEW_NODES,
+    Reason.NO_FREE_NODES,
+    Reason.NO_FREE_DEVICES,
+    Reason.ENGINES_COMPETE,
+)
+_CLUSTERS_ENLARGED: Final = 16
+_MOST_NODES: Final = 1024
+_TRIED: Final = 3
+_QUANTITY: Final = re.compile(r"""quantity\(\s*(["'])([^"'\\]+)\1\s*\)""")
+
+
+def remedies(
+    deployment: Deployment,
+    refused: Sequence[Refused],
+    leaving: Sequence[Leaving],
+    clusters: Mapping[str, Cluster],
+    placer: Placer,
+    ledger: Ledger,
+) -> tuple[Remedy, ...]:
+    """Return the smallest change of each sort that helps: more nodes first, then edits of the deployment."""
+    found = [
+        _more_nodes(refused, leaving, clusters, placer, ledger),
+        _first(_relaxed(deployment, refused), ledger, leaving),
+        _first(_tolerating(deployment, refused), ledger, leaving),
+        _first(_selecting_less(deployment, refused), ledger, leaving),
+    ]
+    return tuple(remedy for remedy in found if remedy is not None)
+
+
+def _more_nodes(
+    refused: Sequence[Refused],
+    leaving: Sequence[Leaving],
+    clusters: Mapping[str, Cluster],
+    placer: Placer,
+    ledger: Ledger,
+) -> Remedy | None:
+    """Return the fewest nodes that one pool would need more."""
+    choices: list[tuple[int, str, int]] = []
+    for each in [each for each in refused if _lacks(each, _ROOM_REASONS)][:_CLUSTERS_ENLARGED]:
+        choices.extend(_missing(each.cluster, ledger.rooms(each.cluster), placer, None))
+    for fate in leaving[:_CLUSTERS_ENLARGED]:
+        cluster = clusters[fate.replica.cluster]
+        rooms = ledger.rooms(cluster, without=fate.replica.engines)
+        choices.extend(_missing(cluster, rooms, placer, pinned(fate.replica)))
+    if not choices:
+        return None
+    nodes, name, position = min(choices)
+    noun = "node" if nodes == 1 else "nodes"
+    pool = clusters[name].pools[position].name
+    return Remedy(f'add {nodes} {noun} to pool {pool} of InferenceCluster "{name}"', (name,))
+
+
+def _lacks(refused: Refused, reasons: Iterable[Reason]) -> bool:
+    return isinstance(refused.refusal, Misfit) and any(
+        refusal.reason in reasons for _, refusal in refused.refusal.pools
+    )
+
+
+def _missing(
+    cluster: Cluster, rooms: Sequence[Room], placer: Placer, pins: Pins | None
+) -> Iterator[tuple[int, str, int]]:
+    """Yield (nodes, cluster, position) for each pool that would do if it had so many nodes more."""
+    for position in range(len(cluster.pools)):
+        nodes = _least(partial(_fits_with, cluster, rooms, placer, pins, position))
+        if nodes:
+            yield nodes, cluster.name, position
+
+
+def _fits_with(
+    cluster: Cluster, rooms: Sequence[Room], placer: Placer, pins: Pins | None, position: int, nodes: int
+) -> bool:
+    """Whether a replica fits where one pool has so many nodes more."""
+    pool = cluster.pools[position]
+    larger = (
+        *cluster.pools[:position],
+        replace(pool, nodes=pool.nodes + nodes),
+        *cluster.pools[position + 1 :],
+    )
+    enlarged = [*rooms]
+    enlarged[position] = rooms[position].enlarged(nodes)
+    return not isinstance(placer.place(replace(cluster, pools=larger), enlarged, pins), Misfit)
+
+
+def _least(fits: Callable[[int], bool]) -> int:
+    """Return the least number from which on a condition holds, 0 where it does for none that is tried."""
+    high = 1
+    while not fits(high):
+        high *= 2
+        if high > _MOST_NODES:
+            return 0
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """An edited deployment, what was edited, and the clusters where that may help."""
+
+    change: str
+    deployment: Deployment
+    clusters: tuple[Cluster, ...]
+
+
+def _first(edits: Iterable[_Edit], ledger: Ledger, leaving: Iterable[Leaving]) -> Remedy | None:
+    """Return the first edit with which some cluster takes a replica, or keeps one that is to leave."""
+    without = {fate.replica.cluster: fate.replica.engines for fate in leaving}
+    for edit in edits:
+        try:
+            placer = Placer(edit.deployment, Selection(edit.deployment))
+        except SelectorError:
+            continue
+        opened = tuple(
+            cluster.name
+            for cluster in edit.clusters
+            if not isinstance(admit(edit.deployment, cluster), Rejected)
+            and not isinstance(
+                placer.place(cluster, ledger.rooms(cluster, without.get(cluster.name, ()))), Misfit
+            )
+        )
+        if opened:
+            return Remedy(edit.change, opened)
+    return None
+
+
+def _refused_for(refused: Sequence[Refused], reason: Reason) -> tuple[Cluster, ...]:
+    return tuple(
+        each.cluster
+        for each in refused
+        if isinstance(each.refusal, Rejected) and each.refusal.reason is reason
+    )
+
+
+def _relaxed(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
+    """Yield the deployment with one amount that it asks for set to what is offered, the largest first."""
+    unmatched = [each for each in refused if _lacks(each, (Reason.NO_MATCHING_DEVICE,))]
+    offered: dict[str, set[Read]] = {}
+    for each in unmatched:
+        if isinstance(each.refusal, Misfit):
+            for _, refusal in each.refusal.pools:
+                if refusal.reason is Reason.NO_MATCHING_DEVICE:
+                    offered.setdefault(refusal.subject, set()).update(refusal.reads)
+    clusters = tuple(each.cluster for each in unmatched)
+    for name in sorted(offered):
+        amounts = ((read.quantity, read) for read in offered[name] if read.quantity is not None)
+        ordered = sorted(amounts, key=lambda item: (item[0], item[1].name, item[1].text), reverse=True)
+        for _, read in ordered[:_TRIED]:
+            yield from _relaxed_to(deployment, name, read, clusters)
+
+
+def _relaxed_to(
+    deployment: Deployment, request: str, read: Read, clusters: tuple[Cluster, ...]
+) -> Iterator[_Edit]:
+    asked = sorted(
+        {
+            found.group(2)
+            for engine in deployment.engines
+            for member in engine.members
+            for each in member.requests
+            if each.name == request
+            for selector in each.selectors
+            if read.name in selector
+            for found in _QUANTITY.finditer(selector)
+        }
+    )
+    for text in asked:
+        if text != read.text:
+            edited = _edited(deployment, request, text, read)
+            what = f'relax {read.name} from {text} to {read.text} in request "{request}"'
+            yield _Edit(what, edited, clusters)
+
+
+def _edited(deployment: Deployment, request: str, text: str, read: Read) -> Deployment:
+    def relax(each: DeviceRequest) -> DeviceRequest:
+        if each.name != request:
+            return each
+        return replace(each, selectors=tuple(_relax(selector, text, read) for selector in each.selectors))
+
+    engines = tuple(
+        replace(
+            engine,
+            members=tuple(
+                replace(member, requests=tuple(map(relax, member.requests))) for member in engine.members
+            ),
+        )
+        for engine in deployment.engines
+    )
+    return replace(deployment, engines=engines)
+
+
+def _relax(selector: str, text: str, read: Read) -> str:
+    if read.name not in selector:
+        return selector
+    return _QUANTITY.sub(
+        lambda found: f'quantity("{read.text}")' if found.group(2) == text else found.group(0), selector
+    )
+
+
+def _tolerating(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
+    """Yield the deployment with a toleration more, for the taints that keep it from most clusters."""
+    tainted = _refused_for(refused, Reason.UNTOLERATED_TAINT)
+    repelling = {cluster.name: untolerated(deployment, cluster) for cluster in tainted}
+    alone = Counter(taints[0] for taints in repelling.values() if len(taints) == 1)
+    for taint in sorted(alone, key=lambda taint: (-alone[taint], str(taint)))[:_TRIED]:
+        toleration = Toleration(taint.key, TolerationOperator.EQUAL, taint.value, taint.effect)
+        tolerant = replace(deployment, tolerations=(*deployment.tolerations, toleration))
+        where = tuple(cluster for cluster in tainted if repelling[cluster.name] == [taint])
+        yield _Edit(f"tolerate taint {taint}", tolerant, where)
+
+
+def _selecting_less(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
+    """Yield the deployment with one label less in its clusterSelector."""
+    outside = _refused_for(refused, Reason.CLUSTER_SELECTOR)
+    if not outside:
+        return
+    for key in sorted(deployment.cluster_selector)[:_TRIED]:
+        left = {name: value for name, value in deployment.cluster_selector.items() if name != key}
+        change = f"remove {key}={deployment.cluster_selector[key]} from the clusterSelector"
+        yield _Edit(change, replace(deployment, cluster_selector=left), outside)

@@ -1,0 +1,147 @@
+"""What is left of a pool, and whether more fits.
+
+One rule: what is promised here must hold whichever nodes kube-scheduler chooses, in whatever order it binds
+the pods, and again after any of them is restarted.
+
+*Nodes counted whole.* A pool of N nodes takes pods that claim devices until there are N of them. The other
+pods are on at most N - 1 nodes, so every pod finds a node whose devices are all free.
+
+*Devices counted.* Pods share nodes, so free devices may be scattered: two nodes with one free device each
+have no place for a pod that needs two. For each pod p, the number of nodes that the others can close to it
+is bounded. A node is closed only if, of some entry with D devices of which p needs s, at least D - s + 1
+are taken. Let w be the least sum, not under that, that pods of this pool can make up. A pod that takes at
+most u of the entry contributes at most u / w, and at most 1, to closing a node, so the others together
+close at most the sum of their contributions (for each pod, of the entry where it is largest), rounded down.
+p is sure to find a place while
+
+    closed nodes + pods of its own gang, which sit on nodes of their own, are at most N.
+
+For pods of one size this is exact: no capacity is given away. For mixed sizes it is safe: what it refuses
+would fit only if kube-scheduler chose its nodes well.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from operator import or_
+from typing import Final, TypeAlias
+
+from modelplane.scheduler.demand import Demand, Group, Load
+
+_ALL: Final = Fraction(1)
+_NOTHING: Final = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoom:
+    """A pool whose nodes are counted whole. `free` is below zero where too many are held."""
+
+    nodes: int
+    free: int
+
+    def take(self, load: Load) -> "NodeRoom | None":
+        """Return what is left after the load, None where it does not fit."""
+        left = self.free - load.nodes
+        return NodeRoom(self.nodes, left) if left >= 0 else None
+
+    @property
+    def overcommitted(self) -> bool:
+        """Whether more is held than there is."""
+        return self.free < 0
+
+    def enlarged(self, nodes: int) -> "NodeRoom":
+        """Return the room as it would be with more nodes."""
+        return NodeRoom(self.nodes + nodes, self.free + nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRoom:
+    """A pool whose devices are counted. `devices` is what one node has of each entry."""
+
+    nodes: int
+    devices: tuple[int, ...]
+    groups: tuple[tuple[Group, int], ...] = ()
+
+    @classmethod
+    def of(cls, nodes: int, devices: Sequence[int], loads: Iterable[Load]) -> "DeviceRoom":
+        """Return the room that loads leave, fitting or not."""
+        return cls(nodes, tuple(devices), _added((), loads))
+
+    def take(self, load: Load) -> "DeviceRoom | None":
+        """Return what is left after the load, None where some pod might find no node."""
+        room = DeviceRoom(self.nodes, self.devices, _added(self.groups, (load,)))
+        return None if room.overcommitted else room
+
+    @property
+    def overcommitted(self) -> bool:
+        """Whether some pod might find no node."""
+        return any(not self._sure(group) for group, _ in self.groups)
+
+    def enlarged(self, nodes: int) -> "DeviceRoom":
+        """Return the room as it would be with more nodes."""
+        return DeviceRoom(self.nodes + nodes, self.devices, self.groups)
+
+    def free(self, entry: int) -> int:
+        """Return how many devices of an entry are free on all nodes; below zero where too many are held."""
+        taken = sum(
+            demand.need[entry] * pods * copies for group, copies in self.groups for demand, pods in group.pods
+        )
+        return self.devices[entry] * self.nodes - taken
+
+    def _sure(self, group: Group) -> bool:
+        """Whether each pod of a group is sure to find a node."""
+        others = [(each, copies - (each == group)) for each, copies in self.groups]
+        return all(self._closed(demand, others) + group.size <= self.nodes for demand, _ in group.pods)
+
+    def _closed(self, demand: Demand, others: Sequence[tuple[Group, int]]) -> int:
+        """Return how many nodes other pods can close to a pod, at most; all where it fits on none."""
+        if any(need > have for need, have in zip(demand.need, self.devices, strict=True)):
+            return self.nodes
+        closing = {
+            entry: least
+            for entry, need in enumerate(demand.need)
+            if need and (least := self._least_closing(entry, need, others))
+        }
+        return int(
+            sum(
+                copies * pods * _contribution(other, closing)
+                for group, copies in others
+                for other, pods in group.pods
+            )
+        )
+
+    def _least_closing(self, entry: int, need: int, others: Sequence[tuple[Group, int]]) -> int:
+        """Return the least that can be taken of an entry on a node it then closes, 0 where nothing can."""
+        have = self.devices[entry]
+        reachable = 1  # bit n: n devices of a node can be taken together
+        for group, copies in others:
+            steps = {step for demand, _ in group.pods for step in _steps(demand, entry) if step <= have}
+            # No two pods of one gang are on one node.
+            for _ in range(min(copies, have) if steps else 0):
+                reachable |= reduce(or_, (reachable << step for step in steps))
+        return next((taken for taken in range(have - need + 1, have + 1) if reachable >> taken & 1), 0)
+
+
+Room: TypeAlias = NodeRoom | DeviceRoom
+
+
+def _contribution(demand: Demand, closing: Mapping[int, int]) -> Fraction:
+    """Return what part of closing one node a pod can do: at most all, for it is on one node."""
+    return max(
+        (min(Fraction(demand.may[at], least), _ALL) for at, least in closing.items()), default=_NOTHING
+    )
+
+
+def _steps(demand: Demand, entry: int) -> Iterable[int]:
+    most = demand.may[entry]
+    if not most:
+        return ()
+    return (most,) if demand.exact[entry] else range(1, most + 1)
+
+
+def _added(groups: tuple[tuple[Group, int], ...], loads: Iterable[Load]) -> tuple[tuple[Group, int], ...]:
+    counts = dict(groups)
+    for load in loads:
+        counts[load.group] = counts.get(load.group, 0) + load.copies
+    return tuple(sorted((group, copies) for group, copies in counts.items() if copies))

@@ -1,0 +1,60 @@
+"""What each pool has, and what of it is taken.
+
+One rule: these are the numbers that placements are made with, not a second count.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from modelplane.api.inference_cluster import Accounting
+from modelplane.scheduler.cluster import Cluster, Pool
+from modelplane.scheduler.fleet import Fleet
+from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.rooms import NodeRoom, Room
+from modelplane.scheduler.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How many of something there are, and how many are taken; more than there are where overcommitted."""
+
+    name: str
+    total: int
+    taken: int
+
+    @property
+    def free(self) -> int:
+        """How many are left, at least 0."""
+        return max(self.total - self.taken, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One pool: its nodes where nodes are counted, its devices, by entry, where devices are."""
+
+    cluster: str
+    pool: str
+    accounting: Accounting
+    nodes: int
+    amounts: tuple[Amount, ...]
+
+
+def usage(fleet: Fleet) -> tuple[Usage, ...]:
+    """Return what is taken of every pool, in order of cluster name and published pool."""
+    ledger = Ledger(fleet.replicas, Selection())
+    return tuple(_usages(sorted(fleet.clusters, key=lambda cluster: cluster.name), ledger))
+
+
+def _usages(clusters: Iterable[Cluster], ledger: Ledger) -> Iterator[Usage]:
+    for cluster in clusters:
+        for pool, room in zip(cluster.pools, ledger.rooms(cluster), strict=True):
+            yield Usage(cluster.name, pool.name, pool.accounting, pool.nodes, tuple(_amounts(pool, room)))
+
+
+def _amounts(pool: Pool, room: Room) -> Iterator[Amount]:
+    if isinstance(room, NodeRoom):
+        yield Amount("nodes", pool.nodes, pool.nodes - room.free)
+        return
+    for entry, device in enumerate(pool.devices):
+        total = device.count * pool.nodes
+        yield Amount(device.name, total, total - room.free(entry))

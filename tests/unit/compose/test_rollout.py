@@ -1,0 +1,87 @@
+"""Which replicas an edit reaches now, and which wait."""
+
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import decode_as
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.compose.rollout import Rollout, plan, revision
+
+
+def replica(image: str, ready: str = "") -> dict[str, Any]:
+    """Return a replica; `ready` is the status of its condition Ready, if it has one."""
+    container = {"name": "engine", "image": image}
+    member = {
+        "nodePoolName": "p",
+        "deviceRequests": [{"name": "gpu", "deviceClassName": "gpu.nvidia.com"}],
+        "template": {"spec": {"containers": [container]}},
+    }
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "reason": "R",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    return {
+        "metadata": {"name": "r"},
+        "spec": {"clusterName": "c", "engines": [{"name": "main", "members": [member]}]},
+        "status": {"conditions": [condition] if ready else []},
+    }
+
+
+OLD, NEW = "engine:1", "engine:2"
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        pytest.param({"a": (NEW, "True"), "b": (NEW, "True")}, ("ab", ""), id="all are up to date"),
+        pytest.param(
+            {"a": (OLD, "True"), "b": (OLD, "True")}, ("", "b"), id="the first that serves goes first"
+        ),
+        pytest.param({"a": (NEW, "False"), "b": (OLD, "True")}, ("a", "b"), id="the next one waits for it"),
+        pytest.param({"a": (NEW, ""), "b": (OLD, "True")}, ("a", "b"), id="also before it says anything"),
+        pytest.param({"a": (NEW, "True"), "b": (OLD, "True")}, ("a", ""), id="until it serves"),
+        pytest.param(
+            {"a": (OLD, "True"), "b": (OLD, "False")}, ("", "a"), id="what does not serve goes at once"
+        ),
+        pytest.param({"a": (OLD, "False"), "b": (OLD, "False")}, ("", ""), id="all of it"),
+        pytest.param({"b": (OLD, "True")}, ("", "b"), id="one that is still to be made comes before"),
+        pytest.param({}, ("", ""), id="nothing is there yet"),
+    ],
+)
+def test_one_serving_replica_at_a_time(
+    observed: dict[str, tuple[str, str]], expected: tuple[str, str]
+) -> None:
+    wanted = {key: replica(NEW) for key in "ab"}
+    there = {key: replica(image, ready) for key, (image, ready) in observed.items()}
+    updated, waiting = expected
+    assert plan(wanted, there) == Rollout(frozenset(updated), frozenset(waiting))
+
+
+def test_what_a_server_fills_in_is_no_difference() -> None:
+    observed = replica(NEW, "True")
+    observed["spec"]["engines"][0] |= {"copies": 1}
+    observed["spec"]["engines"][0]["members"][0] |= {"role": "Standalone"}
+    assert plan({"a": replica(NEW)}, {"a": observed}) == Rollout(frozenset("a"), frozenset())
+
+
+def deployment(**changes: Any) -> ModelDeployment:
+    members = [{"template": {"spec": {"containers": [{"name": "engine", "image": NEW}]}}}]
+    spec = {"replicas": 1, "engines": [{"name": "main", "members": members}]}
+    return decode_as(ModelDeployment, {"metadata": {"name": "d", "namespace": "n"}, "spec": spec | changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        pytest.param({"replicas": 5}, True, id="how many there are"),
+        pytest.param({"clusterSelector": {"matchLabels": {"a": "b"}}}, True, id="where they may go"),
+        pytest.param({"modelCacheRef": {"name": "weights"}}, False, id="the weights"),
+        pytest.param({"serving": {"mode": "Unified", "routing": "EndpointPicker"}}, False, id="the routing"),
+    ],
+)
+def test_the_revision_is_of_what_a_replica_is(changes: dict[str, Any], same: bool) -> None:
+    before = revision(deployment().replica_template())
+    assert (revision(deployment(**changes).replica_template()) == before) == same
