@@ -1,90 +1,170 @@
 """A ModelReplica composes what serves one copy of a model on one cluster.
 
-Per Standalone engine a Deployment and its ResourceClaimTemplate; for the whole
-replica a Service over the engines' pods and an HTTPRoute from the cluster's
-gateway, at ``/<namespace>/<replica>/``. All of it lives on the replica's
-cluster, in a namespace named like the replica's own.
+Per engine a Deployment or a LeaderWorkerSet, what its pods claim and a budget for evictions; for the
+whole replica the way in, from the cluster's gateway at ``/<namespace>/<replica>/``. All of it lives on
+the replica's cluster, in a namespace named like the replica's own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api import labels
-from modelplane.api.engines import Role
+from modelplane.api.decode import decode_as
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
-from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
+from modelplane.api.meta import API_VERSION
+from modelplane.api.model_cache import CachePhase, ModelCache
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
-from modelplane.compose import pods, workload
+from modelplane.compose import pods
+from modelplane.compose.backends.devices import claim_template
+from modelplane.compose.backends.disruption import disruption_budget
+from modelplane.compose.backends.endpoint_picker import PICKER_KEY, picker_name
+from modelplane.compose.backends.gang import leader_worker_set
+from modelplane.compose.backends.plan import Refused, plan
+from modelplane.compose.backends.references import copies, reference_requirements
+from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, picks, way_in
+from modelplane.compose.backends.standalone import deployment
+from modelplane.compose.backends.superseded import superseded
+from modelplane.compose.backends.workload import (
+    Workload,
+    former_key,
+    workload_key,
+    workload_name,
+)
 from modelplane.compose.composition import (
     Composition,
     Desired,
-    Keep,
     Object,
     Request,
     Requirement,
     keep_all,
 )
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.readiness import exists
-from modelplane.routing.http_routes import GATEWAY_NAME
+from modelplane.compose.readiness import exists, refusal, serves
+
+_PICKER_PODS = "picker-pods"
 
 
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
-    """Return what composing a replica needs to see: its cluster, and its pods there."""
-    cluster = replica.spec.cluster_name
+    """Return what composing a replica needs to see: its cluster, what it names, and its pods there."""
     return (
-        Requirement("cluster", API_VERSION, "InferenceCluster", name=cluster),
-        Requirement(
-            "pods",
-            "v1",
-            "Pod",
-            namespace=replica.metadata.namespace,
-            labels={labels.SERVING: replica.metadata.name},
-            cluster=cluster,
-        ),
+        Requirement("cluster", API_VERSION, "InferenceCluster", name=replica.spec.cluster_name),
+        *_cache_requirement(replica),
+        *reference_requirements(replica),
+        *_pod_requirements(replica),
     )
 
 
+def _cache_requirement(replica: ModelReplica) -> Iterator[Requirement]:
+    if cache := replica.spec.model_cache_ref:
+        namespace = replica.metadata.namespace
+        yield Requirement("cache", API_VERSION, "ModelCache", namespace=namespace, name=cache.name)
+
+
+def _pod_requirements(replica: ModelReplica) -> Iterator[Requirement]:
+    workloads = {_pods_of(engine.name): workload_name(replica, engine) for engine in replica.spec.engines}
+    if picks(replica):
+        workloads[_PICKER_PODS] = picker_name(replica)
+    for key, workload in workloads.items():
+        yield Requirement(
+            key,
+            "v1",
+            "Pod",
+            namespace=replica.metadata.namespace,
+            labels={labels.WORKLOAD: workload},
+            cluster=replica.spec.cluster_name,
+        )
+
+
+def _pods_of(engine: str) -> str:
+    return f"pods-{engine}"
+
+
 def compose(request: Request[ModelReplica]) -> Composition:
-    """Compose the workload of a replica."""
+    """Compose the workloads of a replica and the way to them."""
     replica = request.owner
-    name = replica.spec.cluster_name
-    if cause := request.unknown("cluster"):
-        return Composition(doubt=f'cannot read InferenceCluster "{name}": {cause}')
+    if cause := _doubt(request):
+        return Composition(doubt=cause)
     if not request.found("cluster"):
-        waiting = f'there is no InferenceCluster "{name}"'
-        return Composition(
-            children=keep_all(request.observed),
-            status=_status(replica),
-            conditions=(
-                false(Type.MODEL_ACCEPTED, Reason.WAITING_FOR_CLUSTER, waiting),
-                false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, waiting),
-            ),
-            ready=False,
-        )
-    if cause := request.unknown("pods"):
-        return Composition(doubt=f'cannot look at cluster "{name}": {cause}')
-    gangs = [engine.name for engine in replica.spec.engines if _standalone(engine) is None]
-    if gangs:
-        message = f"engine {listing(gangs)} spans several pods, which this version cannot run"
-        return Composition(
-            children=keep_all(request.observed),
-            status=_status(replica),
-            conditions=(
-                false(Type.MODEL_ACCEPTED, Reason.UNSUPPORTED_TOPOLOGY, message),
-                false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
-            ),
-            ready=False,
-        )
-    children = tuple(_children(request))
+        message = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
+        # Nothing that was seen of it is known to be still there.
+        return _kept(request, Refused(Reason.WAITING_FOR_CLUSTER, message), running={})
+    copied = copies(request)
+    planned = plan(replica, decode_as(InferenceCluster, request.found("cluster")[0]), copied.names)
+    if isinstance(planned, Refused):
+        return _kept(request, planned, _running(request))
+    if waiting := _not_staged(request):
+        return _kept(request, waiting, _running(request))
+    children = (*copied.children, *_children(replica, planned))
+    seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
     accepted, ready = _conditions(request)
     return Composition(
-        children=children,
+        children=(*children, *superseded(request.observed, (child.key for child in children), seen)),
         status=_status(replica),
         conditions=(accepted, ready),
         ready=ready.holds,
     )
+
+
+def _doubt(request: Request[ModelReplica]) -> str:
+    """Return what could not be read; empty where all was that matters."""
+    name = request.owner.spec.cluster_name
+    if cause := request.unknown("cluster"):
+        return f'cannot read InferenceCluster "{name}": {cause}'
+    if not request.found("cluster"):
+        return ""
+    for requirement in _pod_requirements(request.owner):
+        if cause := request.unknown(requirement.key):
+            return f'cannot look at cluster "{name}": {cause}'
+    for requirement in (*_cache_requirement(request.owner), *reference_requirements(request.owner)):
+        if cause := request.unknown(requirement.key):
+            return f'cannot read {requirement.kind} "{requirement.name}": {cause}'
+    return ""
+
+
+def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Object | None]) -> Composition:
+    """Leave everything as it is, and say why; what serves goes on serving."""
+    if running and all(running.values()):
+        ready = _ready(request, running)
+    else:
+        ready = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, why.message)
+    return Composition(
+        children=keep_all(request.observed),
+        status=_status(request.owner),
+        conditions=(false(Type.MODEL_ACCEPTED, why.reason, why.message), ready),
+        ready=ready.holds,
+    )
+
+
+def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
+    """Return what runs of each engine, be it of the shape that the engine had before."""
+    observed = request.observed
+    return {
+        engine.name: observed.get(workload_key(engine)) or observed.get(former_key(engine))
+        for engine in request.owner.spec.engines
+    }
+
+
+def _not_staged(request: Request[ModelReplica]) -> Refused | None:
+    """Return why the weights are not there yet. Once a workload is, the cache has no say in it."""
+    replica = request.owner
+    reference = replica.spec.model_cache_ref
+    if reference is None or any(_running(request).values()):
+        return None
+    named = f'ModelCache "{reference.name}"'
+    if not request.found("cache"):
+        return Refused(Reason.WAITING_FOR_CACHE, f"there is no {named} in the namespace: create it")
+    clusters = decode_as(ModelCache, request.found("cache")[0]).status.clusters
+    state = next((each for each in clusters if each.name == replica.spec.cluster_name), None)
+    where = f'cluster "{replica.spec.cluster_name}"'
+    if state is None:
+        message = f"{named} does not cover {where}: its status says which it does, and why"
+        return Refused(Reason.WAITING_FOR_CACHE, message)
+    if state.phase is CachePhase.READY:
+        return None
+    message = f"{named} is {state.phase or CachePhase.PENDING} on {where}"
+    return Refused(Reason.WAITING_FOR_CACHE, f"{message}: {state.message}" if state.message else message)
 
 
 def _status(replica: ModelReplica) -> Object:
@@ -93,42 +173,33 @@ def _status(replica: ModelReplica) -> Object:
     return {"clusters": sorted(recorded)}
 
 
-def _standalone(engine: PlacedEngine) -> PlacedMember | None:
-    member = engine.members[0]
-    return member if len(engine.members) == 1 and member.role == Role.STANDALONE else None
+def _children(replica: ModelReplica, workloads: Iterable[Workload]) -> Iterator[Desired]:
+    for workload in workloads:
+        yield from _workload(workload)
+    yield from way_in(replica)
 
 
-def _children(request: Request[ModelReplica]) -> Iterator[Desired | Keep]:
-    replica = request.owner
-    cluster = replica.spec.cluster_name
-    for engine in replica.spec.engines:
-        member = engine.members[0]
-        claim = workload.claim_template(replica, engine, member)
+def _workload(workload: Workload) -> Iterator[Desired]:
+    cluster, engine = workload.replica.spec.cluster_name, workload.engine
+    claims = {member.role: claim_template(workload, member) for member in engine.members}
+    for role, claim in claims.items():
         if claim is not None:
-            key = f"resource-claim-{engine.name}-{member.role.lower()}-{claim['metadata']['name'][-5:]}"
+            key = f"resource-claim-{engine.name}-{role.lower()}-{claim['metadata']['name'][-5:]}"
             yield Desired(key, claim, exists, cluster)
-        manifest = workload.deployment(replica, engine, member, claim)
-        yield Desired(_workload_key(engine), manifest, serves, cluster)
-    yield Desired("model-service", _service(replica), exists, cluster)
-    yield Desired("model-route", _route(replica), exists, cluster)
-
-
-def _workload_key(engine: PlacedEngine) -> str:
-    return f"model-serving-{engine.name}"
-
-
-def serves(child: Object) -> bool:
-    """Whether at least one copy of an engine answers.
-
-    Not the Deployment's own ``Available``: with one copy and ``maxUnavailable: 1`` that is True at zero.
-    """
-    return int(child.get("status", {}).get("availableReplicas", 0)) > 0
+    worker = workload.follower
+    manifest = (
+        deployment(workload, claims[workload.head.role])
+        if worker is None
+        else leader_worker_set(workload, worker, claims[workload.head.role], claims[worker.role])
+    )
+    yield Desired(workload_key(engine), manifest, serves, cluster)
+    yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
 
 
 def _conditions(request: Request[ModelReplica]) -> tuple[Condition, Condition]:
     replica = request.owner
     where = f'cluster "{replica.spec.cluster_name}"'
-    observed = {engine.name: request.observed.get(_workload_key(engine)) for engine in replica.spec.engines}
+    observed = {engine.name: request.observed.get(workload_key(engine)) for engine in replica.spec.engines}
     missing = [name for name, child in observed.items() if child is None]
     if missing:
         message = f"engine {listing(missing)} is being created on {where}"
@@ -137,51 +208,39 @@ def _conditions(request: Request[ModelReplica]) -> tuple[Condition, Condition]:
             false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
         )
     accepted = true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is on {where}")
-    idle = [name for name, child in observed.items() if child is not None and not serves(child)]
+    return accepted, _ready(request, observed)
+
+
+def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None]) -> Condition:
+    replica = request.owner
+    where = f'cluster "{replica.spec.cluster_name}"'
+    idle = sorted(name for name, child in workloads.items() if child is None or not serves(child))
     if idle:
-        trouble = pods.trouble(request.found("pods"))
         message = f"engine {listing(idle)} is not serving yet on {where}"
-        return accepted, false(
-            Type.MODEL_READY, Reason.MODEL_STARTING, f"{message}: {trouble}" if trouble else message
-        )
-    return accepted, true(Type.MODEL_READY, Reason.SERVING, f"every engine serves on {where}")
+        return _starting(message, *(request.found(_pods_of(name)) for name in idle))
+    for key in (POOL_KEY, ROUTE_KEY):
+        child = request.observed.get(key)
+        if child is not None and (why := refusal(child)):
+            return _starting(
+                f'the gateway of {where} refuses {child["kind"]} "{child["metadata"]["name"]}": {why}'
+            )
+    picker = request.observed.get(PICKER_KEY)
+    if not picks(replica) or (picker is not None and serves(picker)):
+        return true(Type.MODEL_READY, Reason.SERVING, f"every engine serves on {where}")
+    message = f"the endpoint picker is not running on {where}"
+    if not _has_served(replica):
+        return _starting(message, request.found(_PICKER_PODS))
+    # The pool fails open, so to lose the picker is no reason to take away what serves.
+    return true(
+        Type.MODEL_READY, Reason.SERVING, f"every engine serves; {message}, so any copy gets a request"
+    )
 
 
-def _service(replica: ModelReplica) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": replica.metadata.name, "namespace": replica.metadata.namespace},
-        "spec": {
-            "selector": {labels.SERVING: replica.metadata.name},
-            "ports": [{"name": "http", "port": 80, "targetPort": workload.ENGINE_PORT, "protocol": "TCP"}],
-        },
-    }
+def _starting(message: str, *pods_of_each: Iterable[Object]) -> Condition:
+    trouble = next(filter(None, map(pods.trouble, pods_of_each)), "")
+    return false(Type.MODEL_READY, Reason.MODEL_STARTING, f"{message}: {trouble}" if trouble else message)
 
 
-def _route(replica: ModelReplica) -> Object:
-    metadata = replica.metadata
-    return {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "HTTPRoute",
-        "metadata": {"name": metadata.name, "namespace": metadata.namespace},
-        "spec": {
-            "parentRefs": [{"name": GATEWAY_NAME, "namespace": SYSTEM_NAMESPACE}],
-            "rules": [
-                {
-                    "matches": [
-                        {"path": {"type": "PathPrefix", "value": f"/{metadata.namespace}/{metadata.name}/"}}
-                    ],
-                    "filters": [
-                        {
-                            "type": "URLRewrite",
-                            "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}},
-                        }
-                    ],
-                    "backendRefs": [{"name": metadata.name, "port": 80}],
-                    # A stream lasts as long as the model speaks.
-                    "timeouts": {"request": "0s"},
-                }
-            ],
-        },
-    }
+def _has_served(replica: ModelReplica) -> bool:
+    conditions = replica.status.conditions
+    return any(each.type == Type.MODEL_READY and each.status == "True" for each in conditions)

@@ -11,6 +11,8 @@ from modelplane.compose.readiness import condition_of
 
 _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
 _BACK_OFF = "CrashLoopBackOff"
+_ENGINE = "engine"
+_ERROR = "Error"
 
 
 def trouble(pods: Iterable[Object]) -> str:
@@ -32,22 +34,31 @@ def _unscheduled(pod: Object) -> str:
 
 
 def _unstarted(pod: Object) -> str:
-    for container in pod.get("status", {}).get("containerStatuses", ()):
-        waiting = container.get("state", {}).get("waiting", {})
-        reason = waiting.get("reason", "")
-        if reason == _BACK_OFF and (ended := _ended(container.get("lastState", {}))):
-            return f"{reason}: {ended}"
-        if reason and reason not in _ORDINARY:
-            return f"{reason}: {waiting['message']}" if waiting.get("message") else str(reason)
-        if ended := _ended(container.get("state", {})):
-            return ended
+    status = pod.get("status", {})
+    for container in (*status.get("containerStatuses", ()), *status.get("initContainerStatuses", ())):
+        if problem := _problem(container):
+            return problem
     return ""
 
 
-def _ended(state: Object) -> str:
-    """Return how an engine failed, with the last line of its log where the pod has it."""
+def _problem(container: Object) -> str:
+    waiting = container.get("state", {}).get("waiting", {})
+    reason = waiting.get("reason", "")
+    name = container["name"]
+    if reason == _BACK_OFF and (ended := _ended(name, container.get("lastState", {}))):
+        return f"{reason}: {ended}"
+    if reason and reason not in _ORDINARY:
+        told = f"{reason}: {waiting['message']}" if waiting.get("message") else str(reason)
+        return told if name == _ENGINE else f'container "{name}": {told}'
+    return _ended(name, container.get("state", {}))
+
+
+def _ended(name: str, state: Object) -> str:
+    """Return how a container failed, with the last line of its log where the pod has it."""
     terminated = state.get("terminated", {})
     if terminated.get("exitCode", 0) == 0:
         return ""
     lines = terminated.get("message", "").splitlines()
-    return f"the engine exited with status {terminated['exitCode']}" + (f": {lines[-1]}" if lines else "")
+    what = "the engine" if name == _ENGINE else f'container "{name}"'
+    why = f" ({terminated['reason']})" if terminated.get("reason", _ERROR) != _ERROR else ""
+    return f"{what} exited with status {terminated['exitCode']}{why}" + (f": {lines[-1]}" if lines else "")

@@ -33,3 +33,33 @@ def holds(child: Object, type_: str) -> bool:
 def when_condition(type_: str) -> Readiness:
     """Ready while a condition of the child is True."""
     return lambda child: holds(child, type_)
+
+
+_COPIES = {"Deployment": "availableReplicas", "LeaderWorkerSet": "readyReplicas"}
+"""Where the status of a workload counts the copies that serve; of a gang, whole groups."""
+
+
+def serves(child: Object) -> bool:
+    """Whether at least one copy of a workload answers.
+
+    Not the workload's own ``Available``: with one copy and ``maxUnavailable: 1`` that is True at zero.
+    """
+    return int(child.get("status", {}).get(_COPIES[child["kind"]], 0)) > 0
+
+
+def refusal(child: Object) -> str:
+    """Return why a gateway does not take a route or a pool; empty where none says so of its present form.
+
+    A gateway that has not spoken yet, or only of an earlier form, refuses nothing.
+    """
+    generation = child["metadata"].get("generation", 0)
+    for parent in child.get("status", {}).get("parents", ()):
+        for condition in parent.get("conditions", ()):
+            current = condition.get("observedGeneration", generation) >= generation
+            if (
+                condition["type"] in ("Accepted", "ResolvedRefs")
+                and condition["status"] == "False"
+                and current
+            ):
+                return f"{condition['reason']}: {condition['message']}"
+    return ""

@@ -19,6 +19,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.front_door import GATEWAY_CLASS
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource, resource_of
@@ -43,7 +44,8 @@ Report = Callable[[str], None]
 async def install(client: Client, home: Home, report: Report) -> None:
     """Make the control plane a fleet, and return when it is ready for a model."""
     report("Installing the kinds")
-    kinds = [crd(kind) for kind in KINDS] + gateway_api()
+    # A kind that nobody composes here would only raise hopes.
+    kinds = [crd(kind) for kind in KINDS if kind.name in COMPOSERS] + gateway_api()
     # The identities first: the controllers wait for their permissions, then for the kinds.
     await _apply_all(client, permissions.manifests())
     await _apply_together(client, kinds)

@@ -12,12 +12,28 @@ _WRITE = [*_READ, "create", "patch", "delete"]
 _FLEET = [
     {"apiGroups": ["modelplane.ai"], "resources": ["*"], "verbs": [*_WRITE, "update"]},
     {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": _READ},
 ]
-"""On the control plane: the kinds, their status and finalizers, and events about them."""
+"""On the control plane: the kinds, their status and finalizers, events about them, and what engines name."""
 
 _CLUSTER = [
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": _WRITE},
-    {"apiGroups": [""], "resources": ["services"], "verbs": _WRITE},
+    {"apiGroups": ["leaderworkerset.x-k8s.io"], "resources": ["leaderworkersets"], "verbs": _WRITE},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _WRITE},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _WRITE},
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"],
+        "verbs": _WRITE,
+    },
+    {
+        "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["rolebindings", "roles"],
+        "verbs": _WRITE,
+    },
+    {"apiGroups": ["inference.networking.k8s.io"], "resources": ["inferencepools"], "verbs": _WRITE},
+    # Nobody can grant what he may not do, and endpoint pickers read these.
+    {"apiGroups": ["inference.networking.x-k8s.io"], "resources": ["inferenceobjectives"], "verbs": _READ},
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates"], "verbs": _WRITE},
     {"apiGroups": ["gateway.networking.k8s.io"], "resources": ["httproutes"], "verbs": _WRITE},
     {"apiGroups": ["gateway.networking.k8s.io"], "resources": ["gateways"], "verbs": _READ},

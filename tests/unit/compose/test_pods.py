@@ -60,6 +60,32 @@ def _container(**state: Any) -> list[dict[str, Any]]:
         pytest.param(
             _pod(containerStatuses=_container(terminated={"exitCode": 0})), "", id="an engine that finished"
         ),
+        pytest.param(
+            _pod(containerStatuses=_container(terminated={"exitCode": 137, "reason": "OOMKilled"})),
+            'pod "p": the engine exited with status 137 (OOMKilled)',
+            id="an engine that Kubernetes ended, and why",
+        ),
+        pytest.param(
+            _pod(
+                initContainerStatuses=[
+                    {
+                        "name": "pd-sidecar",
+                        "state": {"waiting": {"reason": "ErrImagePull", "message": "no such"}},
+                    }
+                ]
+            ),
+            'pod "p": container "pd-sidecar": ErrImagePull: no such',
+            id="a sidecar that cannot start",
+        ),
+        pytest.param(
+            _pod(
+                initContainerStatuses=[
+                    {"name": "pd-sidecar", "state": {"terminated": {"exitCode": 2, "reason": "Error"}}}
+                ]
+            ),
+            'pod "p": container "pd-sidecar" exited with status 2',
+            id="a sidecar that died",
+        ),
     ],
 )
 def test_what_keeps_a_pod_from_serving_is_said(pod: dict[str, Any], sentence: str) -> None:

@@ -1,0 +1,251 @@
+"""The endpoint picker: what chooses the pod of each request, by its cached prefixes and its queue.
+
+One pod. Two that are both active would each see half of the requests, and so know half of what is
+cached where; one in reserve would be no gain, because the pool fails open: while no picker answers, a
+request goes to any pod. A picker whose node is lost is replaced within seconds, not minutes.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from modelplane.api import labels
+from modelplane.api.engines import Phase
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.backends.devices import content_hash
+from modelplane.compose.backends.pods import GRACE_S
+from modelplane.compose.backends.security import RESTRICTED
+from modelplane.compose.backends.workload import head, part_name
+from modelplane.compose.composition import Desired, Object
+from modelplane.compose.engine_flags import flag
+from modelplane.compose.readiness import exists, serves
+
+PICKER_KEY = "epp"
+"""Key of the Deployment."""
+
+IMAGE = "ghcr.io/llm-d/llm-d-router-endpoint-picker:v0.9.0"
+PORT = 9002
+"""Where the gateway asks it, by Envoy's external processing protocol."""
+
+_HEALTH_PORT = 9003
+_POOL_GROUP = "inference.networking.k8s.io"
+_OBJECTIVES_GROUP = "inference.networking.x-k8s.io"
+_FILE = "epp-config.yaml"
+_FOLDER = "/config"
+_BLOCK_TOKENS = 16
+_LOST_NODE_S = 30
+
+
+def pool_name(replica: ModelReplica) -> str:
+    """Return the name of the InferencePool whose requests the picker gets."""
+    return part_name(replica, "pool")
+
+
+def picker_name(replica: ModelReplica) -> str:
+    """Return the name of everything that the picker is made of, but for its configuration."""
+    return part_name(replica, "epp")
+
+
+def picker(replica: ModelReplica) -> Iterator[Desired]:
+    """Yield all that the picker of a replica is made of."""
+    cluster = replica.spec.cluster_name
+    config = _config_map(replica)
+    digest = content_hash(config["data"])
+    yield Desired("epp-serviceaccount", _service_account(replica), exists, cluster)
+    yield Desired("epp-role", _role(replica), exists, cluster)
+    yield Desired("epp-rolebinding", _role_binding(replica), exists, cluster)
+    yield Desired(f"epp-config-{digest}", config, exists, cluster)
+    yield Desired(PICKER_KEY, _deployment(replica, config), serves, cluster)
+    yield Desired("epp-service", _service(replica), exists, cluster)
+
+
+def configuration(replica: ModelReplica) -> dict[str, Any]:
+    """Return what the picker does.
+
+    In mode PrefillDecode the threshold, the producer of prefixes and the size of a block must all be
+    given, or no request is ever divided, and nothing says so.
+    """
+    plugins: list[dict[str, Any]] = [
+        {
+            "type": "approx-prefix-cache-producer",
+            "parameters": {
+                "autoTune": False,
+                "blockSizeTokens": _block_tokens(replica),
+                "maxPrefixBlocksToMatch": 256,
+                "lruCapacityPerServer": 31250,
+            },
+        },
+        {"type": "prefix-cache-scorer"},
+        {"type": "queue-scorer"},
+        {"type": "max-score-picker"},
+    ]
+    profiles = [_profile("default")]
+    if _divided(replica):
+        plugins += [
+            {"type": "disagg-headers-handler"},
+            {"type": "prefill-filter"},
+            {"type": "decode-filter"},
+            {"type": "prefix-based-pd-decider", "parameters": {"nonCachedTokens": 16}},
+            {
+                "type": "disagg-profile-handler",
+                "parameters": {"deciders": {"prefill": "prefix-based-pd-decider"}},
+            },
+        ]
+        profiles = [_profile("prefill", "prefill-filter"), _profile("decode", "decode-filter")]
+    return {
+        "apiVersion": "llm-d.ai/v1alpha1",
+        "kind": "EndpointPickerConfig",
+        "plugins": plugins,
+        "schedulingProfiles": profiles,
+    }
+
+
+def _profile(name: str, *filters: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "plugins": [
+            *({"pluginRef": each} for each in filters),
+            {"pluginRef": "max-score-picker"},
+            {"pluginRef": "prefix-cache-scorer", "weight": 2},
+            {"pluginRef": "queue-scorer", "weight": 1},
+        ],
+    }
+
+
+def _divided(replica: ModelReplica) -> bool:
+    return any(engine.phase is not None for engine in replica.spec.engines)
+
+
+def _block_tokens(replica: ModelReplica) -> int:
+    """Return how many tokens the engine keeps together in its cache."""
+    engines = replica.spec.engines
+    deciding = next((engine for engine in engines if engine.phase is Phase.DECODE), engines[0])
+    given = flag(head(deciding).template.spec.containers[0], "--block-size", "--page-size") or ""
+    return int(given) if given.isascii() and given.isdigit() and int(given) > 0 else _BLOCK_TOKENS
+
+
+def _config_map(replica: ModelReplica) -> dict[str, Any]:
+    """Return the picker's configuration. Other content has another name, and so restarts the picker."""
+    data = {_FILE: yaml.safe_dump(configuration(replica), sort_keys=False)}
+    name = part_name(replica, f"epp-{content_hash(data)}")
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": replica.metadata.namespace},
+        "immutable": True,
+        "data": data,
+    }
+
+
+def _metadata(replica: ModelReplica) -> dict[str, str]:
+    return {"name": picker_name(replica), "namespace": replica.metadata.namespace}
+
+
+def _service_account(replica: ModelReplica) -> Object:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(replica)}
+
+
+def _role(replica: ModelReplica) -> Object:
+    readable = (("", "pods"), (_POOL_GROUP, "inferencepools"), (_OBJECTIVES_GROUP, "inferenceobjectives"))
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": _metadata(replica),
+        "rules": [
+            {"apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"]}
+            for group, resource in readable
+        ],
+    }
+
+
+def _role_binding(replica: ModelReplica) -> Object:
+    metadata = _metadata(replica)
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": metadata["name"]},
+        "subjects": [{"kind": "ServiceAccount", **metadata}],
+    }
+
+
+def _service(replica: ModelReplica) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(replica),
+        "spec": {
+            "selector": {labels.WORKLOAD: picker_name(replica)},
+            "ports": [
+                {
+                    "name": "grpc-ext-proc",
+                    "port": PORT,
+                    "targetPort": PORT,
+                    "protocol": "TCP",
+                    "appProtocol": "http2",
+                }
+            ],
+        },
+    }
+
+
+def _deployment(replica: ModelReplica, config: Object) -> Object:
+    own = {labels.WORKLOAD: picker_name(replica)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _metadata(replica),
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": own},
+            # The new one answers before the old one goes.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {
+                "metadata": {"labels": own},
+                "spec": {
+                    "serviceAccountName": picker_name(replica),
+                    # The gateway's streams to the picker last as long as the answers of the engines.
+                    "terminationGracePeriodSeconds": GRACE_S,
+                    "tolerations": [
+                        {
+                            "key": f"node.kubernetes.io/{state}",
+                            "operator": "Exists",
+                            "effect": "NoExecute",
+                            "tolerationSeconds": _LOST_NODE_S,
+                        }
+                        for state in ("not-ready", "unreachable")
+                    ],
+                    "containers": [_container(replica)],
+                    "volumes": [{"name": "config", "configMap": {"name": config["metadata"]["name"]}}],
+                },
+            },
+        },
+    }
+
+
+def _container(replica: ModelReplica) -> dict[str, Any]:
+    health = {"grpc": {"port": _HEALTH_PORT, "service": "inference-extension"}, "periodSeconds": 5}
+    return {
+        "name": "epp",
+        "image": IMAGE,
+        "args": [
+            f"--pool-name={pool_name(replica)}",
+            f"--pool-namespace={replica.metadata.namespace}",
+            f"--pool-group={_POOL_GROUP}",
+            f"--config-file={_FOLDER}/{_FILE}",
+            f"--grpc-port={PORT}",
+        ],
+        "ports": [
+            {"name": "grpc", "containerPort": PORT, "protocol": "TCP"},
+            {"name": "grpc-health", "containerPort": _HEALTH_PORT, "protocol": "TCP"},
+        ],
+        "startupProbe": {**health, "failureThreshold": 24},
+        "readinessProbe": {**health},
+        "livenessProbe": {**health, "failureThreshold": 12},
+        "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
+        "resources": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}},
+        "securityContext": {**RESTRICTED, "readOnlyRootFilesystem": True},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{"name": "config", "mountPath": _FOLDER, "readOnly": True}],
+    }

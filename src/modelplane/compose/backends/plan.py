@@ -1,0 +1,70 @@
+"""Whether the engines of a replica can run on its cluster, and as what.
+
+Nothing is guessed: where the cluster lacks what an engine needs, or does not say, the answer is a
+``Refused`` with the reason, and what runs already stays as it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.listing import listing
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.reasons import ModelReplicaReason as Reason
+from modelplane.compose.backends.prefill_decode import BadPort, engine_port
+from modelplane.compose.backends.routes import picks
+from modelplane.compose.backends.workload import Workload, is_gang
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a replica's engines cannot be written as they should be."""
+
+    reason: Reason
+    message: str
+
+
+def plan(
+    replica: ModelReplica, cluster: InferenceCluster, copies: Mapping[tuple[str, str], str]
+) -> tuple[Workload, ...] | Refused:
+    """Return what is to run on the cluster, or the first thing that forbids it."""
+    where = f'InferenceCluster "{cluster.metadata.name}"'
+    taints = {pool.name: pool.taints for pool in cluster.spec.node_pools}
+    pools = {member.node_pool_name for engine in replica.spec.engines for member in engine.members}
+    if unknown := pools - taints.keys():
+        # Without the pool's taints the pods could not be written so that its nodes take them.
+        message = f"{where} has no node pool {listing(unknown)}: declare it in spec.nodePools"
+        return Refused(Reason.WAITING_FOR_CLUSTER, message)
+    if found := cluster.status.capabilities:
+        offered = {
+            "DRA": found.dra,
+            "LeaderWorkerSet": found.leader_worker_set,
+            "InferencePool": found.inference_pool,
+        }
+        for capability, purpose in _needs(replica):
+            if not offered[capability]:
+                return Refused(
+                    Reason.UNSUPPORTED_TOPOLOGY,
+                    f"{where} has no {capability}, which {purpose}: install it there",
+                )
+    elif needs := [capability for capability, _ in _needs(replica)]:
+        message = f"it is not known yet whether {where} has {listing(needs)}"
+        return Refused(Reason.WAITING_FOR_CLUSTER, message)
+    workloads = []
+    for engine in replica.spec.engines:
+        port = engine_port(engine)
+        if isinstance(port, BadPort):
+            return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.reason)
+        workloads.append(Workload(replica, engine, port, taints, copies))
+    return tuple(workloads)
+
+
+def _needs(replica: ModelReplica) -> Iterator[tuple[str, str]]:
+    """Yield each capability that a replica needs, with what needs it."""
+    engines = replica.spec.engines
+    if any(member.device_requests for engine in engines for member in engine.members):
+        yield "DRA", "claims of devices need"
+    if gangs := [engine.name for engine in engines if is_gang(engine)]:
+        yield "LeaderWorkerSet", f"engine {listing(gangs)} needs as a gang"
+    if picks(replica):
+        yield "InferencePool", "the endpoint picker needs"

@@ -1,0 +1,163 @@
+"""The pods of an engine.
+
+What the author wrote in the member's template goes through unchanged. What is added is what a served
+model needs and nobody wants to write: devices, weights, probes, time to drain. No amount of CPU or
+memory is made up, and none of ``/dev/shm``: Kubernetes bounds it by the node's memory, and a smaller
+bound would stop engines that work.
+"""
+
+from typing import Any
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.engines import EnvVar, Role
+from modelplane.api.model_replica import PlacedMember
+from modelplane.compose import cache_volume
+from modelplane.compose.backends import prefill_decode
+from modelplane.compose.backends.placement import LEADER, node_rules
+from modelplane.compose.backends.references import CONFIG_MAP, SECRET
+from modelplane.compose.backends.workload import ENGINE_PORT, Workload
+from modelplane.compose.composition import Object
+
+GRACE_S = 120
+"""How long a stopping engine may take in all, to finish what it has begun."""
+
+LOADING_S = 7200
+"""How long an engine may take to load its weights before it is restarted."""
+
+_DRAIN_S = 5
+"""How long a stopping engine still accepts requests, until no gateway sends it any."""
+
+_WORKER_STAYS_S = 60
+"""How long a stopping worker works on for its leader, which gets the signal at the same moment.
+
+Not as long as the leader may take: the sleep lasts to its end even where the leader is gone.
+"""
+
+_CACHE = "model-cache"
+_DEVICES = "devices"
+_SHARED_MEMORY = "dshm"
+
+
+def pod_template(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
+    """Return the template of a member's pods; ``claim`` is the template of what each of them claims."""
+    return {"metadata": _metadata(workload, member), "spec": _spec(workload, member, claim)}
+
+
+def _metadata(workload: Workload, member: PlacedMember) -> dict[str, Any]:
+    own = {labels.WORKLOAD: workload.name}
+    if member.role is not Role.WORKER:
+        own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.pod_labels(workload)}
+    if member.role is Role.LEADER:
+        own[labels.LWS_ROLE] = LEADER
+    metadata: dict[str, Any] = {"labels": {**member.template.metadata.labels, **own}}
+    if member.template.metadata.annotations:
+        metadata["annotations"] = dict(member.template.metadata.annotations)
+    return metadata
+
+
+def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
+    cache = workload.replica.spec.model_cache_ref
+    spec: dict[str, Any] = {
+        **node_rules(workload, member),
+        # A Service called vllm would otherwise set VLLM_PORT in every pod of the namespace.
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_S,
+        "containers": [_container(workload, member, claim)],
+        "volumes": [{"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}],
+    }
+    if member.role is not Role.WORKER and (sidecar := prefill_decode.sidecar(workload)):
+        spec["initContainers"] = [sidecar]
+    if cache is not None:
+        claimed = cache_volume.claim_name(workload.namespace, cache.name)
+        spec["volumes"].append({"name": _CACHE, "persistentVolumeClaim": {"claimName": claimed}})
+    if claim is not None:
+        spec["resourceClaims"] = [{"name": _DEVICES, "resourceClaimTemplateName": claim["metadata"]["name"]}]
+    if member.template.spec.image_pull_secrets:
+        pulls = (pull.name for pull in member.template.spec.image_pull_secrets)
+        spec["imagePullSecrets"] = [{"name": workload.copies.get((SECRET, name), name)} for name in pulls]
+    return spec
+
+
+def _container(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
+    container: dict[str, Any] = msgspec.to_builtins(member.template.spec.containers[0])
+    if args := _args(workload, member):
+        container["args"] = args
+    if env := _env(workload, member):
+        container["env"] = env
+    # The last lines of the log say why an engine ended; the ModelReplica repeats them.
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    mounts = [{"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}]  # noqa: S108 - a mount, not a file
+    container["volumeMounts"] = mounts
+    if workload.replica.spec.model_cache_ref is not None:
+        # One copy serves every pod of the cluster, so that no pod may change it.
+        mounts.append({"name": _CACHE, "mountPath": cache_volume.MOUNT_PATH, "readOnly": True})
+    if claim is not None:
+        container["resources"] = {"claims": [{"name": _DEVICES}]}
+    return container | (_following() if member.role is Role.WORKER else _serving(workload.port))
+
+
+def _args(workload: Workload, member: PlacedMember) -> list[str]:
+    """Return the author's arguments, and those without which the engine could not serve here.
+
+    None is added where there is a command, or where the author has set the flag.
+    """
+    container = member.template.spec.containers[0]
+    args = list(container.args)
+    if container.command or member.role is Role.WORKER:
+        return args
+    given = {argument.partition("=")[0] for argument in args}
+    if workload.replica.spec.model_cache_ref is not None and "--model" not in given:
+        args.append(f"--model={cache_volume.MOUNT_PATH}")
+    if workload.port != ENGINE_PORT and "--port" not in given:
+        args.append(f"--port={workload.port}")
+    return args
+
+
+def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
+    """Return the author's variables after ours, so that they can refer to them; each name once."""
+    ours: list[dict[str, Any]] = []
+    if member.role is not Role.STANDALONE:
+        ours += [
+            {"name": "MODELPLANE_LEADER_ADDRESS", "value": "$(LWS_LEADER_ADDRESS)"},
+            {"name": "MODELPLANE_RANK", "value": "$(LWS_WORKER_INDEX)"},
+        ]
+    ours += prefill_decode.environment(workload)
+    theirs = [_variable(workload, each) for each in member.template.spec.containers[0].env]
+    # Kubernetes takes the last of two variables of one name, and server-side apply refuses both.
+    last = {variable["name"]: number for number, variable in enumerate([*ours, *theirs])}
+    return [variable for number, variable in enumerate([*ours, *theirs]) if last[variable["name"]] == number]
+
+
+def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
+    written: dict[str, Any] = msgspec.to_builtins(variable)
+    for field, kind in (("secretKeyRef", SECRET), ("configMapKeyRef", CONFIG_MAP)):
+        if reference := written.get("valueFrom", {}).get(field):
+            reference["name"] = workload.copies.get((kind, reference["name"]), reference["name"])
+    return written
+
+
+def _serving(port: int) -> dict[str, Any]:
+    """Return what a container that takes requests has: it answers ``/health`` once it can."""
+    health = {"path": "/health", "port": port}
+    return {
+        "ports": [
+            {"name": "http" if port == ENGINE_PORT else "engine", "containerPort": port, "protocol": "TCP"}
+        ],
+        "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": LOADING_S},
+        "readinessProbe": {"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 5},
+        # An engine under full load answers late; one that is stuck does not answer for a minute.
+        "livenessProbe": {
+            "httpGet": health,
+            "periodSeconds": 10,
+            "timeoutSeconds": 10,
+            "failureThreshold": 6,
+        },
+        "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_S}}},
+    }
+
+
+def _following() -> dict[str, Any]:
+    """Return what a worker has. It serves nothing that could be asked: the leader's health is the gang's."""
+    return {"lifecycle": {"preStop": {"sleep": {"seconds": _WORKER_STAYS_S}}}}

@@ -1,0 +1,93 @@
+"""What mode PrefillDecode adds to the pods of its two engines.
+
+A request goes to a decode pod. The routing sidecar there has the replica's port; it lets a prefill pod
+do the first half, and the engine fetches the KV cache from it by NIXL. So the decode engine listens on
+another port than the others, and the image and its flags for the transfer are the author's.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.engines import Phase
+from modelplane.api.model_replica import PlacedEngine
+from modelplane.compose.backends.security import RESTRICTED
+from modelplane.compose.backends.workload import ENGINE_PORT, Workload, head
+from modelplane.compose.engine_flags import flag
+
+SIDECAR_IMAGE = "ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0"
+
+_DECODE_PORT = 8001
+_SIDE_CHANNEL_PORT = "5557"
+_MOST = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class BadPort:
+    """Why an engine cannot serve with the port that it is given."""
+
+    reason: str
+
+
+def engine_port(engine: PlacedEngine) -> int | BadPort:
+    """Return the port on which an engine listens."""
+    if engine.phase is not Phase.DECODE:
+        return ENGINE_PORT
+    given = flag(head(engine).template.spec.containers[0], "--port")
+    if given is None:
+        return _DECODE_PORT
+    if not (given.isascii() and given.isdigit() and 0 < int(given) <= _MOST):
+        return BadPort(
+            f'engine "{engine.name}": --port "{given}" is not the number of a port: write the number'
+        )
+    if int(given) == ENGINE_PORT:
+        return BadPort(
+            f'engine "{engine.name}": port {given} of a decode pod is the routing sidecar\'s: '
+            f"give the engine another, such as --port={_DECODE_PORT}"
+        )
+    return int(given)
+
+
+def pod_labels(workload: Workload) -> dict[str, str]:
+    """Return the labels by which the endpoint picker tells the phases apart."""
+    if workload.phase is None:
+        return {}
+    return {labels.LLM_D_ROLE: workload.phase.lower(), labels.LLM_D_SERVING: "true"}
+
+
+def environment(workload: Workload) -> list[dict[str, Any]]:
+    """Return where each pod of an engine offers its KV cache. Every pod of a gang holds a part of it."""
+    if workload.phase is None:
+        return []
+    return [
+        {
+            "name": "VLLM_NIXL_SIDE_CHANNEL_HOST",
+            "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}},
+        },
+        {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": _SIDE_CHANNEL_PORT},
+    ]
+
+
+def sidecar(workload: Workload) -> dict[str, Any] | None:
+    """Return the routing sidecar of a decode pod.
+
+    As a restartable init container it starts before the engine and stops after it, so that the last
+    answers still pass. A startup probe on it would keep the engine, which it asks, from starting.
+    """
+    if workload.phase is not Phase.DECODE:
+        return None
+    return {
+        "name": "pd-sidecar",
+        "image": SIDECAR_IMAGE,
+        "restartPolicy": "Always",
+        "args": ["--secure-proxy=false", "--kv-connector=nixlv2", f"--vllm-port={workload.port}"],
+        "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
+        "readinessProbe": {
+            "httpGet": {"path": "/health", "port": ENGINE_PORT},
+            "periodSeconds": 5,
+            "timeoutSeconds": 5,
+        },
+        "livenessProbe": {"tcpSocket": {"port": ENGINE_PORT}, "periodSeconds": 10, "failureThreshold": 6},
+        "securityContext": RESTRICTED,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }

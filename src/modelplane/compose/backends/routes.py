@@ -1,0 +1,106 @@
+"""The way from the cluster's gateway to the pods that take a replica's requests.
+
+A route per replica at ``/<namespace>/<replica>/``. It leads to a Service, which gives a request to any
+pod, or to an InferencePool, whose picker chooses one.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.backends.endpoint_picker import PORT, picker, picker_name, pool_name
+from modelplane.compose.backends.workload import ENGINE_PORT
+from modelplane.compose.composition import Desired, Object
+from modelplane.compose.readiness import exists
+from modelplane.routing.http_routes import GATEWAY_NAME
+
+ROUTE_KEY = "model-route"
+"""Key of the HTTPRoute."""
+
+POOL_KEY = "inference-pool"
+"""Key of the InferencePool."""
+
+_SERVICE_PORT = 80
+_POOL_GROUP = "inference.networking.k8s.io"
+
+
+def picks(replica: ModelReplica) -> bool:
+    """Whether an endpoint picker chooses the pod of a request."""
+    return replica.spec.serving is not None and replica.spec.serving.picks
+
+
+def way_in(replica: ModelReplica) -> Iterator[Desired]:
+    """Yield what leads requests to a replica's pods."""
+    cluster = replica.spec.cluster_name
+    if picks(replica):
+        yield from picker(replica)
+        yield Desired(POOL_KEY, _inference_pool(replica), exists, cluster)
+        backend: dict[str, Any] = {
+            "group": _POOL_GROUP,
+            "kind": "InferencePool",
+            "name": pool_name(replica),
+        }
+    else:
+        yield Desired("model-service", _service(replica), exists, cluster)
+        backend = {"name": replica.metadata.name, "port": _SERVICE_PORT}
+    yield Desired(ROUTE_KEY, _route(replica, backend), exists, cluster)
+
+
+def _service(replica: ModelReplica) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": replica.metadata.name, "namespace": replica.metadata.namespace},
+        "spec": {
+            "selector": {labels.SERVING: replica.metadata.name},
+            "ports": [{"name": "http", "port": _SERVICE_PORT, "targetPort": ENGINE_PORT, "protocol": "TCP"}],
+        },
+    }
+
+
+def _inference_pool(replica: ModelReplica) -> Object:
+    return {
+        "apiVersion": f"{_POOL_GROUP}/v1",
+        "kind": "InferencePool",
+        "metadata": {"name": pool_name(replica), "namespace": replica.metadata.namespace},
+        "spec": {
+            "selector": {"matchLabels": {labels.SERVING: replica.metadata.name}},
+            "targetPorts": [{"number": ENGINE_PORT}],
+            "endpointPickerRef": {
+                "name": picker_name(replica),
+                "port": {"number": PORT},
+                # A request that is served without its cached prefix is better than one that is not.
+                "failureMode": "FailOpen",
+            },
+        },
+    }
+
+
+def _route(replica: ModelReplica, backend: dict[str, Any]) -> Object:
+    metadata = replica.metadata
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": metadata.name, "namespace": metadata.namespace},
+        "spec": {
+            "parentRefs": [{"name": GATEWAY_NAME, "namespace": SYSTEM_NAMESPACE}],
+            "rules": [
+                {
+                    "matches": [
+                        {"path": {"type": "PathPrefix", "value": f"/{metadata.namespace}/{metadata.name}/"}}
+                    ],
+                    "filters": [
+                        {
+                            "type": "URLRewrite",
+                            "urlRewrite": {"path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": "/"}},
+                        }
+                    ],
+                    "backendRefs": [backend],
+                    # A stream lasts as long as the model speaks.
+                    "timeouts": {"request": "0s"},
+                }
+            ],
+        },
+    }

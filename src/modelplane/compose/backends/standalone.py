@@ -1,0 +1,23 @@
+"""An engine of one pod: a Deployment."""
+
+from modelplane.api import labels
+from modelplane.compose.backends.pods import LOADING_S, pod_template
+from modelplane.compose.backends.workload import Workload
+from modelplane.compose.composition import Object
+
+
+def deployment(workload: Workload, claim: Object | None) -> Object:
+    """Return the Deployment of a Standalone engine."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": workload.name, "namespace": workload.namespace},
+        "spec": {
+            "replicas": workload.engine.copies,
+            "selector": {"matchLabels": {labels.WORKLOAD: workload.name}},
+            "progressDeadlineSeconds": LOADING_S,
+            # A pool has no spare node for a surge, so an old pod goes before its successor comes.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "template": pod_template(workload, workload.head, claim),
+        },
+    }

@@ -1,0 +1,40 @@
+"""Objects that were replaced by others of another name, because they cannot be changed.
+
+Such an object goes once nothing names it. Until a rollout has reached the last pod, a pod of the old
+kind that is lost comes back as it was, and could not without what it claims or mounts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from modelplane.compose.composition import Keep, Object
+
+_KINDS = frozenset({"ConfigMap", "ResourceClaimTemplate"})
+
+
+def superseded(
+    observed: Mapping[str, Object], desired: Iterable[str], pods: Iterable[Object]
+) -> tuple[Keep, ...]:
+    """Keep what is no longer desired and still named by a workload or a pod."""
+    specs = [spec for child in (*observed.values(), *pods) for spec in _pod_specs(child)]
+    named = {name for spec in specs for name in _names(spec)}
+    return tuple(
+        Keep(key)
+        for key in sorted(observed.keys() - set(desired))
+        if observed[key].get("kind") in _KINDS and observed[key]["metadata"]["name"] in named
+    )
+
+
+def _pod_specs(child: Object) -> Iterator[Object]:
+    spec = child.get("spec", {})
+    if "containers" in spec:
+        yield spec
+    group = spec.get("leaderWorkerTemplate", spec)
+    for template in ("template", "leaderTemplate", "workerTemplate"):
+        yield group.get(template, {}).get("spec", {})
+
+
+def _names(spec: Object) -> Iterator[str]:
+    for claim in spec.get("resourceClaims", ()):
+        yield claim.get("resourceClaimTemplateName", "")
+    for volume in spec.get("volumes", ()):
+        yield volume.get("configMap", {}).get("name", "")

@@ -1,0 +1,63 @@
+"""What an engine's own flags say, wherever its author wrote them.
+
+A flag may stand in ``args``, in ``command``, or inside the script that a shell gets. The last one
+counts, as it does for the engine. Nothing here fails: what cannot be read is not there.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+from modelplane.api.engines import Container
+
+_SHELLS = frozenset({"ash", "bash", "dash", "sh", "zsh"})
+_SCRIPT_OPTION = re.compile("-[a-z]*c")
+_REFERENCE = re.compile(r"\$\(([^()]+)\)")
+
+
+def flag(container: Container, *names: str) -> str | None:
+    """Return the value of a flag that has one of the names, such as ``--port``; None where it is not set."""
+    found: str | None = None
+    follows = False
+    for word in _words(container):
+        if follows:
+            found, follows = word, False
+            continue
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") in names:
+            found, follows = value, not equals
+    return found
+
+
+def _words(container: Container) -> Iterator[str]:
+    known = {each.name: each.value for each in container.env if each.value is not None}
+    words = [_expanded(word, known) for word in (*container.command, *container.args)]
+    script = _script(words)
+    for number, word in enumerate(words):
+        if number == script:
+            yield from _split(word)
+        else:
+            yield word
+
+
+def _expanded(word: str, known: Mapping[str, str]) -> str:
+    """Return a word with ``$(NAME)`` replaced as Kubernetes does, where the value is a plain one."""
+    return _REFERENCE.sub(lambda match: known.get(match[1], match[0]), word)
+
+
+def _script(words: list[str]) -> int:
+    """Return which word is the script that a shell is given; -1 where no shell is."""
+    if not words or words[0].rpartition("/")[2] not in _SHELLS:
+        return -1
+    options = (number for number, word in enumerate(words[:-1]) if _SCRIPT_OPTION.fullmatch(word))
+    return next(options, -2) + 1
+
+
+def _split(script: str) -> list[str]:
+    words = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    words.commenters = ""
+    try:
+        return list(words)
+    except ValueError:
+        return script.split()  # a quote without its partner: the flags are still words

@@ -1,0 +1,85 @@
+"""What a ModelReplica composes, as a real API server takes it: strictly, with the CRDs of its owners."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from modelplane.kube.client import Client
+from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from support.third_party_crds import definitions
+
+pytestmark = pytest.mark.kubernetes
+
+FOLDER = Path(__file__).parents[1] / "golden" / "composition" / "model_replica"
+NAMESPACE = "ml-team"
+ORIGINS = ("gateway-api", "gateway-api-inference-extension", "lws")
+GROUP = "leaderworkerset.sigs.k8s.io/group-key"
+
+
+def _children(case: str) -> list[dict[str, Any]]:
+    expected = yaml.safe_load((FOLDER / case / "expected.yaml").read_text())
+    return [child["manifest"] for child in expected.get("children", ()) if "manifest" in child]
+
+
+CASES = sorted(path.parent.name for path in FOLDER.glob("*/expected.yaml") if _children(path.parent.name))
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(control_plane):
+    """The kubeconfig of a control plane that has the kinds of other projects."""
+    crds = [crd for origin in ORIGINS for crd in definitions(origin)]
+
+    async def install():
+        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+            await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+            for crd in crds:
+                await client.apply(crd)
+            for _ in range(600):
+                if all([await _established(client, crd["metadata"]["name"]) for crd in crds]):
+                    return
+                await asyncio.sleep(0.05)
+            pytest.fail("the kinds were not established within 30 s")
+
+    asyncio.run(install())
+    return str(control_plane.kubeconfig)
+
+
+async def _established(client: Client, name: str) -> bool:
+    found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
+    conditions = (found or {}).get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+@pytest.fixture
+async def client(kubeconfig):
+    async with Client.from_kubeconfig(kubeconfig) as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_the_server_takes_every_child(client, case):
+    for manifest in _children(case):
+        stored = await client.apply(manifest, dry_run=True)
+        assert stored["metadata"]["name"] == manifest["metadata"]["name"]
+
+
+async def test_the_pods_of_one_gang_are_kept_apart_by_its_key(client):
+    [gang] = [child for child in _children("gang-with-cache") if child["kind"] == "LeaderWorkerSet"]
+    template = gang["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    labels = {**template["metadata"]["labels"], GROUP: "one"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "worker", "namespace": NAMESPACE, "labels": labels},
+        "spec": template["spec"],
+    }
+    stored = await client.apply(pod, dry_run=True)
+    affinity = stored["spec"]["affinity"]["podAntiAffinity"]
+    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["labelSelector"] == {
+        "matchLabels": template["metadata"]["labels"],
+        "matchExpressions": [{"key": GROUP, "operator": "In", "values": ["one"]}],
+    }

@@ -1,0 +1,41 @@
+"""The published JSON Schemas of what commands print with ``-o json``."""
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema_rs
+
+from modelplane.offline.output import json_schema
+from modelplane.offline.placements import Explanation, Plan
+from modelplane.offline.rendering import Rendering
+from modelplane.offline.validation import Validation
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "output"
+REPORTS = {"validate": Validation, "render": Rendering, "plan": Plan, "explain": Explanation}
+UPDATE = "MODELPLANE_UPDATE_GOLDEN"
+
+
+def published(command):
+    """Return the schema of a command's output, written anew where that is asked for."""
+    file = FOLDER / f"{command}.schema.json"
+    if os.environ.get(UPDATE):
+        file.write_text(json.dumps(json_schema(REPORTS[command]), indent=2) + "\n")
+    return json.loads(file.read_text())
+
+
+def parsed(command, text):
+    """Return a command's output, which must be what its schema says, without any field beside it."""
+    document = json.loads(text)
+    jsonschema_rs.Draft202012Validator(_closed(published(command))).validate(document)
+    return document
+
+
+def _closed(schema):
+    """Return a schema that refuses fields that it does not name."""
+    if isinstance(schema, list):
+        return [_closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: _closed(value) for key, value in schema.items()}
+    return closed | {"additionalProperties": False} if "properties" in schema else closed

@@ -1,0 +1,42 @@
+import pytest
+
+from modelplane.compose.backends.prefill_decode import BadPort, engine_port
+from support.replicas import engine, gang, member, replica
+
+
+def _port(shape: dict, phase: str | None) -> int | BadPort:
+    return engine_port(replica({**shape, **({"phase": phase} if phase else {})}).spec.engines[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "phase", "port"),
+    [
+        pytest.param(engine("e", member(args=["--port=9"])), None, 8000, id="an engine of mode Unified"),
+        pytest.param(engine("e", member(args=["--port=9"])), "Prefill", 8000, id="a prefill engine"),
+        pytest.param(engine("e"), "Decode", 8001, id="a decode engine without a port"),
+        pytest.param(engine("e", member(args=["--port=9100"])), "Decode", 9100, id="the author's port"),
+        pytest.param(
+            engine("e", member("Leader", args=["--port=9100"]), member("Worker", args=["--port=7"])),
+            "Decode",
+            9100,
+            id="the leader's port, of a gang",
+        ),
+        pytest.param(gang("e"), "Decode", 8001, id="a gang without a port"),
+    ],
+)
+def test_a_decode_engine_leaves_the_pods_port_to_the_sidecar(shape: dict, phase: str, port: int) -> None:
+    assert _port(shape, phase) == port
+
+
+@pytest.mark.parametrize("value", ["$(PORT)", "", "0", "65536", "-1", "٣", "8_001", "8001.0"])
+def test_a_port_that_is_no_port_is_refused_with_a_reason(value: str) -> None:
+    assert _port(engine("e", member(args=[f"--port={value}"])), "Decode") == BadPort(
+        f'engine "e": --port "{value}" is not the number of a port: write the number'
+    )
+
+
+def test_the_sidecars_port_is_refused() -> None:
+    assert _port(engine("e", member(args=["--port=8000"])), "Decode") == BadPort(
+        'engine "e": port 8000 of a decode pod is the routing sidecar\'s: '
+        "give the engine another, such as --port=8001"
+    )

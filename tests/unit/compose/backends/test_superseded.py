@@ -1,0 +1,44 @@
+from typing import Any
+
+import pytest
+
+from modelplane.compose.backends.superseded import superseded
+from modelplane.compose.composition import Keep
+
+SPEC = {"containers": [], "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "old"}]}
+OLD = {"kind": "ResourceClaimTemplate", "metadata": {"name": "old"}}
+
+
+@pytest.mark.parametrize(
+    "child",
+    [
+        pytest.param({"kind": "Pod", "spec": SPEC}, id="a pod"),
+        pytest.param({"kind": "Deployment", "spec": {"template": {"spec": SPEC}}}, id="a Deployment"),
+        pytest.param(
+            {"kind": "LeaderWorkerSet", "spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": SPEC}}}},
+            id="the workers of a gang",
+        ),
+    ],
+)
+def test_a_template_stays_while_it_is_named_by(child: dict[str, Any]) -> None:
+    assert superseded({"claim": OLD}, (), [child]) == (Keep("claim"),)
+    assert superseded({"claim": OLD, "workload": child}, ("workload",), []) == (Keep("claim"),)
+
+
+def test_a_template_goes_once_nothing_names_it() -> None:
+    assert superseded({"claim": OLD}, (), [{"kind": "Pod", "spec": {"containers": []}}]) == ()
+
+
+def test_a_pickers_configuration_stays_while_a_pod_mounts_it() -> None:
+    config = {"kind": "ConfigMap", "metadata": {"name": "old"}}
+    pod = {"spec": {"containers": [], "volumes": [{"name": "config", "configMap": {"name": "old"}}]}}
+    assert superseded({"epp-config-1": config}, ("epp-config-2",), [pod]) == (Keep("epp-config-1"),)
+
+
+def test_what_is_desired_is_not_kept_beside() -> None:
+    assert superseded({"claim": OLD}, ("claim",), [{"spec": SPEC}]) == ()
+
+
+def test_a_workload_goes_though_it_names_itself() -> None:
+    deployment = {"kind": "Deployment", "metadata": {"name": "old"}, "spec": {"template": {"spec": SPEC}}}
+    assert superseded({"model-serving-qwen": deployment}, (), []) == ()

@@ -1,0 +1,30 @@
+import pytest
+
+from modelplane.compose.backends.workload import part_name, workload_key, workload_name
+from support.replicas import engine, gang, replica
+
+
+def _name(shape, name: str) -> str:
+    owner = replica(shape("qwen"), name=name)
+    return workload_name(owner, owner.spec.engines[0])
+
+
+def test_a_workload_is_named_as_the_reference_names_it() -> None:
+    assert _name(engine, "qwen-demo-7323a") == _name(gang, "qwen-demo-7323a") == "qwen-demo-7323a-qwen-7efa6"
+
+
+def test_a_gang_leaves_room_for_what_its_pods_labels_add() -> None:
+    # "-63" for the group and "-" with ten digits for the revision must fit into 63 characters.
+    long = _name(gang, "a" * 63)
+    assert (len(long), long[-6:]) == (49, _name(engine, "a" * 63)[-6:])
+
+
+def test_an_engine_of_another_shape_is_another_child() -> None:
+    owner = replica(engine("a"), gang("b"))
+    assert [workload_key(each) for each in owner.spec.engines] == ["model-serving-a", "model-gang-b"]
+
+
+@pytest.mark.parametrize("part", ["epp", "pool"])
+def test_what_a_replica_has_one_of_is_never_named_like_an_engine(part: str) -> None:
+    owner = replica(engine(part))
+    assert part_name(owner, part) != workload_name(owner, owner.spec.engines[0])

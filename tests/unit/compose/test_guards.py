@@ -1,0 +1,123 @@
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import decode_as
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import Model
+from modelplane.api.model_cache import ModelCache
+from modelplane.compose import guards, inference_class, model_cache
+from modelplane.compose.composition import Guard, Request, Requirement
+from modelplane.compose.guards import Needed
+
+API = "modelplane.ai/v1alpha1"
+
+
+def _object(kind: str, name: str, namespace: str = "", **content: Any) -> dict[str, Any]:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": API, "kind": kind, "metadata": metadata, **content}
+
+
+CLUSTER = _object(
+    "InferenceCluster",
+    "east",
+    spec={
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "s"}}},
+        "nodePools": [{"name": "a", "className": "l4"}, {"name": "b", "className": "l4"}],
+    },
+)
+MOVED = _object(
+    "ModelReplica",
+    "qwen-1",
+    "ml-team",
+    spec={"clusterName": "west", "modelCacheRef": {"name": "weights"}},
+    status={"clusters": ["east", "west"]},
+)
+NEW = _object("ModelReplica", "qwen-2", "ml-team", spec={"clusterName": "east"})
+FOREIGN = _object(
+    "ModelReplica", "qwen-1", "other", spec={"clusterName": "east", "modelCacheRef": {"name": "weights"}}
+)
+CACHE = _object(
+    "ModelCache",
+    "weights",
+    "ml-team",
+    spec={"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 1}},
+    status={"clusters": [{"name": "east", "phase": "Ready"}]},
+)
+
+
+@pytest.mark.parametrize(
+    ("user", "needed"),
+    [
+        pytest.param(
+            CLUSTER, [Needed("InferenceClass", "", "l4")], id="a cluster needs the classes of its pools"
+        ),
+        pytest.param(
+            MOVED,
+            [
+                Needed("InferenceCluster", "", "east"),
+                Needed("InferenceCluster", "", "west"),
+                Needed("ModelCache", "ml-team", "weights"),
+            ],
+            id="a replica needs the cluster that it left until nothing is left there, and its cache",
+        ),
+        pytest.param(CACHE, [Needed("InferenceCluster", "", "east")], id="a cache needs where it is staged"),
+        pytest.param(_object("ModelService", "s", "ml-team"), [], id="a service needs nothing to stay"),
+    ],
+)
+def test_what_an_object_needs(user: dict[str, Any], needed: list[Needed]) -> None:
+    assert list(guards.needed(user)) == needed
+
+
+@pytest.mark.parametrize(
+    ("target", "users"),
+    [
+        pytest.param(Needed("InferenceClass", "", "l4"), [CLUSTER], id="a class is held by clusters"),
+        pytest.param(
+            Needed("InferenceCluster", "", "east"), [MOVED, NEW, FOREIGN, CACHE], id="a cluster by all on it"
+        ),
+        pytest.param(
+            Needed("ModelCache", "ml-team", "weights"), [MOVED], id="a cache by the replicas of its namespace"
+        ),
+        pytest.param(Needed("InferenceGateway", "", "default"), [], id="the gateway by nobody"),
+    ],
+)
+def test_whom_a_deletion_waits_for(target: Needed, users: list[dict[str, Any]]) -> None:
+    held = [
+        Guard(API, user["kind"], user["metadata"]["name"], user["metadata"].get("namespace", ""))
+        for user in users
+    ]
+    assert list(guards.users_of(target, (CLUSTER, MOVED, NEW, FOREIGN, CACHE))) == held
+
+
+@pytest.mark.parametrize("kind", ["InferenceClass", "InferenceCluster"])
+def test_a_user_that_comes_or_goes_is_no_reason_to_compose_what_it_needs(kind: str) -> None:
+    required = guards.requirements(kind, decode_as(InferenceCluster, CLUSTER).metadata)
+    assert required
+    assert not any(requirement.wakes for requirement in required)
+    assert all(guards.matters_only_on_deletion(requirement) for requirement in required)
+
+
+def test_while_a_cluster_is_being_deleted_replicas_without_labels_count_too() -> None:
+    assert guards.on_deletion(CLUSTER) == (
+        Requirement("users-ModelReplica", API, "ModelReplica"),
+        Requirement("users-ModelCache", API, "ModelCache"),
+    )
+
+
+def _request(owner: Model, **required: tuple[dict[str, Any], ...]) -> Request[Any]:
+    return Request(owner, {}, {key.replace("_", "-"): found for key, found in required.items()})
+
+
+def test_a_class_is_guarded_by_the_clusters_that_name_it() -> None:
+    class_ = decode_as(
+        InferenceClass, _object("InferenceClass", "l4", spec={"devices": [{"name": "gpu", "driver": "d"}]})
+    )
+    composition = inference_class.compose(_request(class_, users_InferenceCluster=(CLUSTER,)))
+    assert composition.guards == (Guard(API, "InferenceCluster", "east"),)
+
+
+def test_a_cache_is_guarded_by_the_replicas_that_mount_it() -> None:
+    request = _request(decode_as(ModelCache, CACHE), clusters=(), replicas=(MOVED, NEW))
+    assert model_cache.compose(request).guards == (Guard(API, "ModelReplica", "qwen-1", "ml-team"),)

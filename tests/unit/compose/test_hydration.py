@@ -1,0 +1,90 @@
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import decode_as
+from modelplane.api.model_cache import ModelCache
+from modelplane.compose import hydration
+from modelplane.compose.hydration import Token
+
+
+def _cache(name: str = "weights", **source: Any) -> ModelCache:
+    spec = {"source": "HuggingFace", "huggingFace": {"repo": "team/model", "sizeGiB": 20} | source}
+    return decode_as(ModelCache, {"metadata": {"name": name, "namespace": "ml-team"}, "spec": spec})
+
+
+def _artifact(cache: ModelCache) -> str:
+    assert cache.spec.hugging_face is not None
+    return hydration.artifact(cache.spec.hugging_face)
+
+
+def _job(cache: ModelCache, token: str = "") -> dict[str, Any]:
+    assert cache.spec.hugging_face is not None
+    return dict(hydration.job(cache, cache.spec.hugging_face, Token("HF_TOKEN", token) if token else None))
+
+
+def _name(cache: ModelCache, token: str = "") -> str:
+    return str(_job(cache, token)["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "anew"),
+    [
+        pytest.param({"repo": "team/other"}, True, id="another repository"),
+        pytest.param({"revision": "v2"}, True, id="another revision"),
+        pytest.param({"sizeGiB": 30}, False, id="another size"),
+        pytest.param({"authSecret": {"name": "token"}}, False, id="another token"),
+    ],
+)
+def test_an_artifact_is_what_is_staged_and_nothing_else(changed: dict[str, Any], anew: bool) -> None:
+    assert (_artifact(_cache(**changed)) != _artifact(_cache())) is anew
+
+
+def test_whatever_may_mend_a_failed_job_makes_another_one() -> None:
+    names = [
+        _name(_cache()),
+        _name(_cache(revision="v2")),
+        _name(_cache(sizeGiB=30)),
+        _name(_cache(), "b25l"),
+        _name(_cache(), "dHdv"),
+    ]
+    assert len(set(names)) == len(names)
+    assert _name(_cache()) == _name(_cache())
+
+
+def test_no_input_of_a_user_is_part_of_a_command() -> None:
+    cache = _cache(repo="team/model", revision="main")
+    [container] = _job(cache)["spec"]["template"]["spec"]["containers"]
+    assert (
+        container["command"]
+        == _job(_cache(repo="x/y"))["spec"]["template"]["spec"]["containers"][0]["command"]
+    )
+    assert {entry["name"]: entry.get("value") for entry in container["env"]}["REPO"] == "team/model"
+
+
+def test_the_token_is_in_no_manifest_but_the_secrets() -> None:
+    assert "c2VjcmV0" not in str(_job(_cache(), "c2VjcmV0"))
+    assert hydration.secret(_cache(), Token("KEY", "c2VjcmV0"))["data"] == {"KEY": "c2VjcmV0"}
+
+
+def test_a_job_tells_what_it_stages() -> None:
+    assert hydration.artifact_of(_job(_cache())) == _artifact(_cache())
+
+
+def test_names_and_labels_fit_whatever_the_cache_is_called() -> None:
+    cache = _cache("a" * 253)
+    job = _job(cache)
+    assert len(job["metadata"]["name"]) <= 63
+    assert len(hydration.cache_label(cache)) <= 63
+    assert hydration.cache_label(_cache()) == "weights"
+
+
+def test_the_newest_attempt_has_the_last_word() -> None:
+    def pod(name: str, created: str, message: str) -> dict[str, Any]:
+        state = {"terminated": {"exitCode": 1, "message": message}}
+        status = {"containerStatuses": [{"name": "hydrate", "state": state}]}
+        return {"metadata": {"name": name, "creationTimestamp": created}, "status": status}
+
+    attempts = [pod("a", "2026-01-01T00:00:02Z", "second"), pod("b", "2026-01-01T00:00:01Z", "first")]
+    assert hydration.last_word(attempts).endswith("second")
+    assert hydration.last_word([]) == ""

@@ -1,0 +1,159 @@
+"""The program of the Job, run as it is, with a hub of our own in the place of the library."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelplane.compose.hydration_program import PROGRAM
+
+HUB = """
+import os, types
+from pathlib import Path
+
+class Missing(OSError): ...
+class Gated(Missing): ...
+class NoRevision(Missing): ...
+errors = types.SimpleNamespace(
+    GatedRepoError=Gated, RevisionNotFoundError=NoRevision, RepositoryNotFoundError=Missing
+)
+HELD = dict(pair.split("=") for pair in os.environ["HELD"].split(","))
+
+def snapshot_download(repo, revision, local_dir):
+    assert revision == "c0ffee"
+    for name, content in HELD.items():
+        path = Path(local_dir) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("dam" if os.environ.get("DAMAGED") == name else content)
+    (Path(local_dir) / ".cache").mkdir(exist_ok=True)
+
+class HfApi:
+    def model_info(self, repo, revision):
+        failure = os.environ.get("FAILURE")
+        if failure == "full":
+            raise OSError(28, "No space left on device")
+        if failure:
+            raise {"gated": Gated, "revision": NoRevision, "missing": Missing, "away": OSError}[failure](failure)
+        return types.SimpleNamespace(sha="c0ffee")
+
+    def verify_repo_checksums(self, repo, revision, local_dir):
+        wrong = [{"path": name} for name, content in HELD.items()
+                 if (Path(local_dir) / name).read_text() != content]
+        return types.SimpleNamespace(mismatches=wrong, missing_paths=[])
+"""
+
+
+class Volume:
+    """A volume, and the program run on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "volume"
+        self.path.mkdir()
+        (folder / "huggingface_hub.py").write_text(HUB)
+        self._library = folder
+
+    def stage(self, artifact: str, held: dict[str, str], **environment: str) -> tuple[int, str]:
+        """Return how the program exited, and its last line."""
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(self.path), ".marker", "hub==1", "65"],
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": str(self._library),
+                "REPO": "team/model",
+                "ARTIFACT": artifact,
+                "HELD": ",".join(f"{name}={content}" for name, content in held.items()),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stderr.strip().rpartition("\n")[2]
+
+    def files(self) -> dict[str, str]:
+        """Return what an engine would find."""
+        shown = (path for path in self.path.rglob("*") if path.is_file())
+        return {
+            str(path.relative_to(self.path)): path.read_text()
+            for path in shown
+            if not path.relative_to(self.path).parts[0].startswith(".")
+        }
+
+    def marker(self) -> str:
+        marker = self.path / ".marker"
+        return str(json.loads(marker.read_text())["artifact"]) if marker.exists() else ""
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Volume:
+    return Volume(tmp_path)
+
+
+def test_the_weights_are_put_in_place_and_the_marker_says_which(volume: Volume) -> None:
+    assert volume.stage("a", {"config.json": "1", "original/x.bin": "2"}) == (0, "")
+    assert volume.files() == {"config.json": "1", "original/x.bin": "2"}
+    assert volume.marker() == "a"
+
+
+def test_weights_that_are_there_are_not_downloaded_again(volume: Volume) -> None:
+    volume.stage("a", {"config.json": "1"})
+    assert volume.stage("a", {"config.json": "1"}, FAILURE="away") == (0, "")
+
+
+def test_another_source_leaves_nothing_of_the_first(volume: Volume) -> None:
+    volume.stage("a", {"config.json": "1", "shard": "old", "old/x": "2"})
+    with (volume.path / "shard").open() as engine:
+        assert volume.stage("b", {"config.json": "3", "shard": "new", "old": "file"}) == (0, "")
+        assert volume.files() == {"config.json": "3", "shard": "new", "old": "file"}
+        assert (volume.marker(), engine.read()) == ("b", "old")
+
+
+def test_the_first_weights_stay_until_the_second_are_whole(volume: Volume) -> None:
+    volume.stage("a", {"config.json": "1"})
+    assert volume.stage("b", {"config.json": "2"}, DAMAGED="config.json") == (1, "1 files damaged, 0 missing")
+    assert (volume.files(), volume.marker()) == ({"config.json": "1"}, "a")
+    assert volume.stage("b", {"config.json": "2"}) == (0, "")
+
+
+def test_what_a_program_that_died_left_behind_is_no_hindrance(volume: Volume) -> None:
+    for leftover in (
+        ".modelplane-staging/other/x",
+        ".modelplane-former/config.json",
+        "half-moved",
+        ".marker.new",
+    ):
+        (volume.path / leftover).parent.mkdir(parents=True, exist_ok=True)
+        (volume.path / leftover).write_text("")
+    assert volume.stage("a", {"config.json": "1"}) == (0, "")
+    assert volume.files() == {"config.json": "1"}
+
+
+@pytest.mark.parametrize(
+    ("failure", "ended"),
+    [
+        pytest.param(
+            "gated",
+            (65, "team/model is gated: the token must belong to an account that was granted access"),
+            id="a gated repository",
+        ),
+        pytest.param("revision", (65, "team/model has no revision v9"), id="no such revision"),
+        pytest.param(
+            "missing", (65, "there is no team/model, or the token does not reach it"), id="no such repository"
+        ),
+        pytest.param(
+            "full",
+            (65, "the volume is full: raise sizeGiB; new weights need room beside the old ones"),
+            id="a full volume",
+        ),
+        pytest.param(
+            "away", (1, "cannot stage team/model: away"), id="a hub that is away is worth another try"
+        ),
+    ],
+)
+def test_only_what_another_try_may_change_is_tried_again(
+    volume: Volume, failure: str, ended: tuple[int, str]
+) -> None:
+    assert volume.stage("a", {"config.json": "1"}, FAILURE=failure, REVISION="v9") == ended

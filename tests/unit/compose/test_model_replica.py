@@ -1,0 +1,217 @@
+"""When a replica is ready, and what it says where it is not."""
+
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import decode_as
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.composition import Composition, Desired, Keep, Unknown
+from support.replicas import cluster, composed, engine, gang, manifest, member, replica
+
+PICKER = {"mode": "Unified", "routing": "EndpointPicker"}
+
+
+def _deployment(available: int, name: str = "d") -> dict[str, Any]:
+    return {"kind": "Deployment", "metadata": {"name": name}, "status": {"availableReplicas": available}}
+
+
+def _refused(kind: str) -> dict[str, Any]:
+    conditions = [{"type": "Accepted", "status": "False", "reason": "NotAllowed", "message": "by listener"}]
+    return {"kind": kind, "metadata": {"name": "r"}, "status": {"parents": [{"conditions": conditions}]}}
+
+
+def _pod(name: str, message: str) -> dict[str, Any]:
+    unscheduled = {"type": "PodScheduled", "status": "False", "message": message}
+    return {"metadata": {"name": name}, "status": {"conditions": [unscheduled]}}
+
+
+def _said(composition: Composition) -> list[tuple[bool, str, str]]:
+    return [(each.holds, each.reason, each.message) for each in composition.conditions]
+
+
+def _ready(composition: Composition) -> tuple[bool, str, str]:
+    assert composition.ready is composition.conditions[1].holds
+    return _said(composition)[1]
+
+
+def _has_served(*engines: dict[str, Any], **spec: Any) -> ModelReplica:
+    condition = {
+        "type": "ModelReady",
+        "status": "True",
+        "reason": "Serving",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    return decode_as(ModelReplica, manifest(*engines, **spec) | {"status": {"conditions": [condition]}})
+
+
+def test_both_phases_must_serve_and_the_one_that_does_not_is_named() -> None:
+    owner = replica(
+        engine("prefill", phase="Prefill"),
+        engine("decode", phase="Decode"),
+        serving={"mode": "PrefillDecode"},
+    )
+    observed = {
+        "model-serving-prefill": _deployment(1),
+        "model-serving-decode": _deployment(0),
+        "epp": _deployment(1),
+    }
+    said = composed(owner, observed, **{"pods-decode": (_pod("p", "no node"),)})
+    assert _ready(said) == (
+        False,
+        "ModelStarting",
+        'engine decode is not serving yet on cluster "east": pod "p": no node',
+    )
+
+
+def test_a_gang_serves_once_a_whole_group_does() -> None:
+    found = {"kind": "LeaderWorkerSet", "metadata": {"name": "g"}, "status": {"readyReplicas": 1}}
+    assert _ready(composed(replica(gang()), {"model-gang-qwen": found})) == (
+        True,
+        "Serving",
+        'every engine serves on cluster "east"',
+    )
+
+
+def test_the_first_request_waits_for_the_picker() -> None:
+    observed = {"model-serving-qwen": _deployment(1), "epp": _deployment(0)}
+    said = composed(replica(serving=PICKER), observed, **{"picker-pods": (_pod("epp-0", "no node"),)})
+    assert _ready(said) == (
+        False,
+        "ModelStarting",
+        'the endpoint picker is not running on cluster "east": pod "epp-0": no node',
+    )
+
+
+def test_to_lose_the_picker_takes_nothing_away() -> None:
+    observed = {"model-serving-qwen": _deployment(1), "epp": _deployment(0)}
+    assert _ready(composed(_has_served(serving=PICKER), observed)) == (
+        True,
+        "Serving",
+        (
+            'every engine serves; the endpoint picker is not running on cluster "east", '
+            "so any copy gets a request"
+        ),
+    )
+
+
+@pytest.mark.parametrize(("key", "kind"), [("model-route", "HTTPRoute"), ("inference-pool", "InferencePool")])
+def test_what_the_gateway_refuses_does_not_serve(key: str, kind: str) -> None:
+    observed = {"model-serving-qwen": _deployment(1), "epp": _deployment(1), key: _refused(kind)}
+    assert _ready(composed(replica(serving=PICKER), observed)) == (
+        False,
+        "ModelStarting",
+        f'the gateway of cluster "east" refuses {kind} "r": NotAllowed: by listener',
+    )
+
+
+def _cache(*clusters: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    source = {"source": "HuggingFace", "huggingFace": {"repo": "Qwen/Qwen3-8B", "sizeGiB": 20}}
+    return (
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "ModelCache",
+            "metadata": {"name": "weights"},
+            "spec": source,
+            "status": {"clusters": list(clusters)},
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        pytest.param((), 'there is no ModelCache "weights" in the namespace: create it', id="no cache"),
+        pytest.param(
+            _cache({"name": "west", "phase": "Ready"}),
+            'ModelCache "weights" does not cover cluster "east": its status says which it does, and why',
+            id="a cache of other clusters",
+        ),
+        pytest.param(
+            _cache({"name": "east"}), 'ModelCache "weights" is Pending on cluster "east"', id="no phase"
+        ),
+        pytest.param(
+            _cache({"name": "east", "phase": "Failed", "message": "disk is full"}),
+            'ModelCache "weights" is Failed on cluster "east": disk is full',
+            id="the cache's own words",
+        ),
+    ],
+)
+def test_nothing_is_made_before_the_weights_are_there(found: Any, message: str) -> None:
+    said = composed(replica(modelCacheRef={"name": "weights"}), cache=found)
+    assert (said.children, _said(said)) == (
+        (),
+        [(False, "WaitingForCache", message), (False, "WaitingForModel", message)],
+    )
+
+
+def test_a_cache_that_cannot_be_read_is_no_reason_for_anything() -> None:
+    said = composed(replica(modelCacheRef={"name": "weights"}), cache=Unknown("not allowed"))
+    assert said.doubt == 'cannot read ModelCache "weights": not allowed'
+
+
+@pytest.mark.parametrize(
+    ("owner", "capability", "message"),
+    [
+        pytest.param(
+            replica(),
+            "dra",
+            'InferenceCluster "east" has no DRA, which claims of devices need: install it there',
+            id="devices",
+        ),
+        pytest.param(
+            replica(gang("a"), gang("b")),
+            "leaderWorkerSet",
+            'InferenceCluster "east" has no LeaderWorkerSet, which engine a, b needs as a gang: '
+            "install it there",
+            id="gangs",
+        ),
+        pytest.param(
+            replica(serving=PICKER),
+            "inferencePool",
+            'InferenceCluster "east" has no InferencePool, which the endpoint picker needs: install it there',
+            id="a picker",
+        ),
+    ],
+)
+def test_a_cluster_that_cannot_run_it_gets_nothing_new_and_keeps_what_it_has(
+    owner: ModelReplica, capability: str, message: str
+) -> None:
+    said = composed(owner, {"model-route": {}}, cluster=(cluster(capabilities={capability: False}),))
+    assert (said.children, _said(said)[0]) == (
+        (Keep("model-route"),),
+        (False, "UnsupportedTopology", message),
+    )
+
+
+def test_what_a_cluster_can_do_is_waited_for() -> None:
+    unknown = cluster()
+    del unknown["status"]["capabilities"]
+    said = composed(replica(gang()), cluster=(unknown,))
+    assert (said.children, _said(said)[0]) == (
+        (),
+        (
+            False,
+            "WaitingForCluster",
+            'it is not known yet whether InferenceCluster "east" has DRA, LeaderWorkerSet',
+        ),
+    )
+
+
+def _config(*members: dict[str, Any]) -> tuple[str, str]:
+    [child] = [
+        child
+        for child in composed(replica(engine("qwen", *members), serving=PICKER)).children
+        if isinstance(child, Desired) and child.manifest["kind"] == "ConfigMap"
+    ]
+    return child.key, child.manifest["metadata"]["name"]
+
+
+def test_another_configuration_of_the_picker_is_another_object() -> None:
+    blocks = _config(member(args=["--block-size=32"])), _config(member(args=["--block-size=64"]))
+    assert blocks[0][0] != blocks[1][0]
+    assert blocks[0][1] != blocks[1][1]
+
+
+def test_a_size_of_block_that_is_no_number_counts_as_the_usual_one() -> None:
+    assert _config(member(args=["--block-size=$(SIZE)"])) == _config(member())

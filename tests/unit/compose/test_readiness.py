@@ -1,0 +1,66 @@
+from typing import Any
+
+import pytest
+
+from modelplane.compose.readiness import refusal, serves
+
+
+@pytest.mark.parametrize(
+    ("child", "answers"),
+    [
+        pytest.param({"kind": "Deployment"}, False, id="a Deployment that nobody has looked at"),
+        pytest.param(
+            {"kind": "Deployment", "status": {"availableReplicas": 1}}, True, id="one copy of several"
+        ),
+        pytest.param(
+            {"kind": "Deployment", "status": {"replicas": 2, "readyReplicas": 1}},
+            False,
+            id="a copy that is ready and not yet available",
+        ),
+        pytest.param({"kind": "LeaderWorkerSet", "status": {"readyReplicas": 1}}, True, id="a whole group"),
+        pytest.param(
+            {"kind": "LeaderWorkerSet", "status": {"replicas": 1, "readyReplicas": 0}},
+            False,
+            id="half a group",
+        ),
+    ],
+)
+def test_a_workload_serves_once_one_copy_does(child: dict[str, Any], answers: bool) -> None:
+    assert serves(child) is answers
+
+
+def _route(*conditions: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "HTTPRoute",
+        "metadata": {"name": "r", "generation": 2},
+        "status": {"parents": [{"conditions": list(conditions)}]},
+    }
+
+
+def _condition(type_: str, status: str, generation: int = 2) -> dict[str, Any]:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": "Because",
+        "message": "of that",
+        "observedGeneration": generation,
+    }
+
+
+@pytest.mark.parametrize(
+    ("route", "why"),
+    [
+        pytest.param({"metadata": {"generation": 2}}, "", id="a gateway that reports nothing"),
+        pytest.param(_route(_condition("Accepted", "True")), "", id="accepted"),
+        pytest.param(_route(_condition("Accepted", "False")), "Because: of that", id="not accepted"),
+        pytest.param(
+            _route(_condition("Accepted", "True"), _condition("ResolvedRefs", "False")),
+            "Because: of that",
+            id="accepted, but leading nowhere",
+        ),
+        pytest.param(_route(_condition("ResolvedRefs", "False", 1)), "", id="a word about an earlier form"),
+        pytest.param(_route(_condition("Programmed", "False")), "", id="a condition of another kind"),
+    ],
+)
+def test_a_route_is_refused_where_its_gateway_says_so(route: dict[str, Any], why: str) -> None:
+    assert refusal(route) == why
