@@ -1,0 +1,107 @@
+"""Never delete on doubt: whatever cannot be read, or makes no sense, takes nothing away."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.compose.composition import Composition, Request, Unknown
+from modelplane.compose.kinds import COMPOSERS
+
+FOLDER = Path(__file__).parents[1] / "golden" / "composition"
+
+
+def _case(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(path.read_text())
+    return loaded
+
+
+CASES = [path for path in sorted(FOLDER.glob("*/*/input.yaml")) if _case(path).get("observed")]
+
+
+def _compose(case: dict[str, Any]) -> Composition:
+    owner = case["owner"]
+    composer = COMPOSERS[owner["kind"]]
+    required: dict[str, Any] = {
+        key: Unknown(found["unknown"]) if isinstance(found, dict) else tuple(found)
+        for key, found in case.get("required", {}).items()
+    }
+    decoded = decode_as(composer.type, owner)
+    for requirement in composer.requirements(decoded):
+        required.setdefault(requirement.key, ())
+    return composer.compose(Request(decoded, case["observed"], required, case.get("frontDoor", "")))
+
+
+def _lost(case: dict[str, Any]) -> set[str]:
+    """Return the children that would be deleted."""
+    try:
+        composition = _compose(case)
+    except InvalidObject:
+        return set()  # whoever composes says so, and changes nothing
+    if composition.doubt:
+        return set()
+    return set(case["observed"]) - {child.key for child in composition.children}
+
+
+def _requirements(case: dict[str, Any]) -> list[str]:
+    composer = COMPOSERS[case["owner"]["kind"]]
+    return [each.key for each in composer.requirements(decode_as(composer.type, case["owner"]))]
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: str(path.parent.relative_to(FOLDER)))
+def test_what_cannot_be_read_takes_nothing_away(path: Path) -> None:
+    case = _case(path)
+    usual = _lost(case)
+    for key in _requirements(case):
+        doubtful = copy.deepcopy(case)
+        doubtful.setdefault("required", {})[key] = {"unknown": "the server does not answer"}
+        assert _lost(doubtful) <= usual, key
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: str(path.parent.relative_to(FOLDER)))
+def test_what_makes_no_sense_takes_nothing_away(path: Path) -> None:
+    case = _case(path)
+    usual = _lost(case)
+    for key in _requirements(case):
+        found = case.get("required", {}).get(key, ())
+        if isinstance(found, dict):
+            continue
+        for at in range(len(found)):
+            doubtful = copy.deepcopy(case)
+            doubtful["required"][key][at] |= {"spec": {"unheard": "of"}, "status": {}}
+            assert _lost(doubtful) <= usual, key
+
+
+DEPLOYMENTS = [path for path in CASES if path.parent.parent.name == "model_deployment"]
+SELECTORS = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        (
+            "device.driver ==",
+            'device.drivers == "x"',
+            "1",
+            "quantity('x') == quantity('y')",
+            'device.attributes["gpu.nvidia.com"].missing == 1',
+            'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("999Ti")) >= 0',
+        )
+    ),
+)
+
+
+@given(st.sampled_from(DEPLOYMENTS), SELECTORS)
+def test_an_edited_selector_takes_no_replica_that_serves(path: Path, selector: str) -> None:
+    """It is invalid, or it fails, or nothing matches it: what serves goes on serving."""
+    case = _case(path)
+    usual = _lost(case)
+    spec = case["owner"]["spec"]
+    engines = spec["engines"] if "engines" in spec else spec["template"]["spec"]["engines"]
+    for engine in engines:
+        for member in engine["members"]:
+            for device in member.get("nodeSelector", {}).get("devices", ()):
+                device["selectors"] = [{"cel": selector or "x"}]
+    assert _lost(case) <= usual
