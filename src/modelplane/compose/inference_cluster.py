@@ -27,6 +27,14 @@ CAPABILITY_CRDS = {
 }
 """Which CustomResourceDefinition says that a cluster has a capability."""
 
+CACHE_STORAGE = {
+    Source.GKE: "modelplane-rwx",
+    Source.EKS: "modelplane-rwx-efs",
+    Source.AKS: "modelplane-rwx-fs",
+    Source.NEBIUS: "modelplane-rwx-fs",
+}
+"""The StorageClass that a provisioned cluster has for caches. Vultr offers no volumes that many pods may mount."""
+
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     """Return what composing a cluster needs to see: its classes, and what is found on it."""
@@ -124,10 +132,18 @@ def _status(request: Request[InferenceCluster]) -> dict[str, Any]:
         status["capabilities"] = capabilities
     if address := _gateway_address(request):
         status["gateway"] = {"address": address}
-    existing = cluster.spec.cluster.existing
-    if existing is not None and existing.cache is not None and existing.cache.storage_class_name:
-        status["cache"] = {"storageClassName": existing.cache.storage_class_name}
+    if storage := _cache_storage(cluster):
+        status["cache"] = {"storageClassName": storage}
     return status
+
+
+def _cache_storage(cluster: InferenceCluster) -> str:
+    """Return the StorageClass for caches: the cloud's own, or the one that a person names."""
+    origin = cluster.spec.cluster
+    if origin.source != Source.EXISTING:
+        return CACHE_STORAGE.get(origin.source, "")
+    cache = origin.existing.cache if origin.existing else None
+    return (cache.storage_class_name if cache else None) or ""
 
 
 def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:

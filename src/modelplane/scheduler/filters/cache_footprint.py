@@ -21,6 +21,6 @@ def cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
         return Rejected(
             Reason.CACHE_FOOTPRINT,
             detail="it has no StorageClass for caches",
-            remedy="give the cluster a ReadWriteMany StorageClass in spec.cluster.existing.cache",
+            remedy="name its ReadWriteMany StorageClass, if it has one, in spec.cluster.existing.cache",
         )
     return FIT
