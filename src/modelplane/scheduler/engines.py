@@ -23,6 +23,9 @@ from modelplane.scheduler.verdict import Reason, Rejected
 # Eight engines over eight pools is a packing problem; what takes this long is refused, and says so.
 _MAX_STEPS = 50_000
 
+# A pool of counted devices is tried with one node more at a time, up to here.
+_MOST_NODES = 65
+
 Pins: TypeAlias = Mapping[str, tuple[str, ...]]
 """The pools that engines must stay in, by the engine's name: one for each member."""
 
@@ -353,16 +356,23 @@ def _needed(room: Room, pods: int) -> str:
 
 def _full(pool: Pool, room: Room, load: Load) -> Rejected:
     if isinstance(room, NodeRoom):
-        detail = f"pool {pool.name} has {max(room.free, 0)} of {pool.nodes} nodes free, {load.nodes} needed"
-        return Rejected(Reason.NO_FREE_NODES, detail=detail)
-    parts = []
+        free = max(room.free, 0)
+        detail = f"pool {pool.name} has {free} of {pool.nodes} nodes free, {load.nodes} needed"
+        remedy = f"add {_nodes(load.nodes - free)} to pool {pool.name}"
+        return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
+    parts, scarce = [], False
     for entry, device in enumerate(pool.devices):
         needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
         if needed:
             total, free = device.count * pool.nodes, max(room.free(entry), 0)
+            scarce = scarce or free < needed
             parts.append(f"{free} of {total} {device.name} free, {needed} needed")
-    detail = f"pool {pool.name} has {' and '.join(parts)}, which cannot be promised on {_nodes(pool.nodes)}"
-    return Rejected(Reason.NO_FREE_DEVICES, detail=detail)
+    detail = f"pool {pool.name} has {' and '.join(parts)}"
+    if not scarce:
+        detail += ", which might not be on one node when Kubernetes has chosen"
+    missing = next((nodes for nodes in range(1, _MOST_NODES) if room.enlarged(nodes).take(load)), 0)
+    remedy = f"add {_nodes(missing)} to pool {pool.name}" if missing else ""
+    return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)
 
 
 def _nodes(count: int) -> str:
