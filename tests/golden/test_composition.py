@@ -53,6 +53,8 @@ def _written(composition: Composition) -> dict[str, Any]:
     ]
     written["ready"] = composition.ready
     written["short"] = composition.short
+    if composition.guards:
+        written["guards"] = [str(guard) for guard in composition.guards]
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(written))
     return plain
 

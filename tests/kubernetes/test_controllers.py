@@ -16,6 +16,7 @@ import pytest
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.readiness import condition_of, holds
+from modelplane.controllers import ownership
 from modelplane.controllers.manager import Manager
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -122,6 +123,12 @@ class Bench:
                 kind="strategic",
                 subresource="status",
             )
+
+    async def report(self, resource: resources.Resource, item: Object, status: Object) -> None:
+        """Write a status, as whoever provides the volume or runs the pod would."""
+        name = item["metadata"]["name"]
+        body = {"status": status}
+        await self.client.patch(resource, name, body, self.namespace, kind="strategic", subresource="status")
 
     async def condition(self, resource: resources.Resource, type_: str, status: str) -> str:
         """Wait until a condition of the object named ``model`` has a status; return its message."""
@@ -301,7 +308,6 @@ async def test_an_edit_that_cannot_be_met_deletes_nothing(
 @pytest.mark.parametrize(
     ("resource", "name"),
     [
-        pytest.param(resources.INFERENCE_CLASSES, "test", id="the class of its pool"),
         pytest.param(resources.SECRETS, "test-kubeconfig", id="the cluster's kubeconfig"),
         pytest.param(resources.INFERENCE_GATEWAYS, "default", id="the gateway"),
     ],
@@ -318,6 +324,95 @@ async def test_losing_what_it_depends_on_deletes_nothing(
         assert set(await bench.children()) == before
     for manifest in _fleet(control_plane.home.controller_kubeconfig):
         await bench.client.apply(manifest)
+
+
+async def test_a_class_in_use_is_held_until_its_cluster_is_gone(
+    control_plane: ControlPlane, bench: Bench
+) -> None:
+    device = {"name": "gpu", "driver": "test.example", "deviceClassName": "test.example"}
+    cluster = {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "absent"}}},
+        "nodePools": [{"name": "pool", "className": "model", "nodeCount": 1}],
+    }
+    client = bench.client
+    async with controllers(control_plane):
+        await client.apply(_cluster_scoped("InferenceClass", "model", {"devices": [device]}))
+        await client.apply(_cluster_scoped("InferenceCluster", "model", cluster))
+
+        async def held() -> bool:
+            found = await bench.get(resources.INFERENCE_CLASSES)
+            return ownership.IN_USE in found["metadata"].get("finalizers", ())
+
+        await eventually(held)
+        await client.delete(resources.INFERENCE_CLASSES, "model")
+        message = await bench.condition(resources.INFERENCE_CLASSES, "Ready", "False")
+        assert message == 'waiting for InferenceCluster "model" to go'
+        await client.delete(resources.INFERENCE_CLUSTERS, "model")
+
+        async def gone() -> bool:
+            found = [
+                await client.get(each, "model")
+                for each in (resources.INFERENCE_CLASSES, resources.INFERENCE_CLUSTERS)
+            ]
+            return found == [None, None]
+
+        await eventually(gone)
+
+
+async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
+    control_plane: ControlPlane, bench: Bench
+) -> None:
+    client, namespace = bench.client, bench.namespace
+    [*_, cluster, _gateway] = _fleet(control_plane.home.controller_kubeconfig)
+    cluster["spec"]["cluster"]["existing"]["cache"] = {"storageClassName": "shared"}
+    await client.apply(cluster)
+    token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token", "namespace": namespace}}
+    source = {"repo": "team/model", "sizeGiB": 1, "authSecret": {"name": "token"}}
+    async with controllers(control_plane):
+        await client.apply(bench._of("ModelCache", {"source": "HuggingFace", "huggingFace": source}))
+
+        async def without_token() -> bool:
+            found = condition_of(await bench.get(resources.MODEL_CACHES), "ArtifactReady")
+            return found.get("reason") == "AuthSecretMissing"
+
+        await eventually(without_token)
+        await client.apply({**token, "stringData": {"HF_TOKEN": "secret"}})
+
+        async def pod() -> bool:
+            return bool((await client.list(resources.PODS, namespace)).items)
+
+        await eventually(pod)
+        [claim] = (await client.list(resources.PERSISTENT_VOLUME_CLAIMS, namespace)).items
+        await bench.report(resources.PERSISTENT_VOLUME_CLAIMS, claim, {"phase": "Bound"})
+        [attempt] = (await client.list(resources.PODS, namespace)).items
+        await bench.report(resources.PODS, attempt, {"phase": "Succeeded"})
+        await bench.condition(resources.MODEL_CACHES, "Ready", "True")
+
+        async def only_the_volume() -> bool:
+            kinds = (resources.JOBS, resources.PODS, resources.SECRETS)
+            found = [len((await client.list(each, namespace)).items) for each in kinds]
+            return found == [0, 0, 1]
+
+        await eventually(only_the_volume, 30)
+    async with controllers(control_plane):
+        await asyncio.sleep(1)
+        assert not (await client.list(resources.JOBS, namespace)).items, "what is staged stays staged"
+        await client.delete(resources.MODEL_CACHES, "model", namespace)
+
+        async def let_go() -> bool:
+            for each in (await client.list(resources.PERSISTENT_VOLUME_CLAIMS, namespace)).items:
+                if "deletionTimestamp" in each["metadata"]:
+                    # The controller that protects claims in use is not among those of this control plane.
+                    await client.patch(
+                        resources.PERSISTENT_VOLUME_CLAIMS,
+                        each["metadata"]["name"],
+                        {"metadata": {"finalizers": []}},
+                        namespace,
+                    )
+            return await client.get(resources.MODEL_CACHES, "model", namespace) is None
+
+        await eventually(let_go, 30)
+        assert not (await client.list(resources.PERSISTENT_VOLUME_CLAIMS, namespace)).items
 
 
 async def test_scaling_down_withdraws_the_endpoint_and_then_the_replica(
@@ -359,7 +454,11 @@ async def test_an_object_that_somebody_changed_is_put_right(
 ) -> None:
     async with controllers(control_plane):
         await bench.deployment()
-        await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "True")
+
+        async def written() -> bool:
+            return bool((await bench.client.list(resources.DEPLOYMENTS, bench.namespace)).items)
+
+        await eventually(written)
         [workload] = (await bench.client.list(resources.DEPLOYMENTS, bench.namespace)).items
         name = workload["metadata"]["name"]
         await bench.client.patch(resources.DEPLOYMENTS, name, {"spec": {"replicas": 5}}, bench.namespace)

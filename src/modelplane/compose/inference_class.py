@@ -3,17 +3,22 @@
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.reasons import InferenceClassCondition as Type
 from modelplane.api.reasons import InferenceClassReason as Reason
+from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement
 from modelplane.compose.conditions import true
 
-
-def requirements(_class: InferenceClass) -> tuple[Requirement, ...]:
-    """Return nothing: a class depends on nothing."""
-    return ()
+_KIND = "InferenceClass"
 
 
-def compose(_request: Request[InferenceClass]) -> Composition:
+def requirements(class_: InferenceClass) -> tuple[Requirement, ...]:
+    """Return the clusters that may name the class; it depends on nothing itself."""
+    return guards.requirements(_KIND, class_.metadata)
+
+
+def compose(request: Request[InferenceClass]) -> Composition:
     """Accept the class."""
     return Composition(
-        conditions=(true(Type.ACCEPTED, Reason.AVAILABLE, "node pools may use this class"),), ready=True
+        conditions=(true(Type.ACCEPTED, Reason.AVAILABLE, "node pools may use this class"),),
+        ready=True,
+        guards=guards.found(_KIND, request),
     )

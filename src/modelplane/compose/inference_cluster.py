@@ -16,6 +16,7 @@ from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
 from modelplane.api.reasons import InferenceClusterCondition as Type
 from modelplane.api.reasons import InferenceClusterReason as Reason
+from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.routing.http_routes import GATEWAY_NAME
@@ -57,6 +58,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             Requirement(key, CRD_API_VERSION, "CustomResourceDefinition", name=crd, cluster=name)
             for key, crd in CAPABILITY_CRDS.items()
         ),
+        *guards.requirements("InferenceCluster", cluster.metadata),
     )
 
 
@@ -72,6 +74,7 @@ def compose(request: Request[InferenceCluster]) -> Composition:
         status=_status(request),
         conditions=(ready, backend),
         ready=ready.holds and backend.holds,
+        guards=guards.found("InferenceCluster", request),
     )
 
 
@@ -150,8 +153,8 @@ def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
     found = request.found(f"class-{pool.class_name}")
     if not found:
         # A class that cannot be read takes nothing away from what was published before.
-        published = (known for known in request.owner.status.gpu_pools if known.name == pool.name)
-        return next((msgspec.to_builtins(known) for known in published), {})
+        before = (known for known in request.owner.status.gpu_pools if known.name == pool.name)
+        return next((msgspec.to_builtins(known) for known in before), {})
     devices = msgspec.to_builtins(decode_as(InferenceClass, found[0]).spec.devices)
     published: dict[str, Any] = {
         "name": pool.name,

@@ -1,54 +1,336 @@
-"""A ModelCache stages weights on the clusters that it selects."""
+"""A ModelCache stages weights on the clusters that it selects.
 
-from modelplane.api.decode import decode_as
+On each of them a volume, and until the weights are in it a Job that downloads them, with a copy of the
+token where one is needed. The status lists a cluster before anything is written to it, and until
+nothing is left there. It is also where "the weights are there" is remembered, as ``artifact``: the Job
+is gone by then.
+
+Weights are expensive. A volume goes only with the cache or with the InferenceCluster: not when a
+selector or a label changes, not when a cluster is away, and not while a replica there reads it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION
-from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_cache import CacheCluster, CachePhase, HuggingFace, ModelCache
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
-from modelplane.compose.composition import Composition, Request, Requirement, keep_all
-from modelplane.compose.conditions import false, true
+from modelplane.compose import guards, hydration
+from modelplane.compose.cache_volume import claim_name
+from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.readiness import condition_of, exists, is_true
+
+_CHILDREN = ("pvc", "auth", "hydrate")
+_SEEN = {
+    "pods": ("v1", "Pod"),
+    "volumes": ("v1", "PersistentVolumeClaim"),
+    "jobs": ("batch/v1", "Job"),
+}
+"""What must be seen of a cluster before anything can be said of the cache there."""
 
 
-def requirements(_cache: ModelCache) -> tuple[Requirement, ...]:
-    """Return what a cache may be staged on: every cluster."""
-    return (Requirement("clusters", API_VERSION, "InferenceCluster"),)
+@dataclass(frozen=True, slots=True)
+class _Auth:
+    """What came of the Secret that the source names."""
+
+    named: str = ""
+    """The Secret and its key, as messages name them; empty where the source needs none."""
+    token: hydration.Token | None = None
+    unknown: str = ""
+    """Why the Secret could not be looked at."""
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no token, for sure."""
+        return bool(self.named) and self.token is None and not self.unknown
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """What comes of the cache on one cluster."""
+
+    name: str
+    phase: CachePhase = CachePhase.PENDING
+    artifact: str = ""
+    message: str = ""
+    children: tuple[Desired | Keep, ...] = ()
+    matched: bool = True
+    larger: bool = False
+    """Whether its volume is larger than what is asked for."""
+    waits: bool = False
+    """Whether it waits for replicas to leave."""
+
+    def wire(self) -> dict[str, str]:
+        """Return the entry of the status."""
+        written = {"name": self.name, "phase": str(self.phase)}
+        if self.artifact:
+            written["artifact"] = self.artifact
+        if self.message:
+            written["message"] = self.message
+        return written
+
+
+def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
+    """Return what staging needs to see: the clusters, the token, the readers, and what is where it writes."""
+    namespace = cache.metadata.namespace
+    source = cache.spec.hugging_face
+    secret = source.auth_secret if source else None
+    label = {labels.MODEL_CACHE: hydration.cache_label(cache)}
+    return (
+        Requirement("clusters", API_VERSION, "InferenceCluster"),
+        *([Requirement("auth-secret", "v1", "Secret", namespace, secret.name)] if secret else []),
+        Requirement("replicas", API_VERSION, "ModelReplica", namespace, wakes=False),
+        *(
+            Requirement(f"{key}-{entry.name}", api_version, kind, namespace, "", label, entry.name)
+            for entry in cache.status.clusters
+            for key, (api_version, kind) in _SEEN.items()
+        ),
+    )
 
 
 def compose(request: Request[ModelCache]) -> Composition:
-    """Say which clusters a cache covers; this version does not stage weights yet."""
-    if cause := request.unknown("clusters"):
-        return Composition(doubt=f"cannot list the clusters: {cause}")
-    selector = request.owner.spec.cluster_selector
-    wanted = dict(selector.match_labels) if selector else {}
-    clusters = (decode_as(InferenceCluster, found) for found in request.found("clusters"))
-    matched = sorted(
-        cluster.metadata.name
-        for cluster in clusters
-        if wanted.items() <= cluster.metadata.labels.items()
-        and cluster.status.cache
-        and cluster.status.cache.storage_class_name
-    )
-    covered = (
-        true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {len(matched)} cluster(s)")
-        if matched
-        else false(
-            Type.CLUSTERS_MATCHED,
-            Reason.NO_CLUSTERS,
-            "no selected cluster offers a ReadWriteMany StorageClass",
-        )
-    )
-    staged = false(
-        Type.ARTIFACT_READY,
-        Reason.HYDRATING if matched else Reason.NO_CLUSTERS,
-        "this version does not stage weights yet: let the engine load them itself",
-    )
+    """Stage a cache on every cluster that it covers."""
+    cache = request.owner
+    for key in ("clusters", "replicas"):
+        if cause := request.unknown(key):
+            return Composition(doubt=f"cannot list the {key}: {cause}")
+    source = cache.spec.hugging_face
+    if source is None:
+        return Composition(doubt=f"source {cache.spec.source} needs the field that describes it")
+    auth = _auth(request, source)
+    sites = tuple(_sites(request, source, auth))
+    matched = [site for site in sites if site.matched]
+    staged = _staged(matched, auth)
+    target = guards.Needed("ModelCache", cache.metadata.namespace, cache.metadata.name)
     return Composition(
-        children=keep_all(request.observed),
+        children=tuple(child for site in sites for child in site.children),
         status={
-            "summary": {"ready": f"0/{len(matched)}"},
-            "clusters": [{"name": name, "phase": "Pending"} for name in matched],
+            "summary": {"ready": f"{_count(matched, CachePhase.READY)}/{len(matched)}"},
+            "clusters": [site.wire() for site in sites],
         },
-        conditions=(covered, staged),
-        ready=False,
+        conditions=(_covered(matched), staged),
+        ready=staged.holds,
+        guards=guards.users_of(target, request.found("replicas")),
+        short=any(site.waits for site in sites),
     )
+
+
+def _auth(request: Request[ModelCache], source: HuggingFace) -> _Auth:
+    if source.auth_secret is None:
+        return _Auth()
+    name, key = source.auth_secret.name, source.auth_secret.key
+    named = f'key "{key}" of Secret "{name}"'
+    if cause := request.unknown("auth-secret"):
+        return _Auth(named, unknown=cause)
+    for found in request.found("auth-secret"):
+        if encoded := (found.get("data") or {}).get(key):
+            return _Auth(named, hydration.Token(key, encoded))
+    return _Auth(named)
+
+
+def _sites(request: Request[ModelCache], source: HuggingFace, auth: _Auth) -> Iterator[_Site]:
+    """Yield what comes of every cluster that is covered, or was written to and still exists."""
+    recorded = {entry.name: entry for entry in request.owner.status.clusters}
+    for found in sorted(request.found("clusters"), key=lambda found: str(found["metadata"]["name"])):
+        name = found["metadata"]["name"]
+        try:
+            cluster = decode_as(InferenceCluster, found)
+        except InvalidObject as error:
+            if name in recorded:
+                yield replace(_last_known(recorded[name]), message=str(error))
+            continue
+        uncovered = _uncovered(request.owner, cluster)
+        if name in recorded:
+            yield from _site(request, source, auth, recorded[name], cluster, uncovered)
+        elif not uncovered:
+            # Recorded first: what is on a cluster that the status does not name would not be found again.
+            yield _Site(name, message="the cluster is about to be looked at")
+
+
+def _uncovered(cache: ModelCache, cluster: InferenceCluster) -> str:
+    """Return why a cache does not cover a cluster; empty where it does."""
+    if cluster.metadata.deletion_timestamp:
+        return "the cluster is being deleted"
+    selector = cache.spec.cluster_selector
+    if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
+        return "the cluster has not the labels of clusterSelector"
+    storage = cluster.status.cache
+    return "" if storage and storage.storage_class_name else "the cluster reports no StorageClass for caches"
+
+
+def _last_known(entry: CacheCluster) -> _Site:
+    """Return a cluster as it was, everything kept."""
+    return _Site(
+        entry.name,
+        entry.phase or CachePhase.PENDING,
+        entry.artifact or "",
+        children=tuple(Keep(f"{child}-{entry.name}") for child in _CHILDREN),
+    )
+
+
+def _site(
+    request: Request[ModelCache],
+    source: HuggingFace,
+    auth: _Auth,
+    entry: CacheCluster,
+    cluster: InferenceCluster,
+    uncovered: str,
+) -> Iterator[_Site]:
+    """Yield what comes of a cluster that the status lists; nothing, where nothing is left to list."""
+    last = replace(_last_known(entry), matched=not uncovered)
+    causes = (request.unknown(f"{key}-{entry.name}") for key in _SEEN)
+    if cause := next(filter(None, causes), ""):
+        yield replace(last, message=f"the cluster cannot be looked at: {cause}")
+        return
+    if not uncovered:
+        yield _twin(request, entry.name) or _on_cluster(request, source, auth, entry, cluster)
+        return
+    if not any(f"{child}-{entry.name}" in request.observed for child in _CHILDREN):
+        return
+    if not cluster.metadata.deletion_timestamp:
+        message = f"{uncovered}: what is there stays until the ModelCache or the InferenceCluster is deleted"
+        yield replace(last, message=message)
+    elif readers := _readers(request, entry.name):
+        message = f"{uncovered}: what is there stays until {listing(readers)} is gone"
+        yield replace(last, message=message, waits=True)
+    else:
+        yield replace(last, message=f"{uncovered}, and what is there with it", children=())
+
+
+def _readers(request: Request[ModelCache], cluster: str) -> list[str]:
+    """Return the replicas on a cluster that mount the cache."""
+    metadata = request.owner.metadata
+    cache = guards.Needed("ModelCache", metadata.namespace, metadata.name)
+    place = guards.Needed("InferenceCluster", "", cluster)
+    return [
+        f'ModelReplica "{replica["metadata"]["name"]}"'
+        for replica in request.found("replicas")
+        if guards.needs(replica, cache, place)
+    ]
+
+
+def _twin(request: Request[ModelCache], name: str) -> _Site | None:
+    """Return the same as for the cluster that this one is under another name, where it is one.
+
+    Two InferenceClusters may be one API server: there is one volume then, and one of them writes it.
+    """
+    for claim in request.found(f"volumes-{name}"):
+        cluster = claim["metadata"].get("annotations", {}).get(labels.CHILD, "").removeprefix("pvc-")
+        for entry in request.owner.status.clusters:
+            if entry.name == cluster != name:
+                message = f'it is InferenceCluster "{cluster}" under another name'
+                return replace(_last_known(entry), name=name, message=message, children=())
+    return None
+
+
+def _on_cluster(
+    request: Request[ModelCache],
+    source: HuggingFace,
+    auth: _Auth,
+    entry: CacheCluster,
+    cluster: InferenceCluster,
+) -> _Site:
+    """Return what comes of a cluster that is covered, listed and seen."""
+    cache, name = request.owner, entry.name
+    claim = request.observed.get(f"pvc-{name}")
+    if claim is None and entry.artifact:
+        # Forgotten first: a volume made now would be empty, and taken for the one that was staged.
+        return _Site(name, message="its volume is gone, with the weights; they are about to be staged again")
+    storage = cluster.status.cache.storage_class_name if cluster.status.cache else None
+    volume = hydration.volume(cache, source.size_gib, storage or "", claim)
+    children: list[Desired | Keep] = [Desired(f"pvc-{name}", volume, hydration.bound, name)]
+    larger = claim is not None and hydration.shrinks(source.size_gib, claim)
+    wanted = hydration.artifact(source)
+    job = request.observed.get(f"hydrate-{name}")
+    # While there is a Job, it alone can tell: it may have replaced what the status remembers.
+    there = wanted == entry.artifact if job is None else _has_staged(job, wanted)
+    if there and claim is not None and hydration.bound(claim):
+        return _Site(name, CachePhase.READY, wanted, children=tuple(children), larger=larger)
+    current = job
+    if auth.named and auth.token is None:
+        # Nobody knows which Job would be right; one that runs may still come to its end.
+        children += [Keep(key) for key in (f"auth-{name}", f"hydrate-{name}") if key in request.observed]
+    else:
+        manifest = hydration.job(cache, source, auth.token)
+        if job is not None and job["metadata"]["name"] != manifest["metadata"]["name"]:
+            current = None
+        if auth.token is not None:
+            children.append(Desired(f"auth-{name}", hydration.secret(cache, auth.token), exists, name))
+        children.append(Desired(f"hydrate-{name}", manifest, hydration.complete, name))
+    phase, message = _progress(request, source, auth, name, current)
+    remembered = "" if entry.artifact == wanted else entry.artifact or ""
+    return _Site(name, phase, remembered, message, tuple(children), larger=larger)
+
+
+def _has_staged(job: Object, artifact: str) -> bool:
+    return hydration.complete(job) and hydration.artifact_of(job) == artifact
+
+
+def _progress(
+    request: Request[ModelCache], source: HuggingFace, auth: _Auth, name: str, job: Object | None
+) -> tuple[CachePhase, str]:
+    """Return how far a cluster is that does not have the weights yet, and why it is no further."""
+    claim = request.observed.get(f"pvc-{name}", {})
+    named = (
+        f'PersistentVolumeClaim "{claim_name(request.owner.metadata.namespace, request.owner.metadata.name)}"'
+    )
+    if claim.get("status", {}).get("phase") == "Lost":
+        return CachePhase.FAILED, f"{named} has lost its volume: delete it, and it is made anew"
+    word = hydration.last_word(request.found(f"pods-{name}")) if job is not None else ""
+    if job is not None and is_true(job, "Failed"):
+        told = word or condition_of(job, "Failed").get("message", "it failed")
+        message = f'{told}; to try again, correct the cause and delete Job "{job["metadata"]["name"]}" there'
+        return CachePhase.FAILED, message
+    has_volume = hydration.bound(claim)
+    causes = (
+        (auth.unknown, f"cannot read {auth.named}: {auth.unknown}"),
+        (auth.missing and job is None, f"waiting for {auth.named}"),
+        (word, word),
+        (not claim, "its volume is being made"),
+        (not has_volume, f"{named} is not bound to a volume yet"),
+    )
+    message = next((text for holds, text in causes if holds), f"downloading {source.repo}")
+    return (CachePhase.HYDRATING if has_volume else CachePhase.PENDING), message
+
+
+def _count(sites: list[_Site], phase: CachePhase) -> int:
+    return sum(site.phase is phase for site in sites)
+
+
+def _covered(matched: list[_Site]) -> Condition:
+    if not matched:
+        message = "no cluster has the labels of clusterSelector and offers a ReadWriteMany StorageClass"
+        return false(Type.CLUSTERS_MATCHED, Reason.NO_CLUSTERS, message)
+    return true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {len(matched)} cluster(s)")
+
+
+def _staged(matched: list[_Site], auth: _Auth) -> Condition:
+    type_ = Type.ARTIFACT_READY
+    if not matched:
+        return false(type_, Reason.NO_CLUSTERS, "there is no cluster to stage on")
+    ready = _count(matched, CachePhase.READY)
+    counts = f"{ready} of {len(matched)} cluster(s) have the weights"
+    if larger := [site.name for site in matched if site.larger]:
+        counts += f"; volumes cannot shrink, and stay larger than sizeGiB on {listing(larger)}"
+    if ready == len(matched):
+        return true(type_, Reason.STAGED, counts)
+    if auth.missing:
+        message = f"there is no {auth.named} in the namespace, or it is empty: create it; {counts}"
+        return false(type_, Reason.AUTH_SECRET_MISSING, message)
+    for phase, reason in ((CachePhase.FAILED, Reason.FAILED), (CachePhase.READY, Reason.PARTIAL)):
+        if _count(matched, phase):
+            return false(type_, reason, f"{counts}{_first(matched, phase)}")
+    return false(type_, Reason.HYDRATING, f"{counts}{_first(matched, CachePhase.HYDRATING)}")
+
+
+def _first(matched: list[_Site], phase: CachePhase) -> str:
+    """Return what the first of the clusters waits for, one in the given phase before the others."""
+    late = [site for site in matched if site.phase is not CachePhase.READY]
+    late.sort(key=lambda site: (site.phase is not phase, site.name))
+    return f"; {late[0].name}: {late[0].message}"

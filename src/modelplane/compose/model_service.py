@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
+from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
@@ -16,7 +17,7 @@ from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.compose.composition import Composition, Object, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.routing.services import select
+from modelplane.routing.services import select, without_target
 
 
 def requirements(service: ModelService) -> tuple[Requirement, ...]:
@@ -43,7 +44,7 @@ def compose(request: Request[ModelService]) -> Composition:
     )
     endpoints = tuple(_readable(request.found("endpoints")))
     matched = select(service, endpoints)
-    resolved = _resolved(len(matched))
+    resolved = _resolved(len(matched), without_target(service, endpoints))
     routing = _routing(host, len(matched))
     return Composition(
         children=keep_all(request.observed),
@@ -60,14 +61,14 @@ def _readable(found: Iterable[Object]) -> Iterator[ModelEndpoint]:
             yield decode_as(ModelEndpoint, endpoint)
 
 
-def _resolved(matched: int) -> Condition:
+def _resolved(matched: int, unusable: tuple[str, ...]) -> Condition:
+    named = listing(f'"{name}"' for name in unusable)
+    cannot = f"the url of ModelEndpoint {named} cannot be used" if named else ""
     if not matched:
-        return false(
-            Type.ENDPOINTS_RESOLVED,
-            Reason.NO_ENDPOINTS,
-            "no ModelEndpoint here has the selected labels; those of a deployment come once it serves",
-        )
-    return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"routes to {matched} endpoint(s)")
+        none = "no ModelEndpoint here has the selected labels; those of a deployment come once it serves"
+        return false(Type.ENDPOINTS_RESOLVED, Reason.NO_ENDPOINTS, cannot or none)
+    message = f"routes to {matched} endpoint(s)"
+    return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"{message}; {cannot}" if cannot else message)
 
 
 def _routing(host: str, matched: int) -> Condition:

@@ -3,13 +3,17 @@
 Each cluster has its own client and its own watches, so that one that is slow or
 away holds up nobody else. What is not known about a cluster is said with its
 cause; it is never taken for "there is nothing".
+
+Every cluster has the kinds of which every replica is made, and they are watched
+from the start. The other kinds of children are watched only where there are any:
+a connection looks for them once, and a write of the first one begins the watch.
 """
 
 import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +21,7 @@ import yaml
 
 from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
+from modelplane.compose.guards import recorded
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.interests import matches
 from modelplane.kube import errors, resources
@@ -31,12 +36,33 @@ _PATIENCE_S = 15.0
 
 _LOADING = "its objects are still being read"
 
+_LOOK_AGAIN_S = 5.0
+"""How long to wait where a cluster could not say which rarer kinds of children it holds."""
+
 _CHILD_KINDS = (
     resources.DEPLOYMENTS,
     resources.HTTP_ROUTES,
     resources.RESOURCE_CLAIM_TEMPLATES,
     resources.SERVICES,
 )
+"""Kinds of children that are watched on every cluster."""
+
+_RARER_CHILD_KINDS = (
+    resources.CONFIG_MAPS,
+    resources.INFERENCE_POOLS,
+    resources.JOBS,
+    resources.LEADER_WORKER_SETS,
+    resources.PERSISTENT_VOLUME_CLAIMS,
+    resources.POD_DISRUPTION_BUDGETS,
+    resources.ROLES,
+    resources.ROLE_BINDINGS,
+    resources.SECRETS,
+    resources.SERVICE_ACCOUNTS,
+)
+"""Kinds of children that are watched where there are any; a cluster need not have the kind at all."""
+
+_OURS = f"{labels.MANAGED_BY}=modelplane"
+_POLL_S = 0.1
 
 _ROUTE_KINDS = (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
 
@@ -58,29 +84,87 @@ class Connection:
         self._tasks: list[asyncio.Task[None]] = []
         self._informers: dict[tuple[Resource, str], Informer] = {}
         for resource in _CHILD_KINDS:
-            informer = self._start(resource, labels=f"{labels.MANAGED_BY}=modelplane")
-            self.children.follow(informer)
-        self._start(resources.PODS, labels=labels.SERVING)
-        self._start(resources.ENDPOINT_SLICES, labels=f"{labels.MANAGED_BY}=modelplane")
+            self.children.follow(self._start(resource, _OURS))
+        self._start(resources.PODS, labels.WORKLOAD)
+        self._start(resources.ENDPOINT_SLICES, _OURS)
         self._start(resources.GATEWAYS)
+        self._awaited = list(self._informers.values())
+        self._core = tuple(self._awaited)
+        self._looking = _LOADING
+        self._told = False
+        self._begin(self._look(), "look")
+        for informer in self._core:
+            self._begin(self._tell_when_synced(informer), "sync")
 
-    def _start(self, resource: Resource, *, labels: str = "", name: str = "") -> Informer:
+    def _begin(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=f"{self.name}: {what}"))
+
+    def _start(self, resource: Resource, selector: str = "", *, slot: str = "", fields: str = "") -> Informer:
         informer = Informer(
             self.client,
             resource,
-            labels=labels,
-            fields=f"metadata.name={name}" if name else "",
+            labels=selector,
+            fields=fields,
             metadata_only=resource == resources.CUSTOM_RESOURCE_DEFINITIONS,
             on_change=lambda item: self._on_change(self.name, item),
         )
-        self._informers[resource, name] = informer
-        self._tasks.append(asyncio.create_task(informer.run(), name=f"{self.name}: {resource.plural}"))
-        self._tasks.append(asyncio.create_task(self._tell_when_synced(informer)))
+        self._informers[resource, slot] = informer
+        self._begin(informer.run(), resource.plural)
         return informer
+
+    def _watch_rarer(self, resource: Resource) -> Informer:
+        informer = self._start(resource, _OURS)
+        self.children.follow(informer)
+        return informer
+
+    async def _look(self) -> None:
+        """Watch those of the rarer kinds of which there are children here."""
+        unknown = list(_RARER_CHILD_KINDS)
+        while unknown:
+            try:
+                found = await self._ours(unknown[0], _OURS, metadata_only=True)
+                if found and (unknown[0], "") not in self._informers:
+                    self._awaited.append(self._watch_rarer(unknown[0]))
+                    self._begin(self._tell_when_synced(self._awaited[-1]), "sync")
+                del unknown[0]
+            except errors.KubernetesError as error:
+                self._looking = str(error)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        self._looking = ""
+        self._tell_if_read()
+
+    async def _ours(
+        self, resource: Resource, selector: str, *, metadata_only: bool = False
+    ) -> tuple[Object, ...]:
+        """Return the objects of a kind that the cluster may not have, or not let us read."""
+        try:
+            return (await self.client.list(resource, labels=selector, metadata_only=metadata_only)).items
+        except errors.NotFound:
+            if await self.client.serves(resource):
+                raise
+        except errors.Forbidden as error:
+            if (resource, "") in self._informers:
+                raise
+            # Who may not read a kind has not written any, and a write of one will say so.
+            _log.info("cluster %s: %s", self.name, error)
+        return ()
 
     async def _tell_when_synced(self, informer: Informer) -> None:
         await informer.wait_until_synced()
-        if all(each.synced for each in self._informers.values()):
+        self._tell_if_read()
+
+    def _tell_if_read(self) -> None:
+        if not self._told and not self.problem:
+            self._told = True
+            self._on_problem(self.name)
+
+    async def _tell_when_answered(self, informer: Informer) -> None:
+        """Tell when a copy that somebody waits for is there, or cannot be had."""
+        while not (informer.synced or informer.problem):
+            await asyncio.sleep(_POLL_S)
+        self._on_problem(self.name)
+        if not informer.synced:
+            await informer.wait_until_synced()
             self._on_problem(self.name)
 
     async def close(self) -> None:
@@ -92,20 +176,23 @@ class Connection:
 
     @property
     def problem(self) -> str:
-        """Why what is known of the cluster cannot be relied on; empty while it can."""
-        for informer in self._informers.values():
+        """Why what is known of the cluster cannot be relied on; empty while it can.
+
+        A rarer kind that cannot be read is no reason to do without the cluster.
+        """
+        for informer in self._core:
             if not informer.synced:
                 return informer.problem or _LOADING
+        if self._looking:
+            return self._looking
+        if any(not informer.synced and not informer.problem for informer in self._awaited):
+            return _LOADING
         return self.lost
 
     @property
     def lost(self) -> str:
         """Why the cluster has not answered for a while; empty while it has, or may yet."""
-        now = asyncio.get_running_loop().time()
-        for informer in self._informers.values():
-            if informer.problem and now - informer.problem_since > _PATIENCE_S:
-                return informer.problem
-        return ""
+        return next((problem for informer in self._core if (problem := _silent(informer))), "")
 
     @property
     def loading(self) -> bool:
@@ -124,20 +211,37 @@ class Connection:
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names, or why they cannot be told."""
         resource = resource_for(requirement.api_version, requirement.kind)
-        named = resource == resources.CUSTOM_RESOURCE_DEFINITIONS
-        slot = (resource, requirement.name if named else "")
-        informer = self._informers.get(slot)
-        if informer is None:
-            informer = self._start(resource, name=slot[1])
+        informer = self._copy_for(resource, requirement)
         if self.problem:
             return Unknown(self.problem, loading=self.loading)
+        if not informer.synced:
+            return Unknown(informer.problem or _LOADING, loading=not informer.problem)
+        if problem := _silent(informer):
+            return Unknown(problem)
         return tuple(item for item in informer if matches(requirement, item))
+
+    def _copy_for(self, resource: Resource, requirement: Requirement) -> Informer:
+        """Return the copy that holds what is required, begun now where nobody asked before."""
+        slot, selector, fields = "", "", ""
+        if resource == resources.CUSTOM_RESOURCE_DEFINITIONS:
+            slot, fields = requirement.name, f"metadata.name={requirement.name}"
+        elif resource == resources.PODS and labels.MODEL_CACHE in requirement.labels:
+            slot = selector = labels.MODEL_CACHE
+        informer = self._informers.get((resource, slot))
+        if informer is None:
+            if resource in _RARER_CHILD_KINDS:
+                informer = self._watch_rarer(resource)
+            else:
+                informer = self._start(resource, selector, slot=slot, fields=fields)
+            self._begin(self._tell_when_answered(informer), "answer")
+        return informer
 
     async def look_for(self, uid: str) -> tuple[Object, ...]:
         """Ask the cluster for an owner's children, rather than the copies."""
         selector = f"{labels.OWNER_UID}={uid}"
-        answers = [await self.client.list(resource, labels=selector) for resource in _CHILD_KINDS]
-        return tuple(item for answer in answers for item in answer.items)
+        # One after the other: one connection serves them all, and nobody waits for a deletion.
+        answers = [await self._ours(resource, selector) for resource in _CHILD_KINDS + _RARER_CHILD_KINDS]
+        return tuple(item for answer in answers for item in answer)
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
         """Write an object, making its namespace where the cluster has none of that name."""
@@ -149,7 +253,11 @@ class Connection:
                 raise
             await self._create_namespace(namespace)
             written = await self.client.apply(manifest, force=force)
-        self.informer(resource_of(manifest)).remember(written)
+        resource = resource_of(manifest)
+        # The first child of a rarer kind: there was none before, so nobody need wait for the copy.
+        if (resource, "") not in self._informers:
+            self._watch_rarer(resource)
+        self.informer(resource).remember(written)
         return written
 
     async def _create_namespace(self, name: str) -> None:
@@ -260,11 +368,10 @@ class Clusters:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
 
-def recorded(owner: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the clusters that an owner's status records as written to."""
-    names = owner.get("status", {}).get("clusters", ())
-    # A ModelCache lists its clusters with their phase, and has written to none.
-    return tuple(name for name in names if isinstance(name, str))
+def _silent(informer: Informer) -> str:
+    """Return why a copy has not been brought up to date for a while; empty while it has."""
+    now = asyncio.get_running_loop().time()
+    return informer.problem if informer.problem and now - informer.problem_since > _PATIENCE_S else ""
 
 
 def _kubeconfig(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:

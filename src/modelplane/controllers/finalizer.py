@@ -1,20 +1,22 @@
-"""Letting an owner go once nothing is left that it made on other clusters.
+"""Letting an owner go once nobody needs it, and nothing is left that it made on other clusters.
 
 A cluster that cannot be reached holds its owners, because what is there may
 still run. A person who deletes the InferenceCluster declares it gone: while the
-cluster can be reached, that waits for the replicas on it; when it cannot, they
-are given up with it.
+cluster can be reached, that waits for what needs it; when it cannot, that is
+given up with it.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from modelplane.api import labels
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION
-from modelplane.compose.composition import Requirement
+from modelplane.compose import guards
+from modelplane.compose.composition import Guard, Requirement
+from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
-from modelplane.controllers.clusters import Clusters, recorded
+from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.controllers.interests import matches
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
 from modelplane.kube import errors, resources
@@ -25,6 +27,8 @@ from modelplane.kube.resources import Object, resource_of
 _log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_S = 5.0
+
+_OURS = frozenset({ownership.FINALIZER, ownership.IN_USE})
 
 
 class Finalizer:
@@ -41,68 +45,87 @@ class Finalizer:
     @staticmethod
     def requirements(owner: Object) -> tuple[Requirement, ...]:
         """Return what an owner that is being deleted waits for."""
-        if owner["kind"] == "InferenceCluster":
-            return (Requirement("replicas", API_VERSION, "ModelReplica"),)
         workload = resources.DEPLOYMENTS
         own = {labels.OWNER_UID: owner["metadata"]["uid"]}
-        return tuple(
+        remote = tuple(
             Requirement(name, workload.api_version, workload.kind, labels=own, cluster=name)
             for name in recorded(owner)
         )
+        return (*guards.on_deletion(owner), *remote)
 
     async def finalize(self, owner: Object) -> float | None:
         """Clean up, then let the owner go; return after how many seconds to look again, if at all."""
-        if ownership.FINALIZER not in owner["metadata"].get("finalizers", ()):
+        if not _OURS.intersection(owner["metadata"].get("finalizers", ())):
             return None
-        if owner["kind"] == "InferenceCluster":
-            waiting = self._in_use(owner)
-        else:
-            waiting = await self._left(owner)
+        waiting = [str(guard) for guard in self._guards(owner)] or await self._left(owner)
         if waiting:
             await self._reporter.deleting(owner, f"waiting for {listing(waiting)} to go")
             return _LOOK_AGAIN_S
         await self._release(owner)
         return None
 
-    def _in_use(self, cluster: Object) -> list[str]:
-        """Return the replicas on a cluster that can still be cleaned."""
-        name = cluster["metadata"]["name"]
-        replicas = [
-            f'ModelReplica "{key_of(replica)}"'
-            for replica in self._informers["ModelReplica"]
-            if name == replica["spec"]["clusterName"] or name in recorded(replica)
-        ]
-        problem = self._clusters.lost(name)
-        if problem and replicas:
-            _log.warning("cluster %s is deleted with %d replicas on it: %s", name, len(replicas), problem)
-            return []
-        return replicas
+    def _guards(self, owner: Object) -> tuple[Guard, ...]:
+        """Return what needs an owner, as far as it can still be cleaned up."""
+        target = guards.Needed(owner["kind"], *key_of(owner))
+        users = guards.users_of(
+            target,
+            (
+                item
+                for requirement in guards.on_deletion(owner)
+                for item in self._informers[requirement.kind]
+                if matches(requirement, item)
+            ),
+        )
+        problem = self._clusters.lost(target.name) if target.kind == "InferenceCluster" else ""
+        if problem and users:
+            _log.warning(
+                "cluster %s is deleted with %s on it: %s", target.name, listing(map(str, users)), problem
+            )
+            return ()
+        return users
 
     async def _left(self, owner: Object) -> list[str]:
         """Delete what is left on the recorded clusters, and return it."""
-        left = []
+        uid = owner["metadata"]["uid"]
+        left: list[str] = []
+        reached: list[Connection] = []
         for name in recorded(owner):
             connection = self._clusters.get(name)
-            if connection is None or connection.problem:
-                if self._informers["InferenceCluster"].get(name) is not None:
-                    problem = self._clusters.problem(name)
-                    left.append(f'what is on "{name}", which cannot be reached ({problem}),')
-                else:
-                    _log.warning("%s is let go, and what it has on cluster %s", key_of(owner), name)
-                continue
-            uid = owner["metadata"]["uid"]
+            if connection is not None and not connection.problem:
+                reached.append(connection)
+            elif self._informers["InferenceCluster"].get(name) is not None:
+                problem = self._clusters.problem(name)
+                left.append(f'what is on "{name}", which cannot be reached ({problem}),')
+            else:
+                _log.warning("%s is let go, and what it has on cluster %s", key_of(owner), name)
+        for connection in reached:
+            left += await self._delete(connection, connection.children.of(uid))
+        if left:
+            return left
+        # The clusters themselves have the last word: a copy may be late, and nobody looks again.
+        for connection in reached:
             try:
-                # The cluster itself has the last word: a copy may be late, and nobody looks again.
-                for child in connection.children.of(uid) or await connection.look_for(uid):
-                    left.append(f'{child["kind"]} "{child["metadata"]["name"]}" on "{name}"')
-                    await delete(connection.client, child)
+                left += await self._delete(connection, await connection.look_for(uid))
             except errors.KubernetesError as error:
-                left.append(f'what is on "{name}" ({error})')
+                left.append(f'what is on "{connection.name}" ({error})')
+        return left
+
+    @staticmethod
+    async def _delete(connection: Connection, children: Iterable[Object]) -> list[str]:
+        """Ask for the deletion of children, and return them as messages name them."""
+        left = []
+        for child in children:
+            named = f'{child["kind"]} "{child["metadata"]["name"]}" on "{connection.name}"'
+            try:
+                await delete(connection.client, child)
+            except errors.KubernetesError as error:
+                named += f" ({error})"
+            left.append(named)
         return left
 
     async def _release(self, owner: Object) -> None:
         metadata = owner["metadata"]
-        finalizers = [name for name in metadata["finalizers"] if name != ownership.FINALIZER]
+        finalizers = [name for name in metadata["finalizers"] if name not in _OURS]
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
         try:
             await self._client.patch(resource_of(owner), metadata["name"], patch, metadata.get("namespace"))

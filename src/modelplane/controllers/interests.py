@@ -36,7 +36,7 @@ class Interests:
 
     def __init__(self) -> None:
         self._requirements: dict[OwnerKey, tuple[Requirement, ...]] = {}
-        self._owners: dict[_Slot, dict[OwnerKey, Requirement]] = defaultdict(dict)
+        self._owners: dict[_Slot, dict[OwnerKey, tuple[Requirement, ...]]] = defaultdict(dict)
         self._by_cluster: dict[str, dict[OwnerKey, None]] = defaultdict(dict)
         self._short: set[OwnerKey] = set()
 
@@ -51,7 +51,8 @@ class Interests:
         self._remove(owner)
         self._requirements[owner] = requirements
         for requirement in requirements:
-            self._owners[_slot(requirement)][owner] = requirement
+            others = self._owners[_slot(requirement)].get(owner, ())
+            self._owners[_slot(requirement)][owner] = (*others, requirement)
             if requirement.cluster:
                 self._by_cluster[requirement.cluster][owner] = None
 
@@ -77,6 +78,11 @@ class Interests:
             if not self._by_cluster[requirement.cluster]:
                 del self._by_cluster[requirement.cluster]
 
+    def anyone(self, requirement: Requirement) -> bool:
+        """Whether an owner requires what a requirement names."""
+        owners = self._owners.get(_slot(requirement), {})
+        return any(each.namespace == requirement.namespace for own in owners.values() for each in own)
+
     def on(self, cluster: str) -> tuple[OwnerKey, ...]:
         """Return the owners that require something of a cluster."""
         return tuple(self._by_cluster.get(cluster, ()))
@@ -86,8 +92,9 @@ class Interests:
         metadata = item["metadata"]
         for name in (metadata["name"], ""):
             slot = _Slot(cluster, item["apiVersion"], item["kind"], name)
-            for owner, requirement in tuple(self._owners.get(slot, {}).items()):
-                if (requirement.wakes or owner in self._short) and matches(requirement, item):
+            for owner, own in tuple(self._owners.get(slot, {}).items()):
+                short = owner in self._short
+                if any((short or each.wakes) and matches(each, item) for each in own):
                     yield owner
 
 

@@ -19,6 +19,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.front_door import FrontDoor, Write
 from modelplane.controllers.interests import Interests, OwnerKey
+from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import NotYet, Reconciler
 from modelplane.kube import errors, resources
@@ -32,6 +33,8 @@ _AT_A_TIME = 4
 _POLL_S = 0.2
 _RETRY_S = 5.0
 _SERIAL = "ModelDeployment"
+_ANY_CLUSTER = "*"
+"""The lane of owners that write to many clusters; no cluster has this name."""
 
 
 class Manager:
@@ -69,8 +72,14 @@ class Manager:
             clusters=self._clusters,
             opened=self._front_door_opened,
         )
+        self._named = NamedObjects(client, self._wake, self._interests.anyone)
         self._reconciler = Reconciler(
-            client, self._informers, self._clusters, self._interests, lambda: self._front_door.open_at
+            client,
+            self._informers,
+            self._clusters,
+            self._named,
+            self._interests,
+            lambda: self._front_door.open_at,
         )
 
     async def run(self) -> None:
@@ -90,6 +99,7 @@ class Manager:
                 for queue in (self._decisions, self._work):
                     group.create_task(self._dispatch(queue, group))
         finally:
+            await self._named.close()
             await self._clusters.close()
 
     async def _until_installed(self, informers: list[Informer]) -> None:
@@ -115,7 +125,9 @@ class Manager:
         (self._decisions if key.kind == _SERIAL else self._work).add(key)
 
     def _cluster_of(self, key: OwnerKey) -> str:
-        """Return the cluster whose slowness the work on an owner may suffer from."""
+        """Return the lane of the cluster whose slowness the work on an owner may suffer from."""
+        if key.kind == "ModelCache":
+            return _ANY_CLUSTER
         item = self._informers[key.kind].get(key.name, key.namespace)
         return str(item["spec"]["clusterName"]) if item and key.kind == "ModelReplica" else ""
 
@@ -127,14 +139,17 @@ class Manager:
         for reference in metadata.get("ownerReferences", ()):
             if reference.get("controller") and reference["kind"] in COMPOSERS:
                 self._enqueue(OwnerKey(reference["kind"], key.namespace, reference["name"]))
-        for owner in self._interests.woken_by(item, ""):
-            self._enqueue(owner)
+        self._wake(item)
         if key.kind == "InferenceCluster":
             self._connect(key.name)
         if key.kind in {"ModelService", "ModelEndpoint"}:
             self._front_door.touch()
         if self._informers[key.kind].get(key.name, key.namespace) is None:
             self._uids.pop(metadata["uid"], None)
+
+    def _wake(self, item: Object) -> None:
+        for owner in self._interests.woken_by(item, ""):
+            self._enqueue(owner)
 
     def _secret_changed(self, secret: Object) -> None:
         for cluster in self._informers["InferenceCluster"]:

@@ -19,6 +19,9 @@ from modelplane.kube.resources import Object
 FINALIZER = "modelplane.ai/remote-objects"
 """Holds an owner until its objects on other clusters are gone."""
 
+IN_USE = "modelplane.ai/in-use"
+"""Holds an object that others need until none of them is left."""
+
 
 def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
     """Return a desired child's manifest with what says whose it is and which one."""

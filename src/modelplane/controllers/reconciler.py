@@ -9,6 +9,7 @@ the objects: a controller that dies half-way is taken up by the next one.
 from collections.abc import Callable, Collection, Mapping
 
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import ownership
@@ -16,6 +17,7 @@ from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.interests import Interests, OwnerKey, matches
+from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer
 from modelplane.kube.client import Client
@@ -35,11 +37,13 @@ class Reconciler:
         client: Client,
         informers: Mapping[str, Informer],
         clusters: Clusters,
+        named: NamedObjects,
         interests: Interests,
         front_door: Callable[[], str],
     ) -> None:
         self._informers = informers
         self._clusters = clusters
+        self._named = named
         self._interests = interests
         self._front_door = front_door
         self._children = ChildIndex(ownership.controller_uid)
@@ -67,7 +71,12 @@ class Reconciler:
         except InvalidObject as error:
             await self._reporter.doubt(owner, str(error))
             return None
-        requirements = kind.requirements(decoded)
+        requirements = tuple(
+            requirement
+            for requirement in kind.requirements(decoded)
+            # Here guards hold by a finalizer, and it asks for the users once the owner is to go.
+            if not guards.matters_only_on_deletion(requirement)
+        )
         self._interests.set(key, requirements)
         required = {requirement.key: self._find(requirement) for requirement in requirements}
         if any(isinstance(found, Unknown) and found.loading for found in required.values()):
@@ -90,7 +99,9 @@ class Reconciler:
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         if requirement.cluster:
             return self._clusters.find(requirement)
-        informer = self._informers[requirement.kind]
+        informer = self._informers.get(requirement.kind)
+        if informer is None:
+            return self._named.find(requirement)
         if requirement.name:
             found = informer.get(requirement.name, requirement.namespace)
             return () if found is None else (found,)

@@ -8,10 +8,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep
+from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex, identity
-from modelplane.controllers.clusters import Clusters, Connection, recorded
+from modelplane.controllers.clusters import Clusters, Connection
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.settled import Settled
 from modelplane.kube import errors, resources
@@ -20,6 +22,9 @@ from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object, resource_of
 
 _log = logging.getLogger(__name__)
+
+_WITH_PODS = frozenset({resources.DEPLOYMENTS, resources.JOBS, resources.LEADER_WORKER_SETS})
+"""Kinds that are gone only when their pods are, and what the pods hold is free."""
 
 
 class Writer:
@@ -43,40 +48,51 @@ class Writer:
     async def write(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> str:
         """Bring an owner's children in line; return what could not be done, empty when all was."""
         desired = [child for child in composition.children if isinstance(child, Desired)]
-        problems = []
+        problems: list[str] = []
+        silent: set[str] = set()
         try:
-            await self._hold(owner, composition, sorted({child.cluster for child in desired} - {""}))
+            await self._hold_needed(owner)
+            await self._hold(owner, composition, {child.cluster for child in desired} - {""})
             for child in desired:
+                if child.cluster in silent:
+                    continue
                 try:
                     await self._write(owner, child, observed.get(child.key))
                 except errors.ApiError as error:
                     # One that is refused is no reason to leave out the others.
                     problems.append(f"cannot write {_name(child.manifest)}: {error}")
+                except errors.KubernetesError as error:
+                    # A cluster that does not answer is asked once, and is no reason to leave out the others.
+                    problems.append(str(error))
+                    silent.add(child.cluster)
             if not problems:
-                await self._delete_dropped(owner, composition)
+                await self._delete_dropped(owner, observed, composition)
         except errors.KubernetesError as error:
             problems.append(str(error))
         return "; ".join(problems[:3])
 
-    async def _hold(self, owner: Object, composition: Composition, clusters: list[str]) -> None:
+    async def _hold_needed(self, owner: Object) -> None:
+        """Before what the owner needs is used, see to it that it does not go meanwhile."""
+        for kind, namespace, name in guards.needed(owner):
+            item = self._informers[kind].get(name, namespace)
+            if item is not None:
+                await self._add_finalizer(item, ownership.IN_USE)
+
+    async def _hold(self, owner: Object, composition: Composition, clusters: set[str]) -> None:
         """Before the first write to a cluster, see to it that what is written will be found again."""
         if not clusters:
             return
-        for name in clusters:
-            cluster = self._informers["InferenceCluster"].get(name)
-            if cluster is not None:
-                await self._add_finalizer(cluster)
-        await self._add_finalizer(owner)
-        if not set(composition.status.get("clusters", ())) <= set(recorded(owner)):
+        await self._add_finalizer(owner, ownership.FINALIZER)
+        if not set(recorded({"status": composition.status})) <= set(recorded(owner)):
             conditions = owner.get("status", {}).get("conditions", ())
             await self._reporter.apply(owner, {**composition.status, "conditions": list(conditions)})
 
-    async def _add_finalizer(self, item: Object) -> None:
+    async def _add_finalizer(self, item: Object, finalizer: str) -> None:
         metadata = item["metadata"]
         finalizers = metadata.get("finalizers", [])
-        if ownership.FINALIZER in finalizers or "deletionTimestamp" in metadata:
+        if finalizer in finalizers or "deletionTimestamp" in metadata:
             return
-        finalizers = [*finalizers, ownership.FINALIZER]
+        finalizers = [*finalizers, finalizer]
         patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
         written = await self._client.patch(
             resource_of(item), metadata["name"], patch, metadata.get("namespace")
@@ -104,7 +120,9 @@ class Writer:
             raise errors.Unreachable(f'cannot reach cluster "{name}": {self._clusters.problem(name)}')
         return connection
 
-    async def _delete_dropped(self, owner: Object, composition: Composition) -> None:
+    async def _delete_dropped(
+        self, owner: Object, observed: Mapping[str, Object], composition: Composition
+    ) -> None:
         kept = {child.key for child in composition.children if isinstance(child, Keep)}
         wanted = {
             (child.cluster, identity(child.manifest))
@@ -120,13 +138,19 @@ class Writer:
             if connection.name in current
             for child in connection.children.of(uid)
         }
+        seen = {child["metadata"]["uid"] for child in observed.values()}
 
         def stays(cluster: str, child: Object) -> bool:
+            if ownership.child_key(child) in kept or (cluster, identity(child)) in wanted:
+                return True
             if not cluster or cluster in current:
-                return ownership.child_key(child) in kept or (cluster, identity(child)) in wanted
-            # On a cluster that the owner has left, a child goes once its successor serves elsewhere.
-            # Two clusters may be one API server, where it is its own successor.
-            return not (current and composition.ready) or child["metadata"]["uid"] in serving
+                return False
+            # Two clusters may be one API server, where a child is its own successor.
+            if child["metadata"]["uid"] in serving:
+                return True
+            # What the composition saw it let go. Elsewhere, on a cluster that the owner has left, a
+            # child goes once its successor serves.
+            return child["metadata"]["uid"] not in seen and not (current and composition.ready)
 
         places = [("", self._client, self._children)]
         places += [(each.name, each.client, each.children) for each in connections]
@@ -143,9 +167,8 @@ async def delete(client: Client, child: Object) -> None:
     if "deletionTimestamp" in metadata:
         return
     resource = resource_of(child)
-    # Foreground: a Deployment is gone only when its pods are, and their devices are free.
     propagation: Literal["Foreground", "Background"] = (
-        "Foreground" if resource == resources.DEPLOYMENTS else "Background"
+        "Foreground" if resource in _WITH_PODS else "Background"
     )
     try:
         await client.delete(

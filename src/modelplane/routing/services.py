@@ -101,6 +101,15 @@ def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[S
     )
 
 
+def without_target(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[str, ...]:
+    """Return the names of the endpoints that a service selects and cannot route to, for their url."""
+    return tuple(
+        endpoint.metadata.name
+        for endpoint in _candidates(service, endpoints)
+        if _entry(service, endpoint) is not None and isinstance(parse_url(endpoint.spec.url), InvalidURL)
+    )
+
+
 def service_routes(services: Iterable[ModelService], endpoints: Iterable[ModelEndpoint]) -> tuple[Route, ...]:
     """Return one route for each service; where nothing can answer, it says what is missing."""
     by_namespace: dict[str, list[ModelEndpoint]] = {}
@@ -139,11 +148,7 @@ def _backend(selected: Selected) -> Backend:
 
 def _missing(service: ModelService, endpoints: list[ModelEndpoint]) -> str:
     namespace, name = service.metadata.namespace, service.metadata.name
-    unusable = [
-        f'"{endpoint.metadata.name}"'
-        for endpoint in _candidates(service, endpoints)
-        if _entry(service, endpoint) is not None
-    ]
+    unusable = [f'"{name}"' for name in without_target(service, endpoints)]
     if unusable:
         why = f"the url of ModelEndpoint {listing(unusable)} cannot be used"
         what = f"see kubectl get modelendpoints -n {namespace}"

@@ -36,7 +36,8 @@ class HfApi:
         if failure == "full":
             raise OSError(28, "No space left on device")
         if failure:
-            raise {"gated": Gated, "revision": NoRevision, "missing": Missing, "away": OSError}[failure](failure)
+            known = {"gated": Gated, "revision": NoRevision, "missing": Missing, "away": OSError}
+            raise known[failure](failure)
         return types.SimpleNamespace(sha="c0ffee")
 
     def verify_repo_checksums(self, repo, revision, local_dir):

@@ -4,11 +4,13 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx2
 import pytest
 import yaml
 
+from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.clusters import Clusters, Connection
 from modelplane.kube import errors, resources
 
 WHERE = 'Secret "s" in namespace "modelplane-system"'
@@ -168,3 +170,114 @@ async def test_a_cluster_that_goes_away_is_reported(clusters: Clusters, east: An
         "refused",
         'there is no InferenceCluster "west"',
     )
+
+
+def _job(name: str) -> dict[str, Any]:
+    own = {labels.MANAGED_BY: "modelplane", labels.OWNER_UID: "u"}
+    metadata = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "5", "labels": own}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+
+
+def _watched(connection: Connection) -> set[str]:
+    return {resource.kind for resource, _ in connection._informers}
+
+
+async def test_a_rarer_kind_is_watched_where_there_are_children_of_it(
+    clusters: Clusters, east: Any, connected: Any
+) -> None:
+    east.has([_job("a")])
+    connection = await connected(clusters, "east", east)
+    assert _watched(connection) & {"Job", "Secret", "LeaderWorkerSet"} == {"Job"}
+    assert [child["metadata"]["name"] for child in connection.children.of("u")] == ["a"]
+
+
+async def test_the_first_child_of_a_rarer_kind_begins_its_watch_and_disturbs_nobody(
+    clusters: Clusters, east: Any, connected: Any, told: list[str]
+) -> None:
+    connection = await connected(clusters, "east", east)
+    await asyncio.sleep(0.02)
+    told.clear()
+    await connection.apply(_job("a"), force=False)
+    assert connection.problem == ""
+    assert [child["metadata"]["name"] for child in connection.children.of("u")] == ["a"]
+    east.has([_job("a")])
+    await connection.informer(resources.JOBS).wait_until_synced()
+    await asyncio.sleep(0.02)
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        pytest.param(404, "the server could not find the requested resource", id="not installed"),
+        pytest.param(403, "leaderworkersets is forbidden", id="not permitted"),
+    ],
+)
+async def test_a_rarer_kind_that_cannot_be_had_leaves_the_cluster_usable(
+    clusters: Clusters, east: Any, connected: Any, code: int, message: str
+) -> None:
+    group = "/apis/leaderworkerset.x-k8s.io/v1"
+    east.refuse("GET", f"{group}/leaderworkersets", code, message)
+    east.answers["GET", group] = httpx2.Response(200, json={"kind": "APIResourceList", "resources": []})
+    connection = await connected(clusters, "east", east)
+    assert clusters.find(PODS) == ()
+    gangs = Requirement("gangs", "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", cluster="east")
+    while isinstance(found := clusters.find(gangs), Unknown) and found.loading:
+        await asyncio.sleep(0.02)
+    assert found == (() if code == 404 else Unknown(message))
+    assert connection.problem == ""
+
+
+async def test_a_cluster_that_cannot_say_what_it_holds_is_not_read_yet(
+    clusters: Clusters, east: Any, connected: Any
+) -> None:
+    east.refuse("GET", "/apis/batch/v1/jobs", 500, "etcd is away")
+    connection = await connected(clusters, "east", east, read=False)
+    await asyncio.sleep(0.1)
+    assert connection.problem == "etcd is away"
+
+
+async def test_who_asks_for_the_first_of_a_rarer_kind_is_told_when_it_has_been_read(
+    clusters: Clusters, east: Any, connected: Any, told: list[str]
+) -> None:
+    await connected(clusters, "east", east)
+    await asyncio.sleep(0.02)
+    told.clear()
+    jobs = Requirement("jobs", "batch/v1", "Job", cluster="east")
+    assert isinstance(found := clusters.find(jobs), Unknown)
+    assert found.loading
+    while not told:
+        await asyncio.sleep(0.02)
+    assert clusters.find(jobs) == ()
+
+
+async def test_the_pods_of_caches_are_another_copy_than_those_of_engines(
+    clusters: Clusters, east: Any, connected: Any
+) -> None:
+    connection = await connected(clusters, "east", east)
+    own = Requirement("pods", "v1", "Pod", labels={labels.MODEL_CACHE: "weights"}, cluster="east")
+    while isinstance(clusters.find(own), Unknown):
+        await asyncio.sleep(0.02)
+    assert {slot for resource, slot in connection._informers if resource == resources.PODS} == {
+        "",
+        labels.MODEL_CACHE,
+    }
+
+
+async def test_an_owner_is_found_by_uid_whatever_the_kind_of_what_is_left(
+    clusters: Clusters, east: Any, connected: Any
+) -> None:
+    connection = await connected(clusters, "east", east)
+    east.has([_job("a")])
+    assert [child["kind"] for child in await connection.look_for("u")] == ["Job"]
+
+
+async def test_a_kind_that_may_not_be_read_holds_an_owner_only_where_it_is_known_to_have_some(
+    clusters: Clusters, east: Any, connected: Any
+) -> None:
+    connection = await connected(clusters, "east", east)
+    east.refuse("GET", "/apis/batch/v1/jobs", 403, "jobs is forbidden")
+    assert await connection.look_for("u") == ()
+    await connection.apply(_job("a"), force=False)
+    with pytest.raises(errors.Forbidden):
+        await connection.look_for("u")

@@ -17,6 +17,8 @@ from modelplane.kube.resources import resource_for
 
 REPLICA = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/r"
 CLUSTER = "/apis/modelplane.ai/v1alpha1/inferenceclusters/east"
+CLASS = "/apis/modelplane.ai/v1alpha1/inferenceclasses/l4"
+CACHE = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelcaches/weights"
 SERVICE = "/api/v1/namespaces/n/services/s"
 
 
@@ -26,7 +28,7 @@ def _object(kind: str, name: str, namespace: str = "", **content: Any) -> dict[s
         "uid": f"uid-{name}",
         "resourceVersion": "5",
         "generation": 1,
-        "finalizers": [ownership.FINALIZER],
+        "finalizers": [ownership.FINALIZER, ownership.IN_USE],
         "deletionTimestamp": "2026-01-01T00:00:00Z",
     }
     if namespace:
@@ -58,7 +60,7 @@ class Bench:
         self.plane.writes.clear()
         await self._finalizer.finalize(owner)
         [(_, path, _, body)] = self.plane.writes
-        if path in (REPLICA, CLUSTER):
+        if path in (REPLICA, CLUSTER, CLASS, CACHE):
             assert body["metadata"]["finalizers"] == []
             return ""
         [condition] = body["status"]["conditions"]
@@ -141,3 +143,64 @@ async def test_a_cluster_that_is_lost_is_given_up_with_its_replicas_but_not_befo
     pods = connection.informer(resources.PODS)
     pods.problem, pods.problem_since = "refused", asyncio.get_running_loop().time() - 60
     assert await bench.finalize(cluster) == ""
+
+
+async def test_a_class_waits_for_the_clusters_whose_pools_name_it(bench: Bench) -> None:
+    class_ = _object("InferenceClass", "l4")
+    cluster = _object("InferenceCluster", "west", spec={"nodePools": [{"name": "pool", "className": "l4"}]})
+    bench.informers["InferenceCluster"]._drop(_object("InferenceCluster", "east"))
+    bench.informers["InferenceCluster"].remember(cluster)
+    assert await bench.finalize(class_) == 'waiting for InferenceCluster "west" to go'
+    bench.informers["InferenceCluster"]._drop(cluster)
+    assert await bench.finalize(class_) == ""
+
+
+def _cache(*clusters: str) -> dict[str, Any]:
+    entries = [{"name": name, "phase": "Ready"} for name in clusters]
+    return _object("ModelCache", "weights", "n", status={"clusters": entries})
+
+
+async def test_a_cache_waits_for_the_replicas_that_mount_it_and_then_for_what_it_made(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    own = {labels.OWNER_UID: "uid-weights", labels.MANAGED_BY: "modelplane"}
+    metadata = {"name": "volume", "namespace": "n", "uid": "uid-v", "resourceVersion": "5", "labels": own}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+    east.has([volume])
+    connection = await connected(clusters, "east", east)
+    reader = _object(
+        "ModelReplica", "r", "n", spec={"clusterName": "east", "modelCacheRef": {"name": "weights"}}
+    )
+    bench.informers["ModelReplica"].remember(reader)
+    assert await bench.finalize(_cache("east")) == 'waiting for ModelReplica "n/r" to go'
+    assert east.wrote("DELETE") == []
+    bench.informers["ModelReplica"]._drop(reader)
+    message = await bench.finalize(_cache("east"))
+    assert message == 'waiting for PersistentVolumeClaim "volume" on "east" to go'
+    east.has([])
+    connection.informer(resources.PERSISTENT_VOLUME_CLAIMS)._drop(volume)
+    assert await bench.finalize(_cache("east")) == ""
+
+
+async def test_a_cluster_waits_for_the_caches_that_are_staged_on_it(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    bench.informers["ModelCache"].remember(_cache("east"))
+    cluster = _object("InferenceCluster", "east")
+    assert await bench.finalize(cluster) == 'waiting for ModelCache "n/weights" to go'
+    bench.informers["ModelCache"]._drop(_cache("east"))
+    assert await bench.finalize(cluster) == ""
+
+
+async def test_clusters_are_asked_only_when_nothing_is_known_to_be_left(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    for name in ("east", "west"):
+        bench.informers["InferenceCluster"].remember(_object("InferenceCluster", name))
+    east.refuse("GET", "/api/v1/services", 500, "would be asked")
+    message = await bench.finalize(_cache("east", "west"))
+    assert message.startswith('waiting for what is on "west", which cannot be reached')
+    assert "east" not in message
+    assert "would be asked" in await bench.finalize(_cache("east"))

@@ -69,3 +69,23 @@ def test_who_looks_at_a_cluster_is_known_until_it_looks_elsewhere() -> None:
     assert interests.on("east") == (SERVICE,)
     interests.set(SERVICE, (_requirement("Pod", cluster="west"),))
     assert (interests.on("east"), interests.on("west")) == ((), (SERVICE,))
+
+
+def test_one_owner_may_require_several_sets_of_the_same_kind() -> None:
+    interests = Interests()
+    sets = tuple(_requirement("Pod", labels={"workload": name}, cluster="east") for name in ("a", "b"))
+    interests.set(DEPLOYMENT, sets)
+    for name in ("a", "b"):
+        assert list(interests.woken_by(_object("Pod", "p", workload=name), "east")) == [DEPLOYMENT]
+    interests.forget(DEPLOYMENT)
+    assert list(interests.woken_by(_object("Pod", "p", workload="b"), "east")) == []
+
+
+def test_whether_anyone_requires_a_name_depends_on_the_namespace() -> None:
+    interests = Interests()
+    secret = Requirement("auth", "v1", "Secret", "ml-team", "token")
+    interests.set(SERVICE, (secret,))
+    assert interests.anyone(secret)
+    assert not interests.anyone(Requirement("auth", "v1", "Secret", "other", "token"))
+    interests.forget(SERVICE)
+    assert not interests.anyone(secret)

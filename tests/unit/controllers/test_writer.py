@@ -13,7 +13,7 @@ from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.reporter import Reporter
-from modelplane.controllers.writer import Writer
+from modelplane.controllers.writer import Writer, delete
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import resource_for
@@ -41,6 +41,7 @@ class Bench:
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": "ModelReplica",
             "metadata": metadata,
+            "spec": {"clusterName": "east"},
         }
         if self.recorded:
             metadata["finalizers"] = [ownership.FINALIZER]
@@ -85,12 +86,29 @@ async def test_the_owner_is_held_and_the_cluster_recorded_before_the_first_write
     }
     bench.informers["InferenceCluster"].remember(cluster)
     assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) == ""
-    assert plane.wrote("PATCH") == [
-        "/apis/modelplane.ai/v1alpha1/inferenceclusters/east",
-        OWNER,
-        f"{OWNER}/status",
+    assert [(path, body["metadata"].get("finalizers")) for _, path, _, body in plane.writes] == [
+        ("/apis/modelplane.ai/v1alpha1/inferenceclusters/east", [ownership.IN_USE]),
+        (OWNER, [ownership.FINALIZER]),
+        (f"{OWNER}/status", None),
     ]
     assert east.wrote("PATCH") == [f"{SERVICES}s"]
+
+
+async def test_what_an_owner_needs_is_held_even_where_it_writes_nothing(plane: Any, bench: Bench) -> None:
+    class_ = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceClass",
+        "metadata": {"name": "l4", "uid": "c", "resourceVersion": "1"},
+    }
+    bench.informers["InferenceClass"].remember(class_)
+    cluster = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceCluster",
+        "metadata": {"name": "east", "uid": "e", "resourceVersion": "1"},
+        "spec": {"nodePools": [{"name": "pool", "className": "l4"}, {"name": "two", "className": "absent"}]},
+    }
+    assert await bench.writer.write(cluster, {}, Composition()) == ""
+    assert plane.wrote("PATCH") == ["/apis/modelplane.ai/v1alpha1/inferenceclasses/l4"]
 
 
 async def test_nothing_is_written_to_a_cluster_that_could_not_be_recorded(
@@ -176,3 +194,59 @@ async def test_two_names_of_one_cluster_do_not_undo_each_other(
     await bench.writer.write(bench.owner, {"s": stored}, _composed(_service("s", "west")))
     await asyncio.sleep(0)
     assert east.writes == []
+
+
+async def test_a_cluster_that_does_not_answer_keeps_no_other_from_its_children(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    bench.recorded = ["east", "west"]
+    west = type(east)()
+    await connected(clusters, "east", east)
+    await connected(clusters, "west", west)
+    east.answers["PATCH", f"{SERVICES}a"] = httpx2.ReadTimeout("no answer")
+    composition = _composed(_service("a"), _service("b"), _service("c", "west"))
+    assert await bench.writer.write(bench.owner, {}, composition) == "no answer"
+    assert (east.wrote("PATCH"), west.wrote("PATCH")) == ([f"{SERVICES}a"], [f"{SERVICES}c"])
+
+
+@pytest.mark.parametrize(
+    ("composition", "deleted"),
+    [
+        pytest.param(_composed(ready=False), True, id="let go"),
+        pytest.param(_composed(Keep("s")), False, id="kept"),
+        pytest.param(_composed(Keep("s"), _service("t", "west")), False, id="kept, while others are written"),
+    ],
+)
+async def test_what_the_composition_saw_goes_when_it_lets_it_go(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any, composition: Composition, deleted: bool
+) -> None:
+    bench.recorded = ["east", "west"]
+    stored = bench.stored(_service("s"))
+    east.has([stored])
+    await connected(clusters, "east", east)
+    await connected(clusters, "west", type(east)())
+    assert await bench.writer.write(bench.owner, {"s": stored}, composition) == ""
+    assert east.wrote("DELETE") == ([f"{SERVICES}s"] if deleted else [])
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "path", "propagation"),
+    [
+        pytest.param("batch/v1", "Job", "/apis/batch/v1/namespaces/n/jobs/x", "Foreground", id="a Job"),
+        pytest.param(
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            "/apis/leaderworkerset.x-k8s.io/v1/namespaces/n/leaderworkersets/x",
+            "Foreground",
+            id="a gang",
+        ),
+        pytest.param("v1", "Secret", "/api/v1/namespaces/n/secrets/x", "Background", id="what has no pods"),
+    ],
+)
+async def test_what_has_pods_is_gone_only_when_they_are(
+    plane: Any, client: Client, api_version: str, kind: str, path: str, propagation: str
+) -> None:
+    metadata = {"name": "x", "namespace": "n", "uid": "u"}
+    await delete(client, {"apiVersion": api_version, "kind": kind, "metadata": metadata})
+    [(method, where, _, body)] = plane.writes
+    assert (method, where, body["propagationPolicy"]) == ("DELETE", path, propagation)

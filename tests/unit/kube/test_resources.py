@@ -21,6 +21,12 @@ from modelplane.kube.resources import Resource
             "/apis/modelplane.ai/v1alpha1/inferenceclusters/b",
             id="a cluster-scoped object",
         ),
+        pytest.param(
+            resources.LEADER_WORKER_SETS,
+            ("a",),
+            "/apis/leaderworkerset.x-k8s.io/v1/namespaces/a/leaderworkersets",
+            id="a kind that not every cluster has",
+        ),
     ],
 )
 def test_paths_are_those_of_the_api_server(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
@@ -42,5 +48,5 @@ def test_a_path_that_cannot_exist_is_refused(
 
 
 def test_a_kind_that_is_not_written_is_named() -> None:
-    with pytest.raises(KeyError, match="kind 'Job' of 'batch/v1'"):
-        resources.resource_for("batch/v1", "Job")
+    with pytest.raises(KeyError, match="kind 'CronJob' of 'batch/v1'"):
+        resources.resource_for("batch/v1", "CronJob")

@@ -88,7 +88,8 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
         container["env"] = env
     # The last lines of the log say why an engine ended; the ModelReplica repeats them.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
-    mounts = [{"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}]  # noqa: S108 - a mount, not a file
+    shared = {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}  # noqa: S108 - a mount, not a file
+    mounts: list[Object] = [shared]
     container["volumeMounts"] = mounts
     if workload.replica.spec.model_cache_ref is not None:
         # One copy serves every pod of the cluster, so that no pod may change it.

@@ -1,0 +1,142 @@
+"""What needs what, so that nothing is taken away from under those who use it.
+
+One table says which objects an object needs. Both directions follow from it: what must be held
+before its first use, and what a deletion waits for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from modelplane.api import labels
+from modelplane.api.meta import API_VERSION, ObjectMeta
+from modelplane.compose.composition import Guard, Object, Request, Requirement
+
+_KEY = "users-"
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """Objects of kind ``user`` need objects of kind ``needed``: those of the names that it tells."""
+
+    user: str
+    needed: str
+    names: Callable[[Object], Iterable[str]]
+    shared: bool = True
+    """Whether what is needed belongs to no namespace; else it is in the user's own."""
+    label: str = ""
+    """The label by which users made by Modelplane say what they need, so that few are read."""
+
+
+def recorded(owner: Object) -> tuple[str, ...]:
+    """Return the clusters that an owner's status records as written to.
+
+    A ModelReplica lists their names, a ModelCache how far each is.
+    """
+    listed = owner.get("status", {}).get("clusters", ())
+    return tuple(each["name"] if isinstance(each, Mapping) else each for each in listed)
+
+
+def _classes(cluster: Object) -> Iterator[str]:
+    return (pool["className"] for pool in cluster["spec"].get("nodePools", ()))
+
+
+def _clusters(replica: Object) -> tuple[str, ...]:
+    return (replica["spec"]["clusterName"], *recorded(replica))
+
+
+def _cache(replica: Object) -> tuple[str, ...]:
+    reference = replica["spec"].get("modelCacheRef")
+    return (reference["name"],) if reference else ()
+
+
+_NEEDS = (
+    _Need("InferenceCluster", "InferenceClass", _classes),
+    _Need("ModelReplica", "InferenceCluster", _clusters, label=labels.CLUSTER),
+    _Need("ModelCache", "InferenceCluster", recorded),
+    _Need("ModelReplica", "ModelCache", _cache, shared=False),
+)
+
+
+class Needed(NamedTuple):
+    """An object that another one needs."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def needed(user: Object) -> tuple[Needed, ...]:
+    """Return what an object needs, whether it exists or not."""
+    own = user["metadata"].get("namespace", "")
+    return tuple(
+        sorted(
+            {
+                Needed(need.needed, "" if need.shared else own, name)
+                for need in _NEEDS
+                if need.user == user["kind"]
+                for name in need.names(user)
+            }
+        )
+    )
+
+
+def requirements(kind: str, owner: ObjectMeta) -> tuple[Requirement, ...]:
+    """Return where the users of an object of a guarded kind are found.
+
+    They wake nobody: while the object is not being deleted, it is the same with and without them.
+    """
+    return tuple(
+        Requirement(
+            _KEY + need.user,
+            API_VERSION,
+            need.user,
+            namespace="" if need.shared else owner.namespace,
+            labels={need.label: owner.name} if need.label else {},
+            wakes=False,
+        )
+        for need in _NEEDS
+        if need.needed == kind
+    )
+
+
+def on_deletion(owner: Object) -> tuple[Requirement, ...]:
+    """Return the users that hold an object while it is being deleted, labelled or not."""
+    own = owner["metadata"].get("namespace", "")
+    return tuple(
+        Requirement(_KEY + need.user, API_VERSION, need.user, namespace="" if need.shared else own)
+        for need in _NEEDS
+        if need.needed == owner["kind"]
+    )
+
+
+def matters_only_on_deletion(requirement: Requirement) -> bool:
+    """Whether a requirement is looked at for guards alone."""
+    return requirement.key.startswith(_KEY)
+
+
+def found(kind: str, request: Request[Any]) -> tuple[Guard, ...]:
+    """Return the guards among what was required for them."""
+    owner = request.owner.metadata
+    keys = [_KEY + need.user for need in _NEEDS if need.needed == kind]
+    users = [user for key in keys for user in request.found(key)]
+    return users_of(Needed(kind, owner.namespace, owner.name), users)
+
+
+def users_of(target: Needed, candidates: Iterable[Object]) -> tuple[Guard, ...]:
+    """Return those of the candidates that need an object."""
+    return tuple(
+        Guard(
+            user["apiVersion"], user["kind"], user["metadata"]["name"], user["metadata"].get("namespace", "")
+        )
+        for user in candidates
+        if needs(user, target)
+    )
+
+
+def needs(user: Object, *targets: Needed) -> bool:
+    """Whether an object needs all of these. One that makes no sense may need anything."""
+    try:
+        return set(targets) <= set(needed(user))
+    except (AttributeError, KeyError, TypeError):
+        return True

@@ -1,0 +1,203 @@
+"""How the weights of a ModelCache get onto a cluster: a volume, a token, and a Job that fills the volume.
+
+The Job runs one constant program without a shell; what differs from cache to cache reaches it in its
+environment. The program downloads beside what the volume holds, verifies every file against the
+checksums of the hub, and only then puts the new files in the place of the old ones. So engines go on
+with the weights they have, and a program that died, or runs again, does no harm.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.model_cache import HuggingFace, ModelCache
+from modelplane.api.names import MAX_LENGTH, child_name
+from modelplane.cel import quantity
+from modelplane.compose import pods
+from modelplane.compose.cache_volume import MARKER, claim_name
+from modelplane.compose.composition import Object
+from modelplane.compose.hydration_program import PROGRAM
+from modelplane.compose.readiness import is_true
+
+IMAGE = "docker.io/library/python:3.13.9-slim"
+HUB = "huggingface_hub==2.4.0"
+"""The library that downloads, as the program installs it where the image does not have it."""
+
+_PATH = "/mnt/artifact"
+_TOKEN = "HF_TOKEN"  # noqa: S105 - the name of a variable
+_HOPELESS = 65
+"""How the program exits where trying again cannot help (``EX_DATAERR``)."""
+
+_ATTEMPTS = 20
+"""How often a download that failed is tried again: with the Job's back-off, for about an hour and a half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The token of a private repository, as the Secret of the control plane holds it."""
+
+    key: str
+    encoded: str
+
+
+def artifact(source: HuggingFace) -> str:
+    """Return the hash of what is to be staged: another source is another artifact, another size is not."""
+    return _digest(["HuggingFace", source.repo, source.revision])[:16]
+
+
+def cache_label(cache: ModelCache) -> str:
+    """Return the value by which what stages a cache is found; a label may be shorter than a name."""
+    name = cache.metadata.name
+    return name if len(name) <= MAX_LENGTH else child_name(name)
+
+
+def volume(cache: ModelCache, size_gib: int, storage_class: str, existing: Object | None) -> Object:
+    """Return the PersistentVolumeClaim, which can grow, but neither shrink nor change its class."""
+    request = f"{size_gib}Gi"
+    if existing is not None:
+        spec = existing["spec"]
+        storage_class = spec.get("storageClassName", storage_class)
+        if shrinks(size_gib, existing):
+            request = spec["resources"]["requests"]["storage"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": _metadata(cache, claim_name(cache.metadata.namespace, cache.metadata.name)),
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": storage_class,
+            "resources": {"requests": {"storage": request}},
+        },
+    }
+
+
+def shrinks(size_gib: int, existing: Object) -> bool:
+    """Whether a volume is larger than what is asked for."""
+    present = existing["spec"].get("resources", {}).get("requests", {}).get("storage", "0")
+    return quantity.parse(present) > quantity.parse(f"{size_gib}Gi")
+
+
+def bound(claim: Object) -> bool:
+    """Whether a PersistentVolumeClaim has its volume."""
+    return bool(claim.get("status", {}).get("phase") == "Bound")
+
+
+def secret(cache: ModelCache, token: Token) -> Object:
+    """Return the copy of the token that the Job reads."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata(cache, _secret_name(cache)),
+        "data": {token.key: token.encoded},
+    }
+
+
+def job(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
+    """Return the Job that fills the volume.
+
+    A Job cannot be changed, so its name ends in a hash of all that a new attempt should follow from:
+    the source, the program, the token, and the size of the volume.
+    """
+    spec = _job_spec(cache, source, token)
+    attempt = _digest([spec, token.encoded if token else "", source.size_gib])[:8]
+    name = child_name("modelcache", cache.metadata.namespace, cache.metadata.name, "hydrate", attempt)
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(cache, name), "spec": spec}
+
+
+def artifact_of(child: Object) -> str:
+    """Return which artifact a Job stages."""
+    environment = child["spec"]["template"]["spec"]["containers"][0].get("env", ())
+    return next((str(entry["value"]) for entry in environment if entry["name"] == "ARTIFACT"), "")
+
+
+def complete(child: Object) -> bool:
+    """Whether a Job has done its work."""
+    return is_true(child, "Complete")
+
+
+def last_word(attempts: Iterable[Object]) -> str:
+    """Return what keeps the newest of a Job's pods from its end; empty where nothing does."""
+    by_age = sorted(attempts, key=_age)
+    return pods.trouble(by_age[-1:])
+
+
+def _age(pod: Object) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata.get("creationTimestamp", ""), metadata["name"]
+
+
+def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
+    environment: list[Object] = [
+        {"name": "REPO", "value": source.repo},
+        *([{"name": "REVISION", "value": source.revision}] if source.revision else []),
+        {"name": "ARTIFACT", "value": artifact(source)},
+        {"name": "HF_HOME", "value": "/tmp/huggingface"},  # noqa: S108 - in the container
+        {"name": "HF_HUB_DISABLE_TELEMETRY", "value": "1"},
+    ]
+    if token is not None:
+        reference = {"secretKeyRef": {"name": _secret_name(cache), "key": token.key}}
+        environment.append({"name": _TOKEN, "valueFrom": reference})
+    return {
+        "backoffLimit": _ATTEMPTS,
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {
+                        "containerName": "hydrate",
+                        "operator": "In",
+                        "values": [_HOPELESS],
+                    },
+                },
+                # A pod that its node lost, or that gave way to another, has not failed.
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        "template": {
+            "metadata": {"labels": {labels.MODEL_CACHE: cache_label(cache)}},
+            "spec": {
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": False,
+                "containers": [
+                    {
+                        "name": "hydrate",
+                        "image": IMAGE,
+                        "command": ["python", "-c", PROGRAM, _PATH, MARKER, HUB, str(_HOPELESS)],
+                        "env": environment,
+                        # The last line of the log says why it ended; the ModelCache repeats it.
+                        "terminationMessagePolicy": "FallbackToLogsOnError",
+                        "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}},
+                        "securityContext": {"allowPrivilegeEscalation": False},
+                        "volumeMounts": [{"name": "artifact", "mountPath": _PATH}],
+                    }
+                ],
+                "volumes": [
+                    {
+                        "name": "artifact",
+                        "persistentVolumeClaim": {
+                            "claimName": claim_name(cache.metadata.namespace, cache.metadata.name)
+                        },
+                    }
+                ],
+            },
+        },
+    }
+
+
+def _secret_name(cache: ModelCache) -> str:
+    return child_name("modelcache", cache.metadata.namespace, cache.metadata.name, "auth")
+
+
+def _metadata(cache: ModelCache, name: str) -> Object:
+    return {
+        "name": name,
+        "namespace": cache.metadata.namespace,
+        "labels": {labels.MODEL_CACHE: cache_label(cache)},
+    }
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()

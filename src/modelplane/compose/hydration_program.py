@@ -1,0 +1,99 @@
+"""What runs in the Job of a ModelCache: a program for whatever Python its image has.
+
+It imports nothing of ours and is one constant: what differs from cache to cache comes in the
+environment (``REPO``, ``REVISION``, ``ARTIFACT``, ``HF_TOKEN``). Its arguments are the volume, the name
+of the marker file in it, the library to install where there is none, and how to exit where trying
+again cannot help.
+
+The marker is JSON and says which artifact the volume holds. It is removed before the first file of
+another one is put in place, and written after the last. Files that give way are moved aside, not
+removed, so that engines can go on reading those that they have open; the next change removes them.
+"""
+
+PROGRAM = """
+import errno, importlib.util, json, os, shutil, signal, subprocess, sys
+from pathlib import Path
+
+volume, hub, hopeless = Path(sys.argv[1]), sys.argv[3], int(sys.argv[4])
+marker, staging, former = volume / sys.argv[2], volume / ".modelplane-staging", volume / ".modelplane-former"
+repo, revision, artifact = os.environ["REPO"], os.environ.get("REVISION"), os.environ["ARTIFACT"]
+
+
+def give_up(why):
+    print(why, file=sys.stderr)
+    sys.exit(hopeless)
+
+
+def staged():
+    try:
+        return json.loads(marker.read_text())["artifact"] == artifact
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def files(folder):
+    skipped = {marker.name, staging.name, former.name, ".cache", "lost+found"}
+    every = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
+    return sorted(path for path in every if path.parts[0] not in skipped)
+
+
+def move(source, target):
+    for path in files(source):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(source / path, target / path)
+
+
+def download():
+    from huggingface_hub import HfApi, snapshot_download
+
+    # Which commit it is now: asked first, because a hub that is away must not look like a finished download.
+    commit = HfApi().model_info(repo, revision=revision).sha
+    folder = staging / artifact
+    leftover = [other for other in staging.iterdir() if other != folder] if staging.is_dir() else []
+    for other in (former, *leftover):
+        shutil.rmtree(other, ignore_errors=True)
+    snapshot_download(repo, revision=commit, local_dir=folder)
+    result = HfApi().verify_repo_checksums(repo, revision=commit, local_dir=folder)
+    for wrong in result.mismatches:
+        (folder / wrong["path"]).unlink()
+    if result.mismatches or result.missing_paths:
+        sys.exit(f"{len(result.mismatches)} files damaged, {len(result.missing_paths)} missing")
+    return folder, commit
+
+
+def put_in_place(folder, commit):
+    marker.unlink(missing_ok=True)
+    emptied = {parent for path in files(volume) for parent in path.parents if parent.parts}
+    move(volume, former)
+    for parent in sorted(emptied, reverse=True):
+        if not any((volume / parent).iterdir()):
+            (volume / parent).rmdir()
+    move(folder, volume)
+    shutil.rmtree(staging)
+    written = marker.with_name(marker.name + ".new")
+    written.write_text(json.dumps({"artifact": artifact, "repo": repo, "commit": commit}))
+    os.replace(written, marker)
+
+
+# The first process of a container ignores what it does not handle.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))
+if not staged():
+    if importlib.util.find_spec("huggingface_hub") is None:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--target", "/tmp/hub"]
+        subprocess.run([*pip, hub], check=True)
+        sys.path.insert(0, "/tmp/hub")
+    from huggingface_hub import errors
+
+    try:
+        put_in_place(*download())
+    except errors.GatedRepoError:
+        give_up(f"{repo} is gated: the token must belong to an account that was granted access")
+    except errors.RevisionNotFoundError:
+        give_up(f"{repo} has no revision {revision}")
+    except errors.RepositoryNotFoundError:
+        give_up(f"there is no {repo}, or the token does not reach it")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            give_up("the volume is full: raise sizeGiB; new weights need room beside the old ones")
+        sys.exit(f"cannot stage {repo}: {error}")
+"""

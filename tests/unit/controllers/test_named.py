@@ -1,0 +1,67 @@
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from modelplane.compose.composition import Requirement, Unknown
+from modelplane.controllers.named import NamedObjects
+from modelplane.kube.client import Client
+
+TOKEN = Requirement("auth-secret", "v1", "Secret", "ml-team", "token")
+PATH = "/api/v1/namespaces/ml-team/secrets"
+
+
+class Bench:
+    """Named objects, those who are told of them, and what is still required."""
+
+    def __init__(self, client: Client) -> None:
+        self.told: list[str] = []
+        self.required = [TOKEN]
+        self.named = NamedObjects(
+            client, lambda item: self.told.append(item["metadata"]["name"]), self.required.__contains__
+        )
+
+    async def answer(self, requirement: Requirement = TOKEN) -> tuple[Any, ...] | Unknown:
+        """Return what is found once its reader has been told to look again."""
+        assert self.named.find(requirement) == Unknown("it is still being read", loading=True)
+        while requirement.name not in self.told:
+            await asyncio.sleep(0.02)
+        return self.named.find(requirement)
+
+
+@pytest.fixture
+async def bench(client: Client) -> AsyncIterator[Bench]:
+    made = Bench(client)
+    yield made
+    await made.named.close()
+
+
+def _secret() -> dict[str, Any]:
+    metadata = {"name": "token", "namespace": "ml-team", "uid": "u", "resourceVersion": "5"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+
+
+async def test_an_object_is_found_by_its_name(bench: Bench, plane: Any) -> None:
+    plane._lists[PATH] = [_secret()]
+    assert await bench.answer() == (_secret(),)
+    assert "token" in bench.told
+
+
+async def test_who_waits_for_an_object_that_is_not_there_is_told(bench: Bench) -> None:
+    assert await bench.answer() == ()
+    assert bench.told == ["token"]
+
+
+async def test_an_object_that_may_not_be_read_is_not_a_missing_one(bench: Bench, plane: Any) -> None:
+    plane.refuse("GET", PATH, 403, "secrets is forbidden")
+    assert await bench.answer() == Unknown("secrets is forbidden")
+    assert bench.told == ["token"]
+
+
+async def test_a_copy_that_nobody_requires_any_more_is_dropped(bench: Bench) -> None:
+    await bench.answer()
+    bench.required.clear()
+    other = Requirement("auth-secret", "v1", "Secret", "ml-team", "other")
+    await bench.answer(other)
+    assert [name.name for name in bench.named._copies] == ["other"]
