@@ -178,9 +178,8 @@ def _with_diagnosis(text: str, sentence: str) -> str:
 def test_every_object_renders(row: Row) -> None:
     state = applied(row.steps)
     doubts = [
-        f"{kind} {name}: {doubt}"
-        for kind, objects in state.kinds.items()
-        for name, manifest in objects.items()
+        f"{manifest['kind']} {manifest['metadata']['name']}: {doubt}"
+        for manifest in state.objects
         if (doubt := composed(manifest, state).doubt)
     ]
     assert doubts == []
@@ -189,12 +188,19 @@ def test_every_object_renders(row: Row) -> None:
 @pytest.mark.parametrize("row", [row for row in ROWS if row.planned], ids=lambda row: row.name)
 def test_every_replica_renders_what_runs_it(row: Row) -> None:
     state = applied(row.steps)
-    for name, manifest in state.kinds["ModelDeployment"].items():
-        replicas = desired(composed(manifest, state)).values()
-        assert len(replicas) == len(row.planned[name].places)
+    for manifest in state.of_kind("ModelDeployment"):
+        replicas = [each for each in state.files.store if _is_of(each, manifest)]
+        assert len(replicas) == len(row.planned[manifest["metadata"]["name"]].places)
         engines = decode_as(ModelDeployment, manifest).replica_template().engines
         wanted = ["Deployment" if len(engine.members) == 1 else "LeaderWorkerSet" for engine in engines]
         for replica in replicas:
             keys = [workload_key(engine) for engine in decode_as(ModelReplica, replica).spec.engines]
             made = desired(composed(replica, state))
             assert [made[key]["kind"] for key in keys] == wanted
+
+
+def _is_of(item: Any, deployment: Any) -> bool:
+    owners = item["metadata"].get("ownerReferences", ())
+    return item["kind"] == "ModelReplica" and deployment["metadata"]["uid"] in [
+        each["uid"] for each in owners
+    ]

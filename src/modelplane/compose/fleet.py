@@ -12,6 +12,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
 from modelplane.api.engines import Role, Serving
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
+from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.compose.conditions import READY
@@ -147,6 +148,17 @@ def _placed_member(member: PlacedMember) -> scheduler.PlacedMember:
 
 def _pods(member: Member | PlacedMember) -> int:
     return member.worker.nodes if member.role is Role.WORKER and member.worker else 1
+
+
+def footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
+    """Return which clusters a deployment's ModelCache covers, unknown where it was not found.
+
+    Raises ``InvalidObject``.
+    """
+    for cache in found:
+        selector = decode_as(ModelCache, cache).spec.cluster_selector
+        return scheduler.CacheFootprint(True, dict(selector.match_labels) if selector else {})
+    return scheduler.CacheFootprint(False)
 
 
 def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) -> scheduler.Deployment:

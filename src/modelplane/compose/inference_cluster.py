@@ -34,7 +34,7 @@ CACHE_STORAGE = {
     Source.AKS: "modelplane-rwx-fs",
     Source.NEBIUS: "modelplane-rwx-fs",
 }
-"""The StorageClass that a provisioned cluster has for caches. Vultr offers no volumes that many pods may mount."""
+"""The StorageClass that a provisioned cluster has for caches; Vultr offers no ReadWriteMany volumes."""
 
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:

@@ -12,10 +12,8 @@ import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
 from modelplane.api.engines import ServingMode
 from modelplane.api.meta import API_VERSION
-from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaCounts, ReplicaTemplate
 from modelplane.api.names import replica_name
 from modelplane.api.reasons import ModelDeploymentCondition as Type
@@ -110,13 +108,12 @@ def _cache(
     type_ = Type.MODEL_CACHE_RESOLVED
     if cause := request.unknown("cache"):
         message = f'cannot read ModelCache "{name}": {cause}'
-        return scheduler.CacheFootprint(False), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
+        return fleet.footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
     found = request.found("cache")
-    if not found:
+    footprint = fleet.footprint(found)
+    if not footprint.known:
         message = f'there is no ModelCache "{name}" in namespace "{request.owner.metadata.namespace}"'
-        return scheduler.CacheFootprint(False), (false(type_, Reason.MODEL_CACHE_NOT_FOUND, message),)
-    selector = decode_as(ModelCache, found[0]).spec.cluster_selector
-    footprint = scheduler.CacheFootprint(True, dict(selector.match_labels) if selector else {})
+        return footprint, (false(type_, Reason.MODEL_CACHE_NOT_FOUND, message),)
     return footprint, (true(type_, Reason.MODEL_CACHE_RESOLVED, f'ModelCache "{name}" is read'),)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.api.reasons import ReadyReason
+from modelplane.compose import status
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
-from modelplane.controllers import status
 from modelplane.controllers.events import Recorder
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client

@@ -138,8 +138,8 @@ from modelplane.scheduler.diagnosis import PHRASES
             "o1@a/0 h200#1 other | o2@a/1 h200#1 other",
             "1: 20Gi*8",
             "0 of 1 replicas placed; 1 cluster: 1 without enough free devices "
-            "(a: pool h200 has 14 of 16 gpu free, 8 needed, which might not be on one node when Kubernetes has "
-            'chosen); to place one more, add 1 node to pool h200 of InferenceCluster "a"',
+            "(a: pool h200 has 14 of 16 gpu free, 8 needed, which might not be on one node when Kubernetes "
+            'has chosen); to place one more, add 1 node to pool h200 of InferenceCluster "a"',
             id="enough that are free, but not for sure on one node",
         ),
         pytest.param(

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
+from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import exists, when_condition
-from modelplane.controllers import status
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 

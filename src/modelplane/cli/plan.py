@@ -1,0 +1,66 @@
+"""``modelplane plan``: show where deployments would run, from files alone."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.files import MANIFESTS, load, output_option, paths_argument
+
+if TYPE_CHECKING:
+    from modelplane.compose.composition import Object
+
+NOT_PLACED = 2
+"""Exit status where a replica has no place."""
+
+
+@click.command()
+@paths_argument
+@click.option(
+    "--fleet", metavar="PATH", multiple=True, type=MANIFESTS, help="Classes, clusters and what runs there."
+)
+@output_option("table", "Tables to read, or a JSON document.")
+def plan(paths: tuple[str, ...], fleet: tuple[str, ...], output: str) -> None:
+    """Place every ModelDeployment in PATH, one after the other, on the fleet that the files describe.
+
+    The exit status is 2 where a replica has no place, and 1 where a file is wrong.
+    """
+    from modelplane.cli import tables
+    from modelplane.offline import output as documents
+    from modelplane.offline import placement_tables, placements
+    from modelplane.offline.fleet import Unplannable, assemble
+
+    there, given = load(fleet, paths)
+    wanted = {_identity(item) for item in given if item["kind"] == "ModelDeployment"}
+    if not wanted:
+        raise UserError("PATH holds no ModelDeployment, so there is nothing to place: name a file that does")
+    try:
+        files = assemble((*there, *given))
+        planned = [item for item in files.deployments if _identity(item) in wanted]
+        result = placements.plan(files, planned)
+    except Unplannable as error:
+        raise UserError(str(error)) from error
+    if output == "json":
+        click.echo(documents.as_json(result))
+    else:
+        rows = (row for each in result.deployments for row in placement_tables.replica_rows(each))
+        tables.show("", placement_tables.REPLICA_COLUMNS, rows)
+        for each in result.deployments:
+            if each.diagnosis:
+                click.echo(f"\n{each.name}: {each.diagnosis}")
+                tables.show("", placement_tables.REFUSAL_COLUMNS, placement_tables.refusal_rows(each))
+        tables.show("What is left:", placement_tables.POOL_COLUMNS, placement_tables.pool_rows(result.pools))
+        tell_assumed(result.assumed_ready)
+    if not result.placed:
+        raise click.exceptions.Exit(NOT_PLACED)
+
+
+def _identity(item: "Object") -> tuple[str, str]:
+    metadata = item["metadata"]
+    return metadata.get("namespace") or "default", metadata["name"]
+
+
+def tell_assumed(clusters: tuple[str, ...]) -> None:
+    """Say which clusters are taken to be ready."""
+    if clusters:
+        click.echo(f"\nTaken to be ready, because their files have no status: {', '.join(clusters)}")

@@ -1,0 +1,39 @@
+"""``modelplane render``: show what would be made for an object, from files alone."""
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.files import MANIFESTS, load, output_option
+
+
+@click.command()
+@click.argument("owner", metavar="OWNER", type=MANIFESTS)
+@click.option(
+    "--observed", metavar="PATH", multiple=True, type=MANIFESTS, help="The children that it already has."
+)
+@click.option(
+    "--required", metavar="PATH", multiple=True, type=MANIFESTS, help="The fleet, as far as it looks at it."
+)
+@click.option("--front-door", default="", metavar="HOST:PORT", help="Where the fleet's gateway answers.")
+@output_option("yaml", "YAML documents, or one JSON document.")
+def render(
+    owner: str, observed: tuple[str, ...], required: tuple[str, ...], front_door: str, output: str
+) -> None:
+    """Compose the object in the file OWNER as the controllers would, and show what comes of it.
+
+    What the files do not hold is taken not to exist.
+    """
+    from modelplane.offline import output as documents
+    from modelplane.offline import rendering
+
+    owners, children, others = load((owner,), observed, required)
+    try:
+        rendered, with_status = rendering.render(owners, children, others, front_door)
+    except rendering.NotRendered as error:
+        raise UserError(str(error)) from error
+    if output == "json":
+        click.echo(documents.as_json(rendered))
+    else:
+        click.echo("".join(rendering.as_documents(rendered, with_status)), nl=False)
+    if rendered.doubt:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,28 @@
+"""Tables that are read by people, and by programs that read what people do.
+
+One rule: no name is ever cut. A terminal folds what is too wide; a pipe gets each row on one line.
+"""
+
+from collections.abc import Iterable, Sequence
+
+
+def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table below its title; nothing where it has no rows."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    found = list(rows)
+    if not found:
+        return
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 100_000
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=not console.is_terminal, overflow="fold")
+    for row in found:
+        table.add_row(*map(Text, row))
+    if title:
+        console.print(Text(f"\n{title}"), style="bold")
+    console.print(table)

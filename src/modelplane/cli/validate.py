@@ -1,0 +1,27 @@
+"""``modelplane validate``: say what is wrong with manifests, before an API server is asked."""
+
+import click
+
+from modelplane.cli.files import output_option, paths_argument, read
+
+
+@click.command()
+@paths_argument
+@output_option("text", "One line for each problem, or a JSON document.")
+def validate(paths: tuple[str, ...], output: str) -> None:
+    """Check the manifests in PATH: files, folders, or - for standard input.
+
+    The exit status is 1 where anything is wrong.
+    """
+    from modelplane.offline import output as documents
+    from modelplane.offline import validation
+
+    found = validation.validate(read(paths))
+    if output == "json":
+        click.echo(documents.as_json(found))
+    else:
+        for problem in found.problems:
+            click.echo("\n".join((str(problem), *(f"    {line}" for line in problem.excerpt))))
+        click.echo(validation.summary(found))
+    if not found.valid:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,189 @@
+"""A fleet out of files: what each cluster offers, and where deployments go on it.
+
+One rule: composition and placement are the controllers' own functions. What is written here is only what
+files leave out: a cluster without a status is taken to be ready, with a gateway and every capability, and
+offers what its pools and their classes declare.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from modelplane import scheduler
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Model
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
+from modelplane.cel import SelectorError
+from modelplane.compose import fleet
+from modelplane.compose.composition import Composition, Desired, Object, Request
+from modelplane.compose.conditions import READY
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.offline.identities import identified, versioned
+from modelplane.offline.store import Store
+
+_ASSUMED: Final[Mapping[str, Any]] = {
+    "gateway": {"address": "assumed.invalid"},
+    "capabilities": {"dra": True, "leaderWorkerSet": True, "inferencePool": True},
+}
+_READY: Final = {
+    "type": READY,
+    "status": "True",
+    "reason": "Available",
+    "lastTransitionTime": "1970-01-01T00:00:00Z",
+}
+
+
+class Unplannable(Exception):
+    """Objects that nothing can be placed with; the message says why and what to do."""
+
+
+@dataclass(slots=True)
+class Files:
+    """A fleet as it is now; placing a deployment changes it."""
+
+    store: Store
+    assumed: tuple[str, ...] = ()
+    """Clusters that are taken to be ready because their files do not say."""
+    deployments: list[Object] = field(default_factory=list)
+    """Every ModelDeployment, in the order in which they were given."""
+
+
+def assemble(objects: Iterable[Object]) -> Files:
+    """Return the fleet that objects make up; a later one takes the place of one with its name."""
+    store = Store()
+    for item in identified(objects):
+        store.add(item)
+    assumed = assume_ready(store)
+    # What stands later in the files, or in a later file, was given later.
+    deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
+    return Files(store, assumed, sorted(deployments, key=_age))
+
+
+def assume_ready(store: Store) -> tuple[str, ...]:
+    """Give each cluster without a status the one that it would publish; return their names."""
+    assumed = []
+    for cluster in _of(store, InferenceCluster):
+        if not cluster.get("status"):
+            assumed.append(cluster["metadata"]["name"])
+            store.add(_published(cluster, store))
+    return tuple(assumed)
+
+
+def _age(deployment: Object) -> str:
+    # Without a time it is new, and comes after those that a server knows.
+    return str(deployment["metadata"].get("creationTimestamp", "~"))
+
+
+def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
+    kind = kind_of(type_)
+    return store.of_kind(kind.api_version, kind.name)
+
+
+def _published(cluster: Object, store: Store) -> Object:
+    """Return a cluster with the status that it would publish, were it there and ready."""
+    composition = _compose(cluster, store, {})
+    status = {**composition.status, **_ASSUMED}
+    missing = [each for each in composition.conditions if each.reason == "WaitingForClasses"]
+    ready = {**_READY, "status": "False", "message": missing[0].message} if missing else _READY
+    published = {**cluster, "status": _plain({**status, "conditions": [ready]})}
+    return versioned({**published, "metadata": _unversioned(cluster["metadata"])})
+
+
+def _unversioned(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if key != "resourceVersion"}
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _compose(owner: Object, store: Store, observed: Mapping[str, Object]) -> Composition:
+    composer = COMPOSERS[owner["kind"]]
+    try:
+        decoded = decode_as(composer.type, owner)
+        required = {each.key: store.find(each) for each in composer.requirements(decoded)}
+        return composer.compose(Request(decoded, observed, required))
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+
+
+def place(files: Files, deployment: Object) -> scheduler.Placement:
+    """Place a deployment, and put its replicas where they then are: the next one finds less room.
+
+    Raises ``Unplannable``.
+    """
+    store = files.store
+    try:
+        source = decode_as(ModelDeployment, deployment)
+        wanted = fleet.deployment(source, _footprint(source, store))
+        placement = scheduler.schedule(snapshot(files), wanted)
+    except (InvalidObject, SelectorError) as error:
+        raise Unplannable(f"{error}: correct it") from error
+    observed = _children(deployment, store)
+    composition = _compose(deployment, store, observed)
+    dropped = {each.replica for each in placement.dropped}
+    for replica in observed.values():
+        if replica["metadata"]["name"] in dropped:
+            store.remove(replica)
+    for child in composition.children:
+        if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
+            store.add(_merged(observed.get(child.key), child, deployment))
+    return placement
+
+
+def snapshot(files: Files) -> scheduler.Fleet:
+    """Return the fleet as the scheduler sees it. Raises ``Unplannable``."""
+    try:
+        return scheduler.Fleet(
+            tuple(map(fleet.cluster, _of(files.store, InferenceCluster))),
+            tuple(map(fleet.replica, _of(files.store, ModelReplica))),
+        )
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+
+
+def _footprint(source: ModelDeployment, store: Store) -> scheduler.CacheFootprint | None:
+    """Return where a deployment's cache is, None where it names none."""
+    name = source.replica_template().model_cache_name
+    if not name:
+        return None
+    wanted = (source.metadata.namespace, name)
+    return fleet.footprint(
+        cache
+        for cache in _of(store, ModelCache)
+        if (cache["metadata"]["namespace"], cache["metadata"]["name"]) == wanted
+    )
+
+
+def _children(deployment: Object, store: Store) -> dict[str, Object]:
+    """Return a deployment's replicas by key, as the controllers observe them."""
+    uid = deployment["metadata"]["uid"]
+    keyed = {}
+    for replica in _of(store, ModelReplica):
+        owners = replica["metadata"].get("ownerReferences", ())
+        if any(owner.get("controller") and owner["uid"] == uid for owner in owners):
+            seen = fleet.replica(replica)
+            keyed[f"replica-{seen.cluster}-{seen.index}"] = replica
+    return keyed
+
+
+def _merged(observed: Object | None, child: Desired, deployment: Object) -> Object:
+    """Return a replica as it is after the controllers have written it."""
+    manifest = _plain(child.manifest)
+    before = observed or {"metadata": {"uid": f"planned:{manifest['metadata']['name']}"}}
+    owner = {
+        "apiVersion": deployment["apiVersion"],
+        "kind": deployment["kind"],
+        "name": deployment["metadata"]["name"],
+        "uid": deployment["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {**_unversioned(before["metadata"]), **manifest["metadata"], "ownerReferences": [owner]}
+    status = {"status": before["status"]} if "status" in before else {}
+    return versioned({**manifest, **status, "metadata": metadata})

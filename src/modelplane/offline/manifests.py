@@ -1,0 +1,177 @@
+"""The objects that files hold, and what keeps a text from being one.
+
+One rule: an object is read the same way for every command, so that what ``validate`` accepts is what the
+others work with.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from modelplane.api.kinds import KINDS, Kind
+from modelplane.api.meta import GROUP
+from modelplane.offline import wording
+from modelplane.offline.excerpt import locate
+from modelplane.offline.object_check import Finding, check
+from modelplane.offline.problems import ObjectName, Problem, Severity
+from modelplane.offline.sources import Source, Unopened
+from modelplane.offline.tree import Document, Node, documents
+from modelplane.offline.wording import Path, shown
+from modelplane.offline.yaml_errors import Place, Unreadable
+
+MOST_PER_OBJECT: Final = 100
+"""Problems told of one object; more than that are one mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file."""
+
+    name: ObjectName
+    kind: Kind | None
+    """None for a kind of others."""
+    node: Node
+    source: Source
+
+    @property
+    def place(self) -> Place:
+        """Where its name stands."""
+        return self.node.place_of(("metadata", "name"))
+
+    @property
+    def where(self) -> str:
+        """File and line, to name it by."""
+        return f"{self.source.name}:{self.place.line}"
+
+    def problem(self, path: Path, message: str) -> Problem:
+        """Return a problem with one of its fields."""
+        return _problem(self.source.name, self.node.place_of(path), self.name, wording.field(path), message)
+
+
+def read(sources: Iterable[Source | Unopened]) -> Iterator[Manifest | Problem]:
+    """Yield each object, those of a List one by one, and what could not be taken for one."""
+    for source in sources:
+        if isinstance(source, Unopened):
+            yield _problem(source.name, Place(0, 0), None, "", source.why)
+            continue
+        for document in documents(source.text):
+            if isinstance(document, Unreadable):
+                yield _problem(source.name, document.place, None, "", document.message)
+            else:
+                yield from _document(document, source)
+
+
+def _document(document: Document, source: Source) -> Iterator[Manifest | Problem]:
+    ours = False
+    for each in _objects(document.node, source):
+        ours = ours or (isinstance(each, Manifest) and each.kind is not None)
+        yield each
+    if ours:
+        named = _name(document.node)
+        for repeated in document.duplicates:
+            message = f"the key is there twice, first in line {repeated.first.line}: remove one of them"
+            yield _problem(source.name, repeated.place, named, wording.field((repeated.key,)), message)
+
+
+def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
+    if not isinstance(node.value, dict):
+        message = f"an object is expected here, not {shown(node.value)}: give it apiVersion and kind"
+        yield _problem(source.name, node.place, None, "", message)
+        return
+    items = node.value.get("items")
+    named = _name(node)
+    if named.kind.endswith("List") and items is not None and isinstance(items.value, list):
+        for item in items.value:
+            yield from _objects(item, source)
+        return
+    manifest = Manifest(named, _KINDS.get((named.api_version, named.kind)), node, source)
+    refusal = None if manifest.kind is not None else _unknown_kind(named)
+    yield manifest if refusal is None else manifest.problem((refusal[0],), refusal[1])
+
+
+def problems(manifest: Manifest) -> Iterator[Problem]:
+    """Yield what an API server would say against an object of our kinds, in the order of the file."""
+    if manifest.kind is None:
+        return
+    findings = check(manifest.node, manifest.kind)
+    found = [_found(finding, manifest) for finding in islice(findings, MOST_PER_OBJECT)]
+    yield from sorted(found, key=lambda problem: (problem.line, problem.column))
+    if next(findings, None) is not None:
+        yield manifest.problem((), f"there are more than {MOST_PER_OBJECT} problems: correct these first")
+
+
+def _found(finding: Finding, manifest: Manifest) -> Problem:
+    node, source = manifest.node, manifest.source
+    place = node.place_of(finding.path, key=finding.at_key)
+    excerpt: tuple[str, ...] = ()
+    if finding.selector is not None and (value := node.at(finding.path)) is not None:
+        place, excerpt = locate(value, finding.selector, source.text)
+    field = wording.field(finding.path)
+    return _problem(source.name, place, manifest.name, field, finding.message, excerpt, finding.severity)
+
+
+def _problem(
+    path: str,
+    place: Place,
+    named: ObjectName | None,
+    field: str,
+    message: str,
+    excerpt: tuple[str, ...] = (),
+    severity: Severity = Severity.ERROR,
+) -> Problem:
+    return Problem(
+        path=wording.shortened(path, 4096),
+        line=place.line,
+        column=place.column,
+        severity=severity,
+        object=named,
+        field=field,
+        message=message,
+        excerpt=excerpt,
+    )
+
+
+def _name(node: Node) -> ObjectName:
+    def text(path: Path) -> str:
+        found = node.at(path)
+        return found.value if found is not None and isinstance(found.value, str) else ""
+
+    def word(path: Path) -> str:
+        # As it is written, so that a name such as y, which YAML takes for true, is told by its name.
+        found = node.at(path)
+        return found.text if found is not None and found.value is not None else ""
+
+    return ObjectName(
+        api_version=text(("apiVersion",)),
+        kind=text(("kind",)),
+        namespace=word(("metadata", "namespace")),
+        name=word(("metadata", "name")),
+    )
+
+
+_KINDS: Final = {(kind.api_version, kind.name): kind for kind in KINDS}
+_BY_NAME: Final = {kind.name: kind for kind in KINDS}
+
+
+def _unknown_kind(named: ObjectName) -> tuple[str, str] | None:
+    """Return the field that is wrong, and how, where an object is none of ours but seems meant to be."""
+    group, _, _ = named.api_version.rpartition("/")
+    same = _BY_NAME.get(named.kind)
+    if not named.api_version or not named.kind:
+        field = "kind" if named.api_version else "apiVersion"
+        example = f"such as {same.api_version}" if same else "which every Kubernetes object has"
+        return field, f"is required, {example}: add it, or leave the file out"
+    if same is not None and (_is_ours(group) or not group or wording.nearest(group, [GROUP], 0.8)):
+        return "apiVersion", f"{shown(named.api_version)} has no {named.kind}: write {same.api_version}"
+    if not _is_ours(group):
+        return None
+    near = wording.nearest(named.kind, _BY_NAME, 0.6)
+    if near:
+        return "kind", f"{shown(named.kind)} is not a kind of Modelplane; did you mean {near}?"
+    kinds = wording.choice([*_BY_NAME])
+    return "kind", f"{shown(named.kind)} is not a kind of Modelplane: its kinds are {kinds}"
+
+
+def _is_ours(group: str) -> bool:
+    return group == GROUP or group.endswith(f".{GROUP}")

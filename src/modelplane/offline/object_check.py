@@ -1,0 +1,197 @@
+"""One object of our kinds, checked as an API server checks it.
+
+The server's order: unknown fields are found, defaults filled in, values checked against the schema, keys of
+lists compared, and at last the CEL rules asked. A rule is not asked where a field that it reads is wrong
+already, because its answer would repeat that. Device selectors are compiled too, which the server leaves to
+the scheduler.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from modelplane.api.crd import schema
+from modelplane.api.kinds import Kind
+from modelplane.offline import rules, structural
+from modelplane.offline.object_meta import MAX_ANNOTATIONS, object_meta
+from modelplane.offline.problems import Severity
+from modelplane.offline.schema_check import Misfit, Validator, misfits
+from modelplane.offline.structural import Schema
+from modelplane.offline.tree import Node
+from modelplane.offline.wording import Path, field, nearest, shown
+
+if TYPE_CHECKING:
+    from modelplane.cel import SelectorError
+
+_NEAR: Final = 2
+"""Steps within which a field that is misplaced is looked for before one of a similar name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with an object."""
+
+    path: Path
+    message: str
+    severity: Severity = Severity.ERROR
+    at_key: bool = False
+    """Whether the name of the field is what is wrong."""
+    selector: "SelectorError | None" = None
+    """What its compiler says, where the value is a device selector."""
+
+
+def check(node: Node, kind: Kind) -> Iterator[Finding]:
+    """Yield everything that is wrong with an object."""
+    validator = _validator(kind)
+    completed = structural.complete(node, validator.schema)
+    wrong: set[Path] = set()
+    for path in completed.unknown:
+        finding, meant = _unknown(path, validator.schema)
+        wrong |= {finding.path, meant} - {()}
+        yield finding
+    for misfit in misfits(validator, completed.value, node):
+        forgotten = misfit.missing and misfit.path in completed.empty
+        if not forgotten and _follows(misfit, wrong):
+            continue
+        wrong.add(misfit.path)
+        yield Finding(misfit.path, _NO_VALUE if forgotten else misfit.message, at_key=forgotten)
+    yield from _repeated(completed.value, validator.schema, ())
+    yield from _broken_rules(completed.value, validator.schema, (), frozenset(wrong))
+    yield from _broken_selectors(completed.value, ())
+    yield from _too_many_annotations(completed.value)
+    yield from (_empty(path) for path in completed.empty if path[0] == "spec" and path not in wrong)
+
+
+_NO_VALUE: Final = "is required and has no value: give it one, or indent the lines below that belong to it"
+
+
+def _empty(path: Path) -> Finding:
+    message = "has no value, which is as if it were not there: remove it, or indent what belongs to it"
+    return Finding(path, message, severity=Severity.WARNING, at_key=True)
+
+
+def _too_many_annotations(value: dict[str, Any]) -> Iterator[Finding]:
+    metadata = value.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(annotations, dict):
+        return
+    size = sum(len(key.encode()) + len(str(text).encode()) for key, text in annotations.items())
+    if size > MAX_ANNOTATIONS:
+        message = f"annotations take {size:,} bytes: the most is {MAX_ANNOTATIONS:,}"
+        yield Finding(("metadata", "annotations"), message)
+
+
+@functools.cache
+def _validator(kind: Kind) -> Validator:
+    written = schema(kind)
+    properties = {**written["properties"], "metadata": object_meta(namespaced=kind.namespaced)}
+    return Validator({**written, "properties": properties, "required": ["metadata", *written["required"]]})
+
+
+def _unknown(path: Path, whole: Schema) -> tuple[Finding, Path]:
+    """Return what to say about an unknown field, and the path of the field that was probably meant."""
+    known = sorted(structural.at(whole, path[:-1]).get("properties", {}))
+    near = nearest(str(path[-1]), known)
+    home = structural.home_of(whole, path)
+    same_word = near.lower() == str(path[-1]).lower()
+    if near and (same_word or not home or structural.distance(path[:-1], home[:-1]) > _NEAR):
+        return Finding(path, f"unknown field; did you mean {near}?", at_key=True), (*path[:-1], near)
+    if home:
+        place = field(_own_positions(home, path)[:-1])
+        message = f"unknown field here; it belongs to {place}: check its indentation"
+        return Finding(path, message, at_key=True), home
+    if len(known) == 1:
+        return Finding(path, f"unknown field: the only field here is {known[0]}", at_key=True), ()
+    among = f"the fields here are {', '.join(known)}" if known else "remove it"
+    return Finding(path, f"unknown field: {among}", at_key=True), ()
+
+
+def _own_positions(home: Path, path: Path) -> Path:
+    """Return a home with the positions in lists that the misplaced field itself has."""
+    steps = list(home)
+    for index, (own, step) in enumerate(zip(path, home, strict=False)):
+        if isinstance(own, int) != isinstance(step, int) or (isinstance(own, str) and own != step):
+            break
+        steps[index] = own
+    return tuple(steps)
+
+
+def _follows(misfit: Misfit, wrong: set[Path]) -> bool:
+    """Whether a misfit is said already by what else is wrong.
+
+    A field is not also missing where another one was meant for it or belongs below it, and a value is not
+    also without a known form.
+    """
+    path = misfit.path
+    if misfit.missing or misfit.formless:
+        return any(other[: len(path)] == path for other in wrong)
+    return path in wrong
+
+
+def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
+    """Find items of a list that Kubernetes takes for the same."""
+    if isinstance(value, dict):
+        for name, child in value.items():
+            if (known := structural.below(schema, name)) is not None:
+                yield from _repeated(child, known, (*path, name))
+        return
+    if not isinstance(value, list) or "items" not in schema:
+        return
+    first: dict[str, int] = {}
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    unique = bool(keys) or schema.get("x-kubernetes-list-type") == "set"
+    for index, item in enumerate(value):
+        yield from _repeated(item, schema["items"], (*path, index))
+        identity = [item.get(key) for key in keys] if keys and isinstance(item, dict) else item
+        if not unique or (keys and not (isinstance(item, dict) and keys[0] in item)):
+            continue
+        before = first.setdefault(repr(identity), index)
+        if before != index:
+            names = " and ".join(f"{key} {shown(item.get(key))}" for key in keys) or shown(item)
+            message = f"repeats the {names} of {field((*path, before))}: each may be there once"
+            yield Finding((*path, index), message)
+
+
+def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]) -> Iterator[Finding]:
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if not _doubtful(rule["rule"], path, wrong) and not rules.holds(rule["rule"], value):
+            yield Finding(path, rule["message"])
+    if isinstance(value, dict):
+        children: Any = value.items()
+    else:
+        children = enumerate(value) if isinstance(value, list) else ()
+    for step, child in children:
+        if (known := structural.below(schema, step)) is not None:
+            yield from _broken_rules(child, known, (*path, step), wrong)
+
+
+def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
+    """Whether a rule reads a field that is wrong already, or one that such a field is part of."""
+    for read in rules.reads(rule):
+        whole = (*path, *read)
+        if any(bad[: len(whole)] == whole or whole[: len(bad)] == bad for bad in wrong):
+            return True
+    return False
+
+
+def _broken_selectors(value: Any, path: Path) -> Iterator[Finding]:
+    """Compile every device selector: the ``cel`` of an item of ``selectors``."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _broken_selectors(item, (*path, index))
+    elif isinstance(value, dict):
+        for name, child in value.items():
+            if name == "cel" and isinstance(child, str) and path[-2:-1] == ("selectors",):
+                yield from _compiled(child, (*path, name))
+            else:
+                yield from _broken_selectors(child, (*path, name))
+
+
+def _compiled(expression: str, path: Path) -> Iterator[Finding]:
+    from modelplane import cel  # noqa: PLC0415  most objects have no selector, and the compiler is large
+
+    try:
+        cel.compile(expression)
+    except cel.SelectorError as error:
+        yield Finding(path, f"the selector does not compile: {error.problem}", selector=error)

@@ -1,0 +1,260 @@
+"""Where deployments are or would be, and why not where they are not: as documents."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final, Literal
+
+from modelplane import scheduler
+from modelplane.compose.composition import Object
+from modelplane.offline.fleet import Files, place, snapshot
+from modelplane.offline.output import Output, Report
+from modelplane.offline.problems import ObjectName
+from modelplane.scheduler.diagnosis import PHRASES
+
+
+class State(StrEnum):
+    """What becomes of a replica."""
+
+    NEW = "new"
+    STAYS = "stays"
+    LEAVES = "leaves"
+    """It stays until another one is ready in its place."""
+    GOES = "goes"
+
+
+class Claim(Output, frozen=True, kw_only=True):
+    """Devices that each pod of a member claims."""
+
+    name: str
+    device_class_name: str
+    count: int
+
+
+class PlacedMember(Output, frozen=True, kw_only=True):
+    """A member of an engine, and the pool that its pods are in."""
+
+    role: str
+    pool: str
+    pods: int
+    claims: tuple[Claim, ...]
+
+
+class PlacedEngine(Output, frozen=True, kw_only=True):
+    """An engine, and where its members are."""
+
+    name: str
+    copies: int
+    members: tuple[PlacedMember, ...]
+
+
+class Replica(Output, frozen=True, kw_only=True):
+    """One replica."""
+
+    state: State
+    cluster: str
+    """Empty for one that goes."""
+    index: int
+    name: str
+    """Name of the ModelReplica; empty for a new one."""
+    reason: str
+    """Why it is where it is, or why it goes."""
+    engines: tuple[PlacedEngine, ...]
+
+
+class Compared(Output, frozen=True, kw_only=True):
+    """A value of a device that a selector looked at."""
+
+    name: str
+    value: str
+
+
+class Refusal(Output, frozen=True, kw_only=True):
+    """The first rule that refused a pool, or, where ``pool`` is empty, a cluster."""
+
+    cluster: str
+    pool: str
+    engine: str
+    rule: str
+    """The rule in one word, such as NoFreeNodes."""
+    reason: str
+    """The same for people."""
+    detail: str
+    compared: tuple[Compared, ...]
+    remedy: str
+    """What would end this refusal, where that can be told; another may stand behind it."""
+
+
+class Remedy(Output, frozen=True, kw_only=True):
+    """A change with which one more replica would fit, and the clusters that would take it."""
+
+    change: str
+    clusters: tuple[str, ...]
+
+
+class Deployment(Output, frozen=True, kw_only=True):
+    """One ModelDeployment, and what becomes of its replicas."""
+
+    name: ObjectName
+    wanted: int
+    placed: int
+    diagnosis: str
+    """One sentence; empty where nothing is wrong."""
+    replicas: tuple[Replica, ...]
+    refusals: tuple[Refusal, ...]
+    remedies: tuple[Remedy, ...]
+    notes: tuple[str, ...]
+
+
+class Amount(Output, frozen=True, kw_only=True):
+    """Nodes of a pool, or devices of one entry of its class."""
+
+    name: str
+    total: int
+    taken: int
+    free: int
+
+
+class Pool(Output, frozen=True, kw_only=True):
+    """What is left of one pool, after everything is placed."""
+
+    cluster: str
+    pool: str
+    accounting: str
+    nodes: int
+    amounts: tuple[Amount, ...]
+
+
+class Plan(Report, frozen=True, kw_only=True):
+    """What ``modelplane plan -o json`` prints."""
+
+    kind: Literal["Plan"] = "Plan"
+    placed: bool
+    """Whether every replica has its place."""
+    deployments: tuple[Deployment, ...]
+    pools: tuple[Pool, ...]
+    assumed_ready: tuple[str, ...]
+    """Clusters that are taken to be ready because their files have no status."""
+
+
+class Explanation(Report, frozen=True, kw_only=True):
+    """What ``modelplane explain -o json`` prints."""
+
+    kind: Literal["Explanation"] = "Explanation"
+    placed: bool
+    deployment: Deployment
+    pools: tuple[Pool, ...]
+    assumed_ready: tuple[str, ...]
+
+
+def plan(files: Files, deployments: Iterable[Object]) -> Plan:
+    """Place deployments one after the other. Raises ``Unplannable``."""
+    placed = tuple(_deployment(each, place(files, each)) for each in deployments)
+    return Plan(
+        placed=all(each.placed >= each.wanted for each in placed),
+        deployments=placed,
+        pools=_pools(files),
+        assumed_ready=files.assumed,
+    )
+
+
+def explain(files: Files, deployment: Object) -> Explanation:
+    """Say where the replicas of one deployment are, and why. Raises ``Unplannable``."""
+    explained = _deployment(deployment, place(files, deployment))
+    return Explanation(
+        placed=explained.placed >= explained.wanted,
+        deployment=explained,
+        pools=_pools(files),
+        assumed_ready=files.assumed,
+    )
+
+
+def _deployment(deployment: Object, placement: scheduler.Placement) -> Deployment:
+    diagnosis = placement.diagnosis
+    metadata = deployment["metadata"]
+    return Deployment(
+        name=ObjectName(
+            api_version=deployment["apiVersion"],
+            kind=deployment["kind"],
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+        ),
+        wanted=diagnosis.wanted,
+        placed=diagnosis.placed,
+        diagnosis=diagnosis.sentence(),
+        replicas=(*map(_replica, placement.assignments), *map(_gone, placement.dropped)),
+        refusals=tuple(map(_refusal, diagnosis.refusals)),
+        remedies=tuple(
+            Remedy(change=each.change, clusters=tuple(each.clusters)) for each in diagnosis.remedies
+        ),
+        notes=tuple(diagnosis.notes),
+    )
+
+
+_WHY: Final = {
+    State.NEW: "the cluster fits and has room",
+    State.STAYS: "it exists and still fits: nothing is moved that need not move",
+}
+
+
+def _replica(assignment: scheduler.Assignment) -> Replica:
+    staying = State.STAYS if assignment.retained else State.NEW
+    state = State.LEAVES if assignment.leaving else staying
+    return Replica(
+        state=state,
+        cluster=assignment.cluster,
+        index=assignment.index,
+        name=assignment.replica,
+        reason=assignment.reason or _WHY.get(state, ""),
+        engines=tuple(_engine(engine) for engine in assignment.engines),
+    )
+
+
+def _gone(dropped: scheduler.Dropped) -> Replica:
+    return Replica(
+        state=State.GOES, cluster="", index=0, name=dropped.replica, reason=dropped.reason, engines=()
+    )
+
+
+def _engine(engine: scheduler.PlacedEngine) -> PlacedEngine:
+    members = tuple(
+        PlacedMember(
+            role=str(member.role),
+            pool=member.pool,
+            pods=member.pods,
+            claims=tuple(
+                Claim(name=claim.name, device_class_name=claim.device_class_name, count=claim.count)
+                for claim in member.claims
+            ),
+        )
+        for member in engine.members
+    )
+    return PlacedEngine(name=engine.name, copies=engine.copies, members=members)
+
+
+def _refusal(refusal: scheduler.Refusal) -> Refusal:
+    return Refusal(
+        cluster=refusal.cluster,
+        pool=refusal.pool,
+        engine=refusal.engine,
+        rule="".join(word.capitalize() for word in refusal.reason.name.split("_")),
+        reason=PHRASES[refusal.reason].format(subject=refusal.subject),
+        detail=refusal.detail,
+        compared=tuple(Compared(name=read.name, value=read.text) for read in refusal.reads),
+        remedy=refusal.remedy,
+    )
+
+
+def _pools(files: Files) -> tuple[Pool, ...]:
+    return tuple(
+        Pool(
+            cluster=used.cluster,
+            pool=used.pool,
+            accounting=str(used.accounting),
+            nodes=used.nodes,
+            amounts=tuple(
+                Amount(name=each.name, total=each.total, taken=each.taken, free=each.free)
+                for each in used.amounts
+            ),
+        )
+        for used in scheduler.usage(snapshot(files))
+    )

@@ -1,0 +1,44 @@
+"""Keeping what Secrets hold out of what is printed.
+
+One rule: neither the data of a Secret nor any text that contains one of its values is ever printed.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+HIDDEN: Final = "(hidden)"
+_SHORTEST = 6  # what is shorter is found by chance, in "true" as in any word
+
+
+def hidden_values(objects: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return every value that the Secrets among the objects hold, as it is and as it is encoded."""
+    values: set[str] = set()
+    for item in objects:
+        if item.get("kind") != "Secret":
+            continue
+        values.update(map(str, (item.get("stringData") or {}).values()))
+        for encoded in map(str, (item.get("data") or {}).values()):
+            values.add(encoded)
+            try:
+                values.add(base64.b64decode(encoded, validate=True).decode())
+            except (binascii.Error, UnicodeDecodeError):
+                continue
+    return frozenset(value for value in values if len(value) >= _SHORTEST)
+
+
+def redacted(value: Any, hidden: frozenset[str] = frozenset()) -> Any:
+    """Return a document without the data of Secrets and without texts that contain a hidden value."""
+    if isinstance(value, Mapping):
+        whole = {key: redacted(child, hidden) for key, child in value.items()}
+        if value.get("kind") == "Secret":
+            for key in ("data", "stringData"):
+                if isinstance(whole.get(key), dict):
+                    whole[key] = dict.fromkeys(whole[key], HIDDEN)
+        return whole
+    if isinstance(value, list | tuple):
+        return [redacted(child, hidden) for child in value]
+    if isinstance(value, str) and any(secret in value for secret in hidden):
+        return HIDDEN
+    return value

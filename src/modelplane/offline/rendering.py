@@ -1,0 +1,243 @@
+"""What would be made for an owner: one composition, with files in the place of API servers.
+
+One rule: the composition function is the controllers' own, and nothing is computed here but how its answer
+is shown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.compose import status as status_of
+from modelplane.compose.composition import Desired, Keep, Object, Request, Requirement
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.offline.fleet import Files, Unplannable, assume_ready
+from modelplane.offline.identities import identified
+from modelplane.offline.output import Output, Report
+from modelplane.offline.problems import ObjectName
+from modelplane.offline.redaction import hidden_values, redacted
+from modelplane.offline.store import Store
+from modelplane.offline.yaml_output import as_yaml
+
+CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
+"""Annotations that say which child of its owner an object is: ours, and Crossplane's."""
+
+NEVER = "1970-01-01T00:00:00Z"
+"""When a condition last changed that no server has stored: nothing here has a clock."""
+
+
+class NotRendered(Exception):
+    """Something that cannot be composed; the message says why and what to do."""
+
+
+class Looked(Output, frozen=True, kw_only=True):
+    """Something that the composition needed to see."""
+
+    key: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    cluster: str
+    found: int
+    """How many such objects the files hold."""
+
+
+class Child(Output, frozen=True, kw_only=True):
+    """An object that would be written."""
+
+    key: str
+    cluster: str
+    """The InferenceCluster that it would be written to; empty for the control plane."""
+    manifest: dict[str, Any]
+
+
+class Rendering(Report, frozen=True, kw_only=True):
+    """What ``modelplane render -o json`` prints."""
+
+    kind: Literal["Rendering"] = "Rendering"
+    owner: ObjectName
+    doubt: str
+    """Why nothing can be said; then every child and the status would stay as they are."""
+    children: tuple[Child, ...]
+    kept: tuple[str, ...]
+    """Keys of observed children that would be left exactly as they are."""
+    deleted: tuple[str, ...]
+    """Keys of observed children that would be deleted."""
+    guards: tuple[str, ...]
+    """What the owner's deletion would wait for."""
+    ready: bool
+    status: dict[str, Any]
+    looked_at: tuple[Looked, ...]
+    assumed_ready: tuple[str, ...]
+    """Clusters that are taken to be ready because their files have no status."""
+
+
+def render(
+    owners: Iterable[Object], observed: Iterable[Object], required: Iterable[Object], front_door: str = ""
+) -> tuple[Rendering, Object]:
+    """Compose the one owner among the objects; return what would be made, and the owner with its status.
+
+    Objects beside the owner are there for it to see, like the required ones. Raises ``NotRendered``.
+    """
+    own, children, others = tuple(owners), tuple(observed), tuple(required)
+    composed = [item for item in own if item["kind"] in COMPOSERS]
+    if len(composed) != 1:
+        names = ", ".join(f"{item['kind']} {item['metadata']['name']}" for item in composed[:3])
+        raise NotRendered(
+            f"render takes one object that something is composed for, not {len(composed)}"
+            f"{f' ({names})' if names else ''}: give it in a file of its own, and the others by --required"
+        )
+    everything = identified((*children, *others, *own))
+    store = Store()
+    for item in everything:
+        store.add(item)
+    try:
+        assumed = assume_ready(store)
+    except Unplannable as error:
+        raise NotRendered(str(error)) from error
+    owner = everything[len(children) + len(others) + own.index(composed[0])]
+    keyed = _keyed(everything[: len(children)])
+    owned = [item for item in everything[len(children) :] if _is_owned(item, owner["metadata"]["uid"])]
+    keyed = {key: item for item in owned if (key := _key(item))} | keyed
+    files = Files(store, tuple(name for name in assumed if not _is_cluster(owner, name)))
+    hidden = hidden_values(everything)
+    rendering = _rendered(owner, keyed, files, hidden, front_door)
+    return rendering, redacted({**composed[0], "status": rendering.status}, hidden)
+
+
+def _is_cluster(owner: Object, name: str) -> bool:
+    return (owner["kind"], owner["metadata"]["name"]) == ("InferenceCluster", name)
+
+
+def _is_owned(item: Object, uid: str) -> bool:
+    """Whether the controllers made an object for the owner: on its own cluster, or on another one."""
+    metadata = item["metadata"]
+    if metadata.get("labels", {}).get(labels.OWNER_UID) == uid:
+        return True
+    owners = metadata.get("ownerReferences", ())
+    return item["kind"] in COMPOSERS and any(each.get("controller") and each["uid"] == uid for each in owners)
+
+
+def _key(item: Object) -> str:
+    annotations = item["metadata"].get("annotations", {})
+    return next((str(annotations[name]) for name in CHILD_KEYS if name in annotations), "")
+
+
+def _keyed(children: Iterable[Object]) -> dict[str, Object]:
+    keyed: dict[str, Object] = {}
+    for child in children:
+        key = _key(child)
+        name = f'{child["kind"]} "{child["metadata"]["name"]}"'
+        if not key:
+            raise NotRendered(
+                f"{name} among the observed objects has no annotation {CHILD_KEYS[0]}: "
+                "add it with the child's key, or give the object by --required"
+            )
+        if key in keyed:
+            raise NotRendered(f"{name} has the key {key} of another observed object: remove one of them")
+        keyed[key] = child
+    return keyed
+
+
+def _rendered(
+    owner: Object, observed: Mapping[str, Object], files: Files, hidden: frozenset[str], front_door: str
+) -> Rendering:
+    composer = COMPOSERS[owner["kind"]]
+    try:
+        decoded = decode_as(composer.type, owner)
+        requirements = composer.requirements(decoded)
+        found = {requirement.key: files.store.find(requirement) for requirement in requirements}
+        composition = composer.compose(Request(decoded, observed, found, front_door))
+    except InvalidObject as error:
+        raise NotRendered(f"{error}: correct it") from error
+    before = owner.get("status", {}).get("conditions", ())
+    ready = status_of.ready(composition, observed, before)
+    generation = owner["metadata"].get("generation", 0)
+    conditions = status_of.with_times((*composition.conditions, ready), before, generation, NEVER)
+    status = owner.get("status", {})
+    if not composition.doubt:
+        status = _plain({**composition.status, "conditions": conditions})
+    written = [child for child in composition.children if isinstance(child, Desired)]
+    kept = sorted(child.key for child in composition.children if isinstance(child, Keep))
+    named = {child.key for child in composition.children}
+    deleted = () if composition.doubt else tuple(sorted(observed.keys() - named))
+    return Rendering(
+        owner=_object_name(owner),
+        doubt=composition.doubt,
+        children=tuple(_child(child, hidden) for child in written),
+        kept=tuple(sorted(observed) if composition.doubt else kept),
+        deleted=deleted,
+        guards=tuple(map(str, composition.guards)),
+        ready=ready.holds,
+        status=redacted(status, hidden),
+        looked_at=tuple(_looked(each, len(found[each.key])) for each in requirements),
+        assumed_ready=files.assumed,
+    )
+
+
+def _child(child: Desired, hidden: frozenset[str]) -> Child:
+    manifest = _plain(child.manifest)
+    annotations = {**manifest["metadata"].get("annotations", {}), labels.CHILD: child.key}
+    manifest["metadata"] = {**manifest["metadata"], "annotations": annotations}
+    return Child(key=child.key, cluster=child.cluster, manifest=redacted(manifest, hidden))
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    return plain
+
+
+def _object_name(item: Object) -> ObjectName:
+    metadata = item["metadata"]
+    return ObjectName(
+        api_version=item["apiVersion"],
+        kind=item["kind"],
+        namespace=metadata.get("namespace", ""),
+        name=metadata["name"],
+    )
+
+
+def _looked(requirement: Requirement, found: int) -> Looked:
+    return Looked(
+        key=requirement.key,
+        api_version=requirement.api_version,
+        kind=requirement.kind,
+        namespace=requirement.namespace,
+        name=requirement.name,
+        cluster=requirement.cluster,
+        found=found,
+    )
+
+
+def as_documents(rendering: Rendering, owner: Object) -> Iterator[str]:
+    """Yield the rendering as YAML documents: each child, then the owner with its status."""
+    yield "".join(f"# {line}\n" for line in _heading(rendering))
+    for child in rendering.children:
+        where = f'on InferenceCluster "{child.cluster}"' if child.cluster else "on the control plane"
+        yield f"---\n# {child.key}, {where}\n{as_yaml(child.manifest)}"
+    yield f"---\n# the owner, with its status\n{as_yaml(dict(owner))}"
+
+
+def _heading(rendering: Rendering) -> Iterator[str]:
+    count = len(rendering.children)
+    yield f"{rendering.owner}: {count} {'child' if count == 1 else 'children'}"
+    for title, items in (
+        ("nothing can be said, so all stays as it is", (rendering.doubt,) if rendering.doubt else ()),
+        ("kept as they are", rendering.kept),
+        ("deleted", rendering.deleted),
+        ("its deletion waits for", rendering.guards),
+        ("taken to be ready, because their files have no status", rendering.assumed_ready),
+        ("looked at", tuple(map(_looked_at, rendering.looked_at))),
+    ):
+        if items:
+            yield f"{title}: {', '.join(items)}"
+
+
+def _looked_at(looked: Looked) -> str:
+    name = f' "{looked.name}"' if looked.name else ""
+    where = f' on "{looked.cluster}"' if looked.cluster else ""
+    return f"{looked.kind}{name}{where} ({looked.found} found)"

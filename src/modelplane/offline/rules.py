@@ -1,0 +1,79 @@
+"""CEL rules of a schema (``x-kubernetes-validations``), evaluated as an API server does.
+
+One rule: the expressions and their sentences come from the schema, and nothing about them is written here
+but the one function that only Kubernetes has.
+
+The compiler is handed ``self`` without a type, so a rule that names a field that does not exist fails when
+it is evaluated, not before; the API server, which checks types, has then refused the CRD.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_strings
+
+from modelplane.api.fields import QUALIFIED_NAME
+
+_PREFIX_MAX: Final = 253
+_NAME_MAX: Final = 63
+_QUALIFIED_NAME: Final = re.compile(QUALIFIED_NAME)
+
+
+def holds(expression: str, value: Any) -> bool:
+    """Whether a rule holds for a value. One that cannot be evaluated does not, as on the server."""
+    try:
+        result = _program(expression).eval(data={"self": value})
+    except (RuntimeError, ValueError, TypeError, OverflowError):
+        return False
+    return result.type().name() == "BOOL" and result.value() is True
+
+
+@functools.cache
+def reads(expression: str) -> tuple[tuple[str, ...], ...]:
+    """Return the fields below ``self`` that a rule names; one empty path where it reads all of it."""
+    paths = {tuple(found[1:].split(".")) if found else () for found in _SELF.findall(expression)}
+    return tuple(sorted(paths))
+
+
+_SELF: Final = re.compile(r"\bself\b((?:\.[A-Za-z_]\w*\b(?!\())*)")
+
+
+@functools.cache
+def _program(expression: str) -> Any:
+    return _environment().compile(expression)
+
+
+@functools.cache
+def _environment() -> Any:
+    text, findings = cel.Type.STRING, cel.Type.LIST
+    # In Kubernetes a format is a value of its own and its findings are an optional list. Declared here as
+    # the format's name and a list, because the library's optional values cannot be made in Python.
+    functions = [
+        _function(f"format.{name}", [], text, functools.partial(str, name), member=False) for name in _FORMATS
+    ]
+    functions.append(
+        _function("validate", [text, text], findings, lambda name, value: _FORMATS[name](value), member=True)
+    )
+    functions.append(_function("hasValue", [findings], cel.Type.BOOL, bool, member=True))
+    return cel.NewEnv(
+        variables={"self": cel.Type.DYN}, extensions=[ext_strings.ExtStrings(2)], functions=functions
+    )
+
+
+def _function(
+    name: str, parameters: list[Any], result: Any, meaning: Callable[..., Any], *, member: bool
+) -> Any:
+    overload = cel.Overload(name, return_type=result, parameters=parameters, is_member=member, impl=meaning)
+    return cel.FunctionDecl(name, [overload])
+
+
+def _qualified_name(value: str) -> list[str]:
+    prefix, slash, name = value.rpartition("/")
+    fits = len(prefix) <= _PREFIX_MAX and len(name) <= _NAME_MAX and bool(prefix) == bool(slash)
+    return [] if fits and _QUALIFIED_NAME.fullmatch(value) else ["not a qualified name"]
+
+
+_FORMATS: Final[Mapping[str, Any]] = {"qualifiedName": _qualified_name}

@@ -1,0 +1,59 @@
+"""What an unquoted word of YAML means to kubectl: a truth value, a number, nothing, or itself.
+
+One rule: the same as kubectl (go-yaml v2 by way of sigs.k8s.io/yaml), so YAML 1.1 with its ``yes`` and
+``on``, and no times, no sexagesimal numbers and no infinities, which JSON cannot carry.
+"""
+
+import math
+import re
+from typing import Final
+
+Scalar = str | int | float | bool | None
+
+_TRUE: Final = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
+_FALSE: Final = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+_NULL: Final = ("", "~", "null", "Null", "NULL")
+_WORDS: Final[dict[str, Scalar]] = (
+    dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False) | dict.fromkeys(_NULL)
+)
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INTEGERS: Final = (
+    (10, re.compile(r"([-+]?)(0|[1-9][0-9]*)")),
+    (8, re.compile(r"([-+]?)0[oO]?([0-7]+)")),
+    (16, re.compile(r"([-+]?)0[xX]([0-9a-fA-F]+)")),
+    (2, re.compile(r"([-+]?)0[bB]([01]+)")),
+)
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_LONGEST = 66  # a sign, 0b and 64 digits
+_LARGEST_FLOAT_DIGITS = 400
+
+
+class NotFinite(ValueError):
+    """An infinity or "not a number", for which JSON has no form."""
+
+
+def resolve(text: str) -> Scalar:
+    """Return what a word without quotes means. Raises ``NotFinite``."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if _NOT_FINITE.fullmatch(text):
+        raise NotFinite(text)
+    digits = text.replace("_", "")
+    if len(digits) <= _LONGEST:
+        for base, form in _INTEGERS:
+            found = form.fullmatch(digits)
+            if found and _LEAST <= (value := int(found[1] + found[2], base)) <= _MOST:
+                return value
+    if len(digits) <= _LARGEST_FLOAT_DIGITS and _FLOAT.fullmatch(digits):
+        return number(float(digits), text)
+    return text
+
+
+def number(value: float, otherwise: Scalar = None) -> Scalar:
+    """Return a number as JSON carries it: a whole one as an integer. One out of range is ``otherwise``."""
+    if not math.isfinite(value):
+        return otherwise
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value

@@ -1,0 +1,80 @@
+"""The files that a command is given: named ones, those of folders, and standard input.
+
+One rule: what cannot be read is a problem with a place, and never stops the rest.
+"""
+
+import codecs
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+STANDARD_INPUT: Final = "-"
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of one file. A dump of a fleet of ten thousand clusters is smaller."""
+
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text, and how its file is called."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unopened:
+    """A file or folder of which nothing could be read, and why."""
+
+    name: str
+    why: str
+
+
+def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterator[Source | Unopened]:
+    """Yield each file once, those of a folder in the order of their names."""
+    known = set()
+    for path in paths:
+        if path == STANDARD_INPUT:
+            yield _read("stdin", lambda: standard_input().read(MAX_BYTES + 1))
+            continue
+        files = [path]
+        if Path(path).is_dir():
+            files = list(_manifests(path))
+            if not files:
+                yield Unopened(path, f"the folder holds no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
+        for file in files:
+            if (identity := Path(file).resolve()) not in known:
+                known.add(identity)
+                yield _read(file, functools.partial(_content, file))
+
+
+def _manifests(folder: str) -> Iterator[str]:
+    """Yield the manifests below a folder, without those of hidden folders such as ``.github``."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (str(Path(parent, name)) for name in sorted(files) if name.endswith(SUFFIXES))
+
+
+def _content(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def _read(name: str, content: Callable[[], bytes]) -> Source | Unopened:
+    try:
+        found = content()
+    except OSError as error:
+        return Unopened(name, f"it cannot be read: {error.strerror or type(error).__name__}")
+    if len(found) > MAX_BYTES:
+        return Unopened(name, f"it is larger than {MAX_BYTES // 1024**2} MiB: split it")
+    encoding, called = ("utf-16", "UTF-16") if found.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
+    try:
+        return Source(name, found.decode(encoding))
+    except UnicodeDecodeError as error:
+        what = "it is not text" if b"\0" in found else f"byte {error.start + 1} is not {called}"
+        return Unopened(name, f"{what}: save it as UTF-8")

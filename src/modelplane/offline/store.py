@@ -1,0 +1,130 @@
+"""The objects of files in the place of an API server: found by kind, name and labels.
+
+One rule: what the files do not hold is not there. Files say nothing about what could not be looked at, so no
+answer is "unknown".
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.kinds import KINDS
+from modelplane.compose.composition import Object, Requirement
+from modelplane.offline import manifests
+from modelplane.offline.manifests import Manifest
+from modelplane.offline.problems import Problem, Severity
+from modelplane.offline.sources import Source, Unopened
+
+_OURS = frozenset(kind.api_version for kind in KINDS)
+
+
+def cluster_of(item: Mapping[str, Any]) -> str:
+    """Return the InferenceCluster that an object is on; empty for the control plane.
+
+    Modelplane's own objects are on the control plane; those of other kinds say it by a label or annotation.
+    """
+    if item.get("apiVersion") in _OURS:
+        return ""
+    metadata = item["metadata"]
+    said = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+    return str(said.get(labels.CLUSTER, ""))
+
+
+@dataclass(slots=True)
+class Store:
+    """Objects by where and what they are."""
+
+    _objects: dict[tuple[str, str, str], dict[tuple[str, str], Object]] = field(default_factory=dict)
+
+    def add(self, item: Object) -> None:
+        """Put an object in, in the place of one with its name."""
+        metadata = item["metadata"]
+        slot = self._objects.setdefault((cluster_of(item), item["apiVersion"], item["kind"]), {})
+        slot[metadata.get("namespace", ""), metadata["name"]] = item
+
+    def remove(self, item: Object) -> None:
+        """Take an object out."""
+        metadata = item["metadata"]
+        slot = self._objects[cluster_of(item), item["apiVersion"], item["kind"]]
+        del slot[metadata.get("namespace", ""), metadata["name"]]
+
+    def of_kind(self, api_version: str, kind: str) -> tuple[Object, ...]:
+        """Return the control plane's objects of a kind, by namespace and name."""
+        slot = self._objects.get(("", api_version, kind), {})
+        return tuple(slot[key] for key in sorted(slot))
+
+    def find(self, requirement: Requirement) -> tuple[Object, ...]:
+        """Return the objects that a requirement names."""
+        where = (requirement.cluster, requirement.api_version, requirement.kind)
+        slot = self._objects.get(where, {})
+        return tuple(slot[key] for key in sorted(slot) if _matches(requirement, *key, slot[key]))
+
+    def __iter__(self) -> Iterator[Object]:
+        for slot in self._objects.values():
+            yield from slot.values()
+
+
+def _matches(requirement: Requirement, namespace: str, name: str, item: Object) -> bool:
+    return (
+        requirement.name in ("", name)
+        and requirement.namespace in ("", namespace)
+        and requirement.labels.items() <= item["metadata"].get("labels", {}).items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What files hold, and what is wrong with it."""
+
+    objects: tuple[Object, ...]
+    problems: tuple[Problem, ...]
+
+
+def load(sources: Iterable[Source | Unopened]) -> Loaded:
+    """Read the objects of files, and check those that no API server has checked yet."""
+    objects: list[Object] = []
+    problems: list[Problem] = []
+    for each in manifests.read(sources):
+        if isinstance(each, Problem):
+            problems.append(each)
+            continue
+        found = [problem for problem in _problems(each) if problem.severity is Severity.ERROR]
+        problems += found
+        if not found:
+            objects.append(_without_nulls(each.node.plain()))
+    return Loaded(tuple(objects), tuple(problems))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
+    return [_without_nulls(child) for child in value] if isinstance(value, list) else value
+
+
+def _problems(manifest: Manifest) -> Iterator[Problem]:
+    metadata = manifest.node.at(("metadata",))
+    named = manifest.node.at(("metadata", "name"))
+    if metadata is None or named is None or not isinstance(named.value, str):
+        yield manifest.problem(("metadata",), "metadata.name is required: give the object a name")
+        return
+    if manifest.kind is None:
+        namespace = manifest.node.at(("metadata", "namespace"))
+        if namespace is not None and not isinstance(namespace.value, str | None):
+            yield manifest.problem(("metadata", "namespace"), "must be a text: put it in quotes")
+        for field_name in ("labels", "annotations"):
+            annotated = ("metadata", field_name)
+            value = manifest.node.at(annotated)
+            if value is not None and not (value.value is None or isinstance(value.value, dict)):
+                yield manifest.problem(annotated, "must be a mapping of texts: correct it")
+        return
+    if manifest.node.at(("metadata", "uid")) is None:
+        yield from manifests.problems(manifest)
+        return
+    # An API server has accepted it, perhaps with fields that this version does not know.
+    try:
+        decode_as(manifest.kind.type, _without_nulls(manifest.node.plain()))
+    except InvalidObject as error:
+        path = f"{error.path}: " if error.path else ""
+        yield manifest.problem((), f"{path}{error.cause}: print it again with kubectl get -o yaml")

@@ -1,0 +1,330 @@
+"""A YAML or JSON document as a tree of values that know where they stand.
+
+One rule: input is hostile until it is read. Depth, values and what aliases expand to are bounded, nothing is
+executed and nothing recurses on the input's behalf. A document that breaks a bound is an error, like one
+that is not YAML.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+from yaml import events
+from yaml.error import MarkedYAMLError
+from yaml.reader import ReaderError
+
+from modelplane.offline.scalars import NotFinite, Scalar, number, resolve
+from modelplane.offline.wording import Path, shortened
+from modelplane.offline.yaml_errors import Place, Unreadable, explained, not_text
+
+MAX_DEPTH: Final = 100
+MAX_VALUES: Final = 2_000_000
+"""Values of one document, those counted that aliases repeat."""
+
+
+@dataclass(slots=True)
+class Node:
+    """A value, and where it stands."""
+
+    value: "Scalar | dict[str, Node] | list[Node]"
+    place: Place
+    text: str = ""
+    """A scalar as it is written, without quotes."""
+    style: str = ""
+    """How a scalar is written: empty for a plain one, else a quote, ``|`` or ``>``."""
+    keys: dict[str, Place] = field(default_factory=dict)
+    """Where the keys of a mapping stand."""
+
+    def at(self, path: Path) -> "Node | None":
+        """Return the value at a path, None where there is none."""
+        found: Node | None = self
+        for step in path:
+            if found is None:
+                return None
+            if isinstance(found.value, dict):
+                found = found.value.get(str(step))
+            elif isinstance(found.value, list) and isinstance(step, int):
+                found = found.value[step] if step < len(found.value) else None
+            else:
+                return None
+        return found
+
+    def place_of(self, path: Path, *, key: bool = False) -> Place:
+        """Return where a field stands, or the innermost thing around one that is not there.
+
+        That is where its value stands if that is a word, and else, or if asked for, where its name does.
+        """
+        whole = self.at(path)
+        if whole is not None and not key and not isinstance(whole.value, dict | list):
+            return whole.place
+        while path:
+            outer = self.at(path[:-1])
+            if outer is not None and path[-1] in outer.keys:
+                return outer.keys[str(path[-1])]
+            if outer is not None and isinstance(path[-1], int) and (item := self.at(path)) is not None:
+                return item.place
+            path = path[:-1]
+        return self.place
+
+    def plain(self) -> Any:
+        """Return the value without places."""
+        if isinstance(self.value, dict):
+            return {key: child.plain() for key, child in self.value.items()}
+        if isinstance(self.value, list):
+            return [child.plain() for child in self.value]
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A key that its mapping has already."""
+
+    key: str
+    place: Place
+    first: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file."""
+
+    node: Node
+    duplicates: tuple[Duplicate, ...] = ()
+
+
+_SEPARATOR: Final = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
+
+
+def documents(text: str) -> Iterator[Document | Unreadable]:
+    """Yield the documents of a text that are not empty; one that cannot be read does not hide the next."""
+    starts = sorted({0, *(found.start() for found in _SEPARATOR.finditer(text))})
+    line = 0
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        part = text[start:end]
+        yield from _read(part, line)
+        line += part.count("\n")
+
+
+def _read(text: str, line: int) -> Iterator[Document | Unreadable]:
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    builder = _Builder(line)
+    try:
+        for event in yaml.parse(text if not text.lstrip().startswith("{") else _paired(text), Loader=loader):
+            document = builder.take(event)
+            if document is not None and (document.node.value is not None or document.node.text):
+                yield document
+    except Unreadable as error:
+        yield error
+    except MarkedYAMLError as error:
+        yield explained(error, text, line)
+    except ReaderError as error:
+        yield not_text(error, text, line)
+
+
+_PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+
+
+def _paired(text: str) -> str:
+    r"""Return JSON with the characters that it writes as ``\ud83d\ude00``, which YAML does not know."""
+
+    def character(found: re.Match[str]) -> str:
+        pair = int(found[2], 16).to_bytes(2, "big") + int(found[3], 16).to_bytes(2, "big")
+        return found[1] + pair.decode("utf-16-be")
+
+    return _PAIR.sub(character, text)
+
+
+_KINDS: Final[dict[str, type]] = {
+    "tag:yaml.org,2002:str": str,
+    "tag:yaml.org,2002:int": int,
+    "tag:yaml.org,2002:float": float,
+    "tag:yaml.org,2002:bool": bool,
+}
+
+
+@dataclass(slots=True)
+class _Open:
+    """A collection whose end has not come yet."""
+
+    node: Node
+    anchor: str | None
+    counted: int
+    """How many values there were before it."""
+    depth: int = 1
+    """How many levels there are from it to its innermost value."""
+    key: str | None = None
+    merged: list[Node] = field(default_factory=list)
+    merging: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    """What an alias may stand for: how many values it is, and how many levels."""
+
+    node: Node
+    values: int
+    depth: int
+
+
+class _Builder:
+    """Builds the documents of one text from its events."""
+
+    def __init__(self, line: int) -> None:
+        self._line = line
+        self._begin()
+
+    def _begin(self) -> None:
+        self._open: list[_Open] = []
+        self._anchors: dict[str, _Anchored] = {}
+        self._values = 0
+        self._duplicates: list[Duplicate] = []
+        self._root: Node | None = None
+
+    def take(self, event: events.Event) -> Document | None:
+        """Take the next event; return the document that it ends."""
+        match event:
+            case events.ScalarEvent():
+                self._add(_scalar(event, self._place(event.start_mark)), event.anchor)
+            case events.MappingStartEvent() | events.SequenceStartEvent():
+                self._enter(event)
+            case events.MappingEndEvent() | events.SequenceEndEvent():
+                self._leave()
+            case events.AliasEvent():
+                self._repeat(event)
+            case events.DocumentStartEvent():
+                self._begin()
+            case events.DocumentEndEvent() if self._root is not None:
+                return Document(self._root, tuple(self._duplicates))
+        return None
+
+    def _place(self, mark: Any) -> Place:
+        return Place(self._line + mark.line + 1, mark.column + 1)
+
+    def _count(self, values: int, place: Place) -> None:
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise Unreadable(
+                f"the document has more than {MAX_VALUES:,} values, aliases expanded: split it", place
+            )
+
+    def _descend(self, levels: int, place: Place) -> None:
+        if len(self._open) + levels > MAX_DEPTH:
+            raise Unreadable(f"values are nested more than {MAX_DEPTH} deep: no manifest needs that", place)
+        if self._open:
+            self._open[-1].depth = max(self._open[-1].depth, 1 + levels)
+
+    def _enter(self, event: events.CollectionStartEvent) -> None:
+        place = self._place(event.start_mark)
+        self._descend(1, place)
+        if self._awaits_key():
+            raise Unreadable("a mapping or list cannot be the name of a field: use a word", place)
+        counted = self._values
+        self._count(1, place)
+        empty: Any = {} if isinstance(event, events.MappingStartEvent) else []
+        self._open.append(_Open(Node(empty, place), event.anchor, counted))
+
+    def _leave(self) -> None:
+        closed = self._open.pop()
+        if isinstance(closed.node.value, dict):
+            for source in closed.merged:
+                _merge(closed.node, source)
+        if closed.anchor is not None:
+            values = self._values - closed.counted
+            self._anchors[closed.anchor] = _Anchored(closed.node, values, closed.depth)
+        if self._open:
+            self._open[-1].depth = max(self._open[-1].depth, 1 + closed.depth)
+        self._attach(closed.node)
+
+    def _repeat(self, event: events.AliasEvent) -> None:
+        place = self._place(event.start_mark)
+        name = shortened(str(event.anchor))
+        if event.anchor not in self._anchors:
+            within = any(each.anchor == event.anchor for each in self._open)
+            cause = "is part of what it stands for" if within else f"stands for nothing: there is no &{name}"
+            raise Unreadable(f"the alias *{name} {cause} before it", place)
+        anchored = self._anchors[event.anchor]
+        self._count(anchored.values, place)
+        self._descend(anchored.depth, place)
+        if self._awaits_key():
+            self._name(anchored.node, place)
+        else:
+            self._attach(anchored.node)
+
+    def _add(self, node: Node, anchor: str | None) -> None:
+        self._count(1, node.place)
+        if anchor is not None:
+            self._anchors[anchor] = _Anchored(node, 1, 0)
+        if self._awaits_key():
+            self._name(node, node.place)
+        else:
+            self._attach(node)
+
+    def _awaits_key(self) -> bool:
+        if not self._open:
+            return False
+        inner = self._open[-1]
+        return isinstance(inner.node.value, dict) and inner.key is None and not inner.merging
+
+    def _name(self, node: Node, place: Place) -> None:
+        """Take the key of a mapping's next value."""
+        inner = self._open[-1]
+        if node.text == "<<" and not node.style:
+            inner.merging = True
+            return
+        if isinstance(node.value, dict | list) or node.value is None:
+            what = "nothing" if node.value is None else "a mapping or list"
+            raise Unreadable(f"{what} cannot be the name of a field: use a word", place)
+        key = str(node.value).lower() if isinstance(node.value, bool) else str(node.value)
+        if key in inner.node.keys:
+            self._duplicates.append(Duplicate(key, place, inner.node.keys[key]))
+        inner.node.keys[key] = place
+        inner.key = key
+
+    def _attach(self, node: Node) -> None:
+        """Put a finished value where it belongs."""
+        if not self._open:
+            self._root = node
+            return
+        inner = self._open[-1]
+        if isinstance(inner.node.value, list):
+            inner.node.value.append(node)
+        elif inner.merging:
+            inner.merging = False
+            sources = node.value if isinstance(node.value, list) else [node]
+            if not all(isinstance(source.value, dict) for source in sources):
+                raise Unreadable("<< takes the alias of a mapping, or a list of such", node.place)
+            inner.merged.extend(sources)
+        elif isinstance(inner.node.value, dict) and inner.key is not None:
+            inner.node.value[inner.key] = node
+            inner.key = None
+
+
+def _merge(into: Node, source: Node) -> None:
+    """Give a mapping the fields of another one that it does not have itself."""
+    if isinstance(into.value, dict) and isinstance(source.value, dict):
+        for key, child in source.value.items():
+            into.value.setdefault(key, child)
+            into.keys.setdefault(key, source.keys[key])
+
+
+def _scalar(event: events.ScalarEvent, place: Place) -> Node:
+    text = event.value
+    style = "" if event.style in (None, "plain") else event.style
+    return Node(_value(event.tag, text, style, place), place, text, style)
+
+
+def _value(tag: str | None, text: str, style: str, place: Place) -> Scalar:
+    kind = _KINDS.get(tag or "")
+    if kind is str or (style and kind is None):
+        return text
+    try:
+        value = resolve(text)
+    except NotFinite:
+        raise Unreadable(f"{text} is not a number that JSON can carry: give a finite one", place) from None
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return number(float(value))
+    if kind is not None and not isinstance(value, kind):
+        raise Unreadable(f"{shortened(text)} is not of its tag's type {kind.__name__}: remove the tag", place)
+    return value

@@ -1,0 +1,104 @@
+"""Manifests checked as the API server would check them, all errors at once.
+
+One rule: what is accepted here is accepted there. Three things are errors here alone, because nobody means
+them: a key that its mapping has twice, an object that its folder has twice, and a device selector that does not
+compile.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from modelplane.offline import manifests
+from modelplane.offline.manifests import Manifest
+from modelplane.offline.output import Output, Report
+from modelplane.offline.problems import ObjectName, Problem, Severity
+from modelplane.offline.sources import Source, Unopened
+
+MOST_PROBLEMS: Final = 10_000
+"""Problems told in one run."""
+
+
+class Counts(Output, frozen=True, kw_only=True):
+    """How much was looked at, and what came of it."""
+
+    files: int
+    objects: int
+    """Objects of Modelplane's kinds."""
+    skipped: int
+    """Objects of other kinds."""
+    errors: int
+    warnings: int
+
+
+class Validation(Report, frozen=True, kw_only=True):
+    """What ``modelplane validate -o json`` prints."""
+
+    kind: Literal["Validation"] = "Validation"
+    valid: bool
+    summary: Counts
+    problems: tuple[Problem, ...]
+
+
+def summary(found: Validation) -> str:
+    """Return what came of it, as one line."""
+    counts = found.summary
+    if found.valid:
+        said = f"{_number(counts.objects, 'object')} valid"
+        if counts.warnings:
+            said += f" with {_number(counts.warnings, 'warning')}"
+    else:
+        said = f"{_number(counts.errors, 'error')} in {_number(counts.objects, 'object')}"
+    skipped = f"; {_number(counts.skipped, 'object')} of other kinds skipped" if counts.skipped else ""
+    return f"{said}, {_number(counts.files, 'file')}{skipped}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def validate(sources: Iterable[Source | Unopened]) -> Validation:
+    """Check every object of every file."""
+    files = objects = skipped = 0
+
+    def counted() -> Iterator[Source | Unopened]:
+        nonlocal files
+        for source in sources:
+            files += 1
+            yield source
+
+    found: list[Problem] = []
+    known: dict[tuple[str, ObjectName], str] = {}
+    for each in manifests.read(counted()):
+        if len(found) >= MOST_PROBLEMS:
+            found.append(_too_many(found[-1]))
+            break
+        if isinstance(each, Problem):
+            found.append(each)
+        elif each.kind is None:
+            skipped += 1
+        else:
+            objects += 1
+            found += [*_again(each, known), *manifests.problems(each)]
+    errors = sum(problem.severity is Severity.ERROR for problem in found)
+    counts = Counts(
+        files=files, objects=objects, skipped=skipped, errors=errors, warnings=len(found) - errors
+    )
+    return Validation(valid=not errors, summary=counts, problems=tuple(found))
+
+
+def _too_many(last: Problem) -> Problem:
+    message = f"there are more than {MOST_PROBLEMS:,} problems, and what follows was not checked"
+    return replace(last, object=None, field="", message=f"{message}: correct these first", excerpt=())
+
+
+def _again(manifest: Manifest, known: dict[tuple[str, ObjectName], str]) -> Iterator[Problem]:
+    """Refuse a second object of one name in a folder, which is applied as a whole."""
+    if not manifest.name.name:
+        return
+    folder = manifest.source.name.rpartition("/")[0]
+    first = known.setdefault((folder, manifest.name), manifest.where)
+    if first != manifest.where:
+        message = f"the same object is at {first} already: the later one replaces it, so remove or rename one"
+        yield manifest.problem(("metadata", "name"), message)

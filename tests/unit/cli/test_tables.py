@@ -1,0 +1,30 @@
+from modelplane.cli import tables
+
+NAME = "a-cluster-with-a-name-that-is-wider-than-the-terminal"
+
+
+def test_a_pipe_gets_each_row_on_one_line_without_colours(capsys):
+    tables.show("Title:", ("NAME", "COUNT"), [(NAME * 5, "1"), ("[bold]x", "2")])
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "",
+        "Title:",
+        f"{'NAME':{len(NAME) * 5}}  COUNT",
+        f"{NAME * 5}  1",
+        f"{'[bold]x':{len(NAME) * 5}}  2",
+    ]
+
+
+def test_a_terminal_folds_a_name_and_cuts_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    tables.show("", ("NAME", "COUNT"), [(NAME, "1")])
+    printed = capsys.readouterr().out
+    folded = "".join(line.split("  ")[0].strip() for line in printed.splitlines()[1:])
+    assert folded == NAME
+    assert "\x1b[3" not in printed
+
+
+def test_a_table_without_rows_is_not_shown(capsys):
+    tables.show("Title:", ("NAME",), [])
+    assert capsys.readouterr().out == ""

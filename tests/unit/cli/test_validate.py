@@ -1,0 +1,78 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from modelplane.cli.main import main
+from support.manifests import CLASS, DEPLOYMENT
+from support.output_schemas import parsed
+
+
+def validate(*arguments, stdin=None):
+    return CliRunner().invoke(main, ["validate", *map(str, arguments)], input=stdin)
+
+
+def test_valid_manifests_of_a_folder_are_counted(tmp_path):
+    (tmp_path / "a.yaml").write_text(CLASS)
+    (tmp_path / "b.yaml").write_text(f"{DEPLOYMENT}---\napiVersion: v1\nkind: Namespace\n")
+    result = validate(tmp_path)
+    assert (result.exit_code, result.output) == (
+        0,
+        "2 objects valid, 2 files; 1 object of other kinds skipped\n",
+    )
+
+
+def test_a_mistake_is_a_line_and_status_1():
+    result = validate("-", stdin=DEPLOYMENT.replace("  replicas", "  replica"))
+    assert (result.exit_code, result.output) == (
+        1,
+        (
+            'stdin:7:3: error: ModelDeployment "ml-team/qwen": spec.replica: unknown field; did you mean '
+            "replicas?\n1 error in 1 object, 1 file\n"
+        ),
+    )
+
+
+def test_a_fault_in_a_selector_is_shown_below_its_line():
+    result = validate("-", stdin=DEPLOYMENT.replace("device.driver ==", "device.driver = "))
+    assert result.exit_code == 1
+    [_, excerpt, caret, _] = result.output.splitlines()
+    assert excerpt == '                      - cel: device.driver =  "gpu.nvidia.com"'
+    assert caret.strip() == "^"
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        pytest.param(CLASS, True, id="valid"),
+        pytest.param(CLASS.replace("count: 1", "count: x"), False, id="a wrong field"),
+        pytest.param("a: [", False, id="no YAML"),
+    ],
+)
+def test_the_json_document_is_as_its_schema_says(text, valid):
+    result = validate("-", "-o", "json", stdin=text)
+    document = parsed("validate", result.output)
+    assert (document["kind"], document["schemaVersion"], document["valid"]) == ("Validation", 1, valid)
+    assert len(document["problems"]) == document["summary"]["errors"] == (not valid)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param((), id="no path"), pytest.param(("nowhere.yaml",), id="a path that is not there")],
+)
+def test_wrong_usage_is_status_2(arguments):
+    assert validate(*arguments).exit_code == 2
+
+
+def test_what_only_other_commands_need_is_not_imported(tmp_path):
+    (tmp_path / "a.yaml").write_text(CLASS)
+    script = (
+        "import sys, json\nfrom modelplane.cli.main import main\n"
+        f"main(['validate', {str(tmp_path)!r}], standalone_mode=False)\n"
+        "print(json.dumps([name for name in ('asyncio', 'rich', 'lightkube', 'modelplane.scheduler',"
+        " 'modelplane.compose', 'modelplane.kube') if name in sys.modules]))"
+    )
+    output = subprocess.check_output([sys.executable, "-c", script], text=True)
+    assert json.loads(output.splitlines()[-1]) == []

@@ -1,0 +1,123 @@
+"""A fleet out of files, and deployments placed on it one after the other."""
+
+import pytest
+
+from modelplane.offline.fleet import Unplannable, assemble, place, snapshot
+from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
+
+
+def fleet(*documents):
+    found = loaded(joined(*documents))
+    assert found.problems == ()
+    return assemble(found.objects)
+
+
+def deployment(name, replicas, namespace="ml-team"):
+    return (
+        DEPLOYMENT.replace("  name: qwen\n", f"  name: {name}\n", 1)
+        .replace("ml-team", namespace)
+        .replace("replicas: 1", f"replicas: {replicas}")
+    )
+
+
+def placed(files, index=0):
+    placement = place(files, files.deployments[index])
+    return [(each.cluster, each.index, each.retained) for each in placement.assignments]
+
+
+def replicas(files):
+    return [(each.name, each.cluster) for each in snapshot(files).replicas]
+
+
+STATUS = """\
+status:
+  gpuPools:
+    - name: pool
+      nodes: 1
+      devices:
+        - {name: gpu, driver: gpu.nvidia.com, deviceClassName: gpu.nvidia.com, count: 1}
+  gateway: {address: 192.0.2.1}
+  capabilities: {dra: true, leaderWorkerSet: true, inferencePool: true}
+  conditions:
+    - {type: Ready, status: "%s", reason: R, message: broken, lastTransitionTime: "2026-01-01T00:00:00Z"}
+"""
+
+
+def test_a_cluster_without_a_status_is_ready_and_offers_what_its_classes_declare():
+    files = fleet(CLASS, cluster("west", nodes=3))
+    [west] = snapshot(files).clusters
+    assert (files.assumed, west.ready, [(pool.name, pool.nodes) for pool in west.pools]) == (
+        ("west",),
+        True,
+        [("pool", 3)],
+    )
+    assert [(device.name, device.capacity) for device in west.pools[0].devices] == [
+        ("gpu", {"memory": "23034Mi"})
+    ]
+
+
+def test_a_cluster_whose_class_is_not_there_is_not_ready_and_says_why():
+    [west] = snapshot(fleet(cluster("west"))).clusters
+    assert (west.ready, "there is no InferenceClass l4" in west.not_ready) == (False, True)
+
+
+@pytest.mark.parametrize(("ready", "placements"), [("True", [("west", 0, False)]), ("False", [])])
+def test_a_status_that_a_file_has_is_believed(ready, placements):
+    files = fleet(CLASS, cluster("west", nodes=5, extra=STATUS % ready), deployment("qwen", 2))
+    assert files.assumed == ()
+    assert placed(files) == placements
+
+
+def test_a_deployment_finds_the_room_that_the_one_before_it_left():
+    files = fleet(CLASS, cluster("west"), deployment("first", 1), deployment("second", 2))
+    assert placed(files, 0) == [("west", 0, False)]
+    assert placed(files, 1) == [("west", 0, False)]
+    assert len(replicas(files)) == 2
+
+
+def test_deployments_come_in_the_order_of_the_files_after_those_that_a_server_knows():
+    known = deployment("known", 1).replace(
+        "metadata:\n", "metadata:\n  uid: '1'\n  creationTimestamp: 2026-01-01T00:00:00Z\n", 1
+    )
+    files = fleet(deployment("z", 1), deployment("a", 1), known)
+    assert [item["metadata"]["name"] for item in files.deployments] == ["known", "z", "a"]
+
+
+def test_placing_again_changes_nothing():
+    files = fleet(CLASS, cluster("west"), cluster("east"), deployment("qwen", 3))
+    first = placed(files)
+    before = replicas(files)
+    assert placed(files) == [(cluster_name, index, True) for cluster_name, index, _ in first]
+    assert replicas(files) == before
+
+
+def test_replicas_of_the_fleet_stay_where_they_are_and_hold_their_room():
+    files = fleet(CLASS, cluster("west"), deployment("qwen", 2))
+    place(files, files.deployments[0])
+    files = assemble((*files.store,))
+    assert placed(files) == [("west", 0, True), ("west", 1, True)]
+
+
+def test_a_replica_that_is_scaled_down_gives_its_room_back():
+    files = fleet(CLASS, cluster("west"), deployment("qwen", 2))
+    place(files, files.deployments[0])
+    smaller = loaded(joined(deployment("qwen", 1), deployment("other", 1))).objects
+    files = assemble((*files.store, *smaller))
+    assert placed(files, 0) == [("west", 0, True)]
+    assert placed(files, 1) == [("west", 0, False)]
+
+
+def test_deployments_of_one_name_in_two_namespaces_do_not_adopt_each_others_replicas():
+    files = fleet(CLASS, cluster("west"), deployment("qwen", 1, "a-team"), deployment("qwen", 1, "b-team"))
+    assert placed(files, 0) == [("west", 0, False)]
+    assert placed(files, 1) == [("west", 0, False)]
+    assert len(replicas(files)) == 2
+
+
+def test_a_selector_that_does_not_compile_is_told_with_the_deployment():
+    files = fleet(CLASS, cluster("west"), deployment("qwen", 1))
+    broken = files.deployments[0]
+    engine = broken["spec"]["engines"][0]
+    engine["members"][0]["nodeSelector"]["devices"][0]["selectors"][0]["cel"] = "device."
+    with pytest.raises(Unplannable, match="cannot compile selector"):
+        place(files, broken)

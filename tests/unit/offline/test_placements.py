@@ -1,0 +1,80 @@
+"""Plans and explanations as documents, and as rows for people."""
+
+from modelplane.offline import placement_tables, placements
+from modelplane.offline.fleet import assemble
+from modelplane.offline.placements import Amount, Pool
+from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
+
+
+def files(replicas, *documents):
+    deployment = DEPLOYMENT.replace("replicas: 1", f"replicas: {replicas}")
+    return assemble(loaded(joined(CLASS, cluster("west", nodes=1), deployment, *documents)).objects)
+
+
+def planned(replicas):
+    fleet = files(replicas)
+    return placements.plan(fleet, fleet.deployments)
+
+
+def test_a_plan_says_where_each_replica_goes_and_what_is_left():
+    plan = planned(1)
+    [deployment] = plan.deployments
+    assert (plan.placed, deployment.wanted, deployment.placed, deployment.diagnosis) == (True, 1, 1, "")
+    assert list(placement_tables.replica_rows(deployment)) == [
+        ("ml-team/qwen", "new", "west", "qwen", "pool", "1", "1 gpu")
+    ]
+    assert plan.pools == (
+        Pool(
+            cluster="west",
+            pool="pool",
+            accounting="Nodes",
+            nodes=1,
+            amounts=(Amount(name="nodes", total=1, taken=1, free=0),),
+        ),
+    )
+    assert list(placement_tables.pool_rows(plan.pools)) == [("west", "pool", "nodes", "1", "1", "0")]
+
+
+def test_what_does_not_fit_is_refused_by_name_with_the_values_and_the_remedy():
+    plan = planned(3)
+    [deployment] = plan.deployments
+    [refusal] = deployment.refusals
+    assert (plan.placed, deployment.placed) == (False, 1)
+    assert (refusal.cluster, refusal.pool, refusal.engine, refusal.rule) == (
+        "west",
+        "pool",
+        "qwen",
+        "NoFreeNodes",
+    )
+    assert "1" in refusal.detail
+    assert deployment.diagnosis.startswith("1 of 3 replicas placed; 1 cluster: ")
+    [remedy] = deployment.remedies
+    assert "pool" in remedy.change
+    [row] = placement_tables.refusal_rows(deployment)
+    assert row[:3] == ("west", "pool", "qwen")
+    assert [row[0] for row in placement_tables.remedy_rows(deployment)] == [remedy.change]
+
+
+def test_an_explanation_says_why_a_replica_is_where_it_is():
+    fleet = files(1)
+    [deployment] = fleet.deployments
+    placements.explain(fleet, deployment)
+    explanation = placements.explain(fleet, deployment)
+    [row] = placement_tables.where_rows(explanation.deployment)
+    assert (row[0].endswith(" stays"), row[-1]) == (
+        True,
+        "it exists and still fits: nothing is moved that need not move",
+    )
+    assert placement_tables.verdict(explanation.deployment) == "1 of 1 replicas placed"
+
+
+def test_a_replica_that_goes_says_why():
+    fleet = files(1)
+    placements.plan(fleet, fleet.deployments)
+    smaller = loaded(DEPLOYMENT.replace("replicas: 1", "replicas: 0")).objects
+    fleet = assemble((*fleet.store, *smaller))
+    explanation = placements.explain(fleet, fleet.deployments[0])
+    [replica] = explanation.deployment.replicas
+    assert (replica.state, replica.reason) == ("goes", "scaled down")
+    [row] = placement_tables.where_rows(explanation.deployment)
+    assert row[1:-1] == ("-", "-", "-", "-", "-")

@@ -1,0 +1,181 @@
+"""What would be made for an owner, from files alone."""
+
+import pytest
+import yaml
+
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.offline.rendering import NotRendered, as_documents, render
+from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
+
+REPLICA = """\
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelReplica
+metadata:
+  name: qwen-3f2a1
+  namespace: ml-team
+  annotations: {modelplane.ai/child: replica-west-0}
+  labels: {modelplane.ai/deployment: qwen, modelplane.ai/cluster: west, modelplane.ai/replica-index: "0"}
+spec:
+  clusterName: west
+  engines:
+    - name: qwen
+      members:
+        - nodePoolName: pool
+          deviceRequests:
+            - name: gpu
+              deviceClassName: gpu.nvidia.com
+              selectors: [{cel: device.driver == "gpu.nvidia.com"}]
+          template: {spec: {containers: [{name: engine, image: "vllm/vllm-openai:v0.23.0"}]}}
+"""
+FLEET = joined(CLASS, cluster("west"))
+
+
+def objects(text):
+    found = loaded(text)
+    assert found.problems == ()
+    return found.objects
+
+
+def rendered(owner, observed="", required="", front_door=""):
+    return render(objects(owner), objects(observed), objects(required), front_door)[0]
+
+
+def test_a_new_deployment_shows_its_replicas():
+    found = rendered(DEPLOYMENT, required=FLEET)
+    assert [(child.key, child.cluster, child.manifest["kind"]) for child in found.children] == [
+        ("replica-west-0", "", "ModelReplica")
+    ]
+    assert found.assumed_ready == ("west",)
+    assert [(each.kind, each.found) for each in found.looked_at] == [
+        ("InferenceCluster", 1),
+        ("ModelReplica", 0),
+    ]
+
+
+def test_a_new_replica_shows_what_is_made_on_its_cluster():
+    found = rendered(REPLICA, required=FLEET)
+    assert {child.cluster for child in found.children} == {"west"}
+    assert {child.manifest["kind"] for child in found.children} >= {"Deployment", "ResourceClaimTemplate"}
+    assert found.ready is False
+
+
+def test_a_replica_whose_children_serve_is_ready():
+    children = []
+    for child in rendered(REPLICA, required=FLEET).children:
+        status = {"status": {"availableReplicas": 1}} if child.manifest["kind"] == "Deployment" else {}
+        children.append({**child.manifest, **status})
+    assert render(objects(REPLICA), tuple(children), objects(FLEET))[0].ready is True
+
+
+def test_a_replica_that_exists_keeps_its_name():
+    found = rendered(DEPLOYMENT, observed=REPLICA, required=FLEET)
+    assert [child.manifest["metadata"]["name"] for child in found.children] == ["qwen-3f2a1"]
+    assert (found.kept, found.deleted) == ((), ())
+
+
+def test_children_of_the_owner_are_found_among_what_is_required():
+    dump = joined(FLEET, REPLICA)
+    found = rendered(DEPLOYMENT.replace("replicas: 1", "replicas: 0"), required=dump)
+    assert found.deleted == ("replica-west-0",)
+    other = rendered(DEPLOYMENT.replace("  name: qwen", "  name: other", 1), required=dump)
+    assert [child.manifest["metadata"]["name"] for child in other.children] != ["qwen-3f2a1"]
+    assert other.deleted == ()
+
+
+def test_a_replica_too_many_is_deleted():
+    found = rendered(DEPLOYMENT.replace("replicas: 1", "replicas: 0"), observed=REPLICA, required=FLEET)
+    assert (found.children, found.kept, found.deleted) == ((), (), ("replica-west-0",))
+
+
+def test_what_was_printed_is_what_observed_takes():
+    first, owner = render(objects(DEPLOYMENT), (), objects(FLEET))
+    printed = "".join(as_documents(first, owner))
+    children = [item for item in yaml.safe_load_all(printed) if item and item["kind"] == "ModelReplica"]
+    again, _ = render(objects(DEPLOYMENT), tuple(children), objects(FLEET))
+    assert [child.key for child in again.children] == [child.key for child in first.children]
+    assert [child.manifest["metadata"]["name"] for child in again.children] == [
+        child["metadata"]["name"] for child in children
+    ]
+
+
+def test_the_documents_are_the_children_and_the_owner_with_its_status():
+    documents = list(as_documents(*render(objects(DEPLOYMENT), (), objects(FLEET))))
+    assert documents[0] == (
+        '# ModelDeployment "ml-team/qwen": 1 child\n'
+        "# taken to be ready, because their files have no status: west\n"
+        "# looked at: InferenceCluster (1 found), ModelReplica (0 found)\n"
+    )
+    assert documents[1].startswith("---\n# replica-west-0, on the control plane\napiVersion:")
+    owner = yaml.safe_load(documents[2])
+    assert [condition["type"] for condition in owner["status"]["conditions"]][-1] == "Ready"
+
+
+def test_the_gateway_is_where_the_front_door_is_said_to_be():
+    gateway = (
+        f"apiVersion: {API}\nkind: InferenceGateway\nmetadata: {{name: default}}\nspec: {{backend: Envoy}}\n"
+    )
+    assert rendered(gateway, front_door="192.0.2.1:80").status["address"] == "192.0.2.1:80"
+
+
+@pytest.mark.parametrize(
+    ("owner", "observed", "message"),
+    [
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
+            "",
+            "render takes one object that something is composed for, not 0: give it in a file of its own, "
+            "and the others by --required",
+            id="none that is composed",
+        ),
+        pytest.param(
+            FLEET,
+            "",
+            "render takes one object that something is composed for, not 2 (InferenceClass l4, "
+            "InferenceCluster west): give it in a file of its own, and the others by --required",
+            id="two that are composed",
+        ),
+        pytest.param(
+            DEPLOYMENT,
+            REPLICA.replace("{modelplane.ai/child: replica-west-0}", "{}"),
+            'ModelReplica "qwen-3f2a1" among the observed objects has no annotation modelplane.ai/child: '
+            "add it with the child's key, or give the object by --required",
+            id="a child without its key",
+        ),
+        pytest.param(
+            DEPLOYMENT,
+            joined(REPLICA, REPLICA.replace("3f2a1", "3f2a2")),
+            'ModelReplica "qwen-3f2a2" has the key replica-west-0 of another observed object: '
+            "remove one of them",
+            id="two children of one key",
+        ),
+    ],
+)
+def test_what_cannot_be_rendered_is_told(owner, observed, message):
+    with pytest.raises(NotRendered) as error:
+        rendered(owner, observed=observed, required=FLEET)
+    assert str(error.value) == message
+
+
+def test_crossplanes_key_is_read_too():
+    observed = REPLICA.replace("modelplane.ai/child", "crossplane.io/composition-resource-name")
+    found = rendered(DEPLOYMENT, observed=observed, required=FLEET)
+    assert [child.manifest["metadata"]["name"] for child in found.children] == ["qwen-3f2a1"]
+
+
+def test_no_secret_is_printed():
+    secret = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: s, namespace: ml-team}
+stringData: {token: swordfish}
+"""
+    leaky = DEPLOYMENT.replace("v0.23.0", "v0.23.0\n                  args: [--token, swordfish]")
+    found, owner = render(objects(leaky), (), objects(joined(FLEET, secret)))
+    assert "swordfish" not in str(found) + "".join(as_documents(found, owner))
+
+
+@pytest.mark.parametrize("kind", sorted({*COMPOSERS} & {"InferenceClass", "InferenceCluster"}))
+def test_a_kind_of_the_fleet_is_rendered(kind):
+    [owner] = [item for item in objects(FLEET) if item["kind"] == kind]
+    found, _ = render((owner,), (), objects(FLEET))
+    assert found.owner.kind == kind

@@ -1,0 +1,100 @@
+"""Objects of files in the place of an API server."""
+
+import pytest
+
+from modelplane.compose.composition import Requirement
+from modelplane.offline.store import Store, cluster_of
+from support.manifests import API, CLASS, DEPLOYMENT, joined, loaded
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a", "namespace": "ml-team", "labels": {"modelplane.ai/cluster": "west", "x": "y"}},
+}
+
+
+def named(requirement, *objects):
+    store = Store()
+    for item in objects:
+        store.add(item)
+    return [item["metadata"]["name"] for item in store.find(requirement)]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "found"),
+    [
+        pytest.param(Requirement("", "v1", "Pod", cluster="west"), ["a"], id="all of a kind"),
+        pytest.param(Requirement("", "v1", "Pod"), [], id="none on the control plane"),
+        pytest.param(Requirement("", "v1", "Pod", cluster="east"), [], id="none on another cluster"),
+        pytest.param(Requirement("", "v1", "Pod", "ml-team", "a", cluster="west"), ["a"], id="one by name"),
+        pytest.param(Requirement("", "v1", "Pod", "other", cluster="west"), [], id="another namespace"),
+        pytest.param(Requirement("", "v1", "Pod", labels={"x": "y"}, cluster="west"), ["a"], id="labels"),
+        pytest.param(Requirement("", "v1", "Pod", labels={"x": "z"}, cluster="west"), [], id="other labels"),
+    ],
+)
+def test_a_requirement_is_answered(requirement, found):
+    assert named(requirement, POD) == found
+
+
+def test_the_label_of_a_cluster_says_where_a_pod_is_and_not_where_a_replica_is():
+    assert cluster_of(POD) == "west"
+    assert cluster_of({**POD, "apiVersion": API, "kind": "ModelReplica"}) == ""
+
+
+def test_an_object_takes_the_place_of_one_with_its_name():
+    store = Store()
+    store.add(POD)
+    store.add({**POD, "spec": {}})
+    assert list(store) == [{**POD, "spec": {}}]
+    store.remove(POD)
+    assert list(store) == []
+
+
+def test_what_people_wrote_is_checked():
+    found = loaded(joined(CLASS, DEPLOYMENT.replace("replicas", "replica")))
+    assert [item["kind"] for item in found.objects] == ["InferenceClass"]
+    assert [problem.field for problem in found.problems] == ["spec.replica"]
+
+
+def test_what_a_server_printed_may_have_fields_that_this_version_does_not_know():
+    printed = DEPLOYMENT.replace("metadata:\n", "metadata:\n  uid: '1'\n").replace(
+        "spec:\n", "spec:\n  new: 1\n", 1
+    )
+    found = loaded(printed)
+    assert (len(found.objects), found.problems) == (1, ())
+
+
+def test_what_a_server_printed_must_be_readable_all_the_same():
+    printed = DEPLOYMENT.replace("metadata:\n", "metadata:\n  uid: '1'\n").replace(
+        "replicas: 1", "replicas: x"
+    )
+    assert [str(problem) for problem in loaded(printed).problems] == [
+        (
+            'stdin:1:1: error: ModelDeployment "ml-team/qwen": spec.replicas: expected `int`, got `str`: '
+            "print it again with kubectl get -o yaml"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\n", "metadata.name is required: give the object a name", id="no name"
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: x, labels: 1}\n",
+            "must be a mapping of texts: correct it",
+            id="labels that are a number",
+        ),
+    ],
+)
+def test_an_object_of_another_kind_has_at_least_a_name(document, message):
+    assert [problem.message for problem in loaded(document).problems] == [message]
+
+
+def test_nulls_are_as_if_they_were_not_there():
+    [pod] = loaded(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x, labels: null}\nspec: {a: [{b: null}]}\n"
+    ).objects
+    assert pod == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"a": [{}]}}

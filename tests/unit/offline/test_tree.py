@@ -1,0 +1,173 @@
+"""Documents as trees: positions, aliases and bounds; and YAML that is none, in a sentence."""
+
+import pytest
+
+from modelplane.offline import tree
+from modelplane.offline.tree import Document, Duplicate, documents
+from modelplane.offline.yaml_errors import Place, Unreadable
+
+
+def read(text):
+    return [each.node.plain() if isinstance(each, Document) else each.message for each in documents(text)]
+
+
+def places(text, *path, key=False):
+    [document] = documents(text)
+    return document.node.place_of(path, key=key)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", [], id="nothing"),
+        pytest.param("# only a comment\n---\n# and another\n", [], id="comments"),
+        pytest.param("a: 1\n---\na: 2\n", [{"a": 1}, {"a": 2}], id="two documents"),
+        pytest.param("--- {a: 1}\n--- {a: 2}\n", [{"a": 1}, {"a": 2}], id="documents beside their dashes"),
+        pytest.param("a: |\n  ---x\n  --- y\n", [{"a": "---x\n--- y\n"}], id="dashes within a text"),
+        pytest.param("\ufeffa: 1\n", [{"a": 1}], id="a byte order mark"),
+        pytest.param("a: 1\r\nb: 2\r\n", [{"a": 1, "b": 2}], id="lines as Windows ends them"),
+        pytest.param('{\n\t"a": [1, {"b": null}]\n}', [{"a": [1, {"b": None}]}], id="JSON with tabs"),
+        pytest.param(r'{"a": "\ud83d\ude00\/\\ud83d"}', [{"a": "😀/\\ud83d"}], id="JSON with escapes"),
+        pytest.param(
+            "1: a\nyes: b\n1.5: c\n1e3: d\n",
+            [{"1": "a", "true": "b", "1.5": "c", "1000": "d"}],
+            id="keys that are not texts become texts, as with kubectl",
+        ),
+        pytest.param("a: &x {p: 1}\nb: *x\n", [{"a": {"p": 1}, "b": {"p": 1}}], id="an alias"),
+        pytest.param(
+            "a: &x {p: 1, q: 2}\nb: {<<: *x, q: 3}\n",
+            [{"a": {"p": 1, "q": 2}, "b": {"q": 3, "p": 1}}],
+            id="a merge, in which the own value wins",
+        ),
+        pytest.param(
+            "a: &x {p: 1}\nc: &y {p: 2, r: 3}\nb: {<<: [*x, *y]}\n",
+            [{"a": {"p": 1}, "c": {"p": 2, "r": 3}, "b": {"p": 1, "r": 3}}],
+            id="a merge of several, in which the first wins",
+        ),
+        pytest.param("{'<<': {a: 1}}", [{"<<": {"a": 1}}], id="a quoted key that is no merge"),
+        pytest.param("a: !!str 1\nb: !!int '3'\nc: !foo x\n", [{"a": "1", "b": 3, "c": "x"}], id="tags"),
+        pytest.param("a: !!set {x, z}", [{"a": {"x": None, "z": None}}], id="a set"),
+    ],
+)
+def test_a_text_is_read_as_kubectl_reads_it(text, expected):
+    assert read(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("a:\n\tb: 1\n", "a tab cannot indent YAML: use spaces", id="a tab"),
+        pytest.param("a: @b\n", "a value cannot begin with @ unless it is in quotes", id="an at sign"),
+        pytest.param(
+            "a: b: c\n",
+            'a ":" is not expected here: align the line with its neighbours, or put the value in quotes',
+            id="two colons",
+        ),
+        pytest.param(
+            "a:\n  b: 1\n c: 2\n",
+            "the line is indented unlike its neighbours: align it with them",
+            id="a line between two indentations",
+        ),
+        pytest.param(
+            "a:\n  - b\n c: 2\n",
+            "the line is indented unlike its neighbours: align it with them",
+            id="a line further out than the list before it",
+        ),
+        pytest.param(
+            "a: - b\n", 'a list cannot begin here: put each "- " on a line below its key', id="a list"
+        ),
+        pytest.param("a: 'b\n", "the quote is not closed: add the one at its end", id="a quote"),
+        pytest.param("a: [b\n", 'the "[" is not closed: add a "," or the "]"', id="a bracket"),
+        pytest.param("a: {b\n", 'the "{" is not closed: add a "," or the "}"', id="a brace"),
+        pytest.param(
+            "a: 1\nb\n", 'the line is neither "name: value" nor part of one: add the ": "', id="a word"
+        ),
+        pytest.param("a: *b\n", "the alias *b stands for nothing: there is no &b before it", id="an alias"),
+        pytest.param("a: &a {b: *a}", "the alias *a is part of what it stands for before it", id="a circle"),
+        pytest.param("~: 1\n", "nothing cannot be the name of a field: use a word", id="no name"),
+        pytest.param(
+            "{a: b}: 1\n", "a mapping or list cannot be the name of a field: use a word", id="a mapping"
+        ),
+        pytest.param(
+            "a: &x {b: 1}\n*x : 1\n",
+            "a mapping or list cannot be the name of a field: use a word",
+            id="an alias of a mapping as a name",
+        ),
+        pytest.param(
+            "a: .inf\n", ".inf is not a number that JSON can carry: give a finite one", id="infinity"
+        ),
+        pytest.param("a: !!int x\n", "x is not of its tag's type int: remove the tag", id="a tag that lies"),
+        pytest.param(
+            "{<<: 1}", "<< takes the alias of a mapping, or a list of such", id="a merge of a number"
+        ),
+        pytest.param(
+            "a: \x01\n", "this is not text: YAML has no control characters", id="a control character"
+        ),
+        pytest.param(
+            'a: "\\q"\n',
+            "there is no such escape: write \\\\ for a backslash, or use single quotes",
+            id="an escape",
+        ),
+        pytest.param("[" * 101, "values are nested more than 100 deep: no manifest needs that", id="depth"),
+    ],
+)
+def test_what_is_no_yaml_is_told_in_a_sentence(text, message):
+    assert read(text) == [message]
+
+
+def test_a_document_that_cannot_be_read_does_not_hide_the_next():
+    assert read("a: 1\n---\na:\n\tb: 1\n---\na: 2\n") == [
+        {"a": 1},
+        "a tab cannot indent YAML: use spaces",
+        {"a": 2},
+    ]
+
+
+def test_the_place_of_a_fault_counts_from_the_beginning_of_the_file():
+    [_, broken] = documents("a: 1\n---\nb: 1\n\tc: 2\n")
+    assert isinstance(broken, Unreadable)
+    assert broken.place.line == 4
+
+
+def test_a_key_that_is_there_twice_is_told_with_both_places():
+    [document] = documents("a: 1\nb: {c: 1, c: 2}\na: 3\n")
+    assert document.duplicates == (
+        Duplicate("c", Place(2, 11), Place(2, 5)),
+        Duplicate("a", Place(3, 1), Place(1, 1)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "place"),
+    [
+        pytest.param(("a", "b"), False, Place(2, 6), id="a word, where it stands"),
+        pytest.param(("a", "b"), True, Place(2, 3), id="a name, where it stands"),
+        pytest.param(("a",), False, Place(1, 1), id="a collection, where its name stands"),
+        pytest.param(("c", 1), False, Place(5, 5), id="an item of a list"),
+        pytest.param(("c", 1, "missing"), False, Place(5, 5), id="a missing field, where its object stands"),
+        pytest.param(("x", "y"), False, Place(1, 1), id="a field of nothing, where the document begins"),
+    ],
+)
+def test_a_value_knows_where_it_stands(path, key, place):
+    assert places("a:\n  b: x\nc:\n  - d: 1\n  - e: 2\n", *path, key=key) == place
+
+
+def test_aliases_that_expand_to_too_much_are_refused_without_being_expanded(monkeypatch):
+    monkeypatch.setattr(tree, "MAX_VALUES", 1000)
+    text = "a0: &a0 [x, x, x, x]\n" + "".join(
+        f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n" for level in range(1, 9)
+    )
+    assert read(text) == ["the document has more than 1,000 values, aliases expanded: split it"]
+
+
+def test_aliases_do_not_nest_deeper_than_brackets():
+    chain = "".join(f"a{level}: &a{level} [*a{level - 1}]\n" for level in range(1, 2000))
+    assert read(f"a0: &a0 [x]\n{chain}") == ["values are nested more than 100 deep: no manifest needs that"]
+
+
+def test_a_hundred_levels_are_read():
+    [value] = read("[" * 100 + "]" * 100)
+    depth = 0
+    while value:
+        value, depth = value[0], depth + 1
+    assert depth == 99

@@ -1,0 +1,472 @@
+"""What is wrong with manifests, in the words that people are shown."""
+
+from io import BytesIO
+
+import pytest
+
+from modelplane.offline import sources, validation
+from modelplane.offline.problems import ObjectName, Problem, Severity
+from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, said, validated
+
+NAMED = 'error: ModelDeployment "ml-team/qwen"'
+MEMBER = "spec.engines[0].members[0]"
+CONTAINER = f"{MEMBER}.template.spec.containers[0]"
+
+
+def changed(*replacements):
+    text = DEPLOYMENT
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def test_a_valid_deployment_has_no_problem():
+    assert said(DEPLOYMENT) == []
+
+
+@pytest.mark.parametrize(
+    ("replacements", "line"),
+    [
+        pytest.param(
+            [("  replicas: 1", "  replica: 1")],
+            f"stdin:7:3: {NAMED}: spec.replica: unknown field; did you mean replicas?",
+            id="a misspelt field is not also said to be missing",
+        ),
+        pytest.param(
+            [("nodeSelector:", "nodeselector:")],
+            f"stdin:11:11: {NAMED}: {MEMBER}.nodeselector: unknown field; did you mean nodeSelector?",
+            id="the wrong case, and no rule that would repeat it",
+        ),
+        pytest.param(
+            [("  replicas: 1", "  replicas: '1'")],
+            f'stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "1": '
+            "remove the quotes",
+            id="a number in quotes",
+        ),
+        pytest.param(
+            [("  replicas: 1", "  replicas: '.inf'")],
+            f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "
+            '".inf": how many ModelReplicas to run across the fleet: the one number to scale by',
+            id="infinity in quotes",
+        ),
+        pytest.param(
+            [("  replicas: 1", "  replicas: 'true'")],
+            f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "
+            '"true": how many ModelReplicas to run across the fleet: the one number to scale by',
+            id="a truth value in quotes",
+        ),
+        pytest.param(
+            [("  replicas: 1", "  replicas: one")],
+            f'stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "one": how many '
+            "ModelReplicas to run across the fleet: the one number to scale by",
+            id="a word for a number",
+        ),
+        pytest.param(
+            [("  replicas: 1", "  replicas: -1")],
+            f"stdin:7:13: {NAMED}: spec.replicas: -1 is too small: the least is 0",
+            id="a number below its bound",
+        ),
+        pytest.param(
+            [("  replicas: 1", "  replicas: 1.5")],
+            f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not 1.5: how many ModelReplicas to "
+            "run across the fleet: the one number to scale by",
+            id="a fraction",
+        ),
+        pytest.param(
+            [("  replicas: 1\n", "")],
+            f"stdin:6:1: {NAMED}: spec.replicas: is required: how many ModelReplicas to run across the "
+            "fleet: the one number to scale by",
+            id="a missing field, with what it is for",
+        ),
+        pytest.param(
+            [("v0.23.0", "v0.23.0\n                  args: [--port, 8000]")],
+            f'stdin:21:34: {NAMED}: {CONTAINER}.args[1]: must be a text, not 8000: put it in quotes, "8000"',
+            id="a number for a text",
+        ),
+        pytest.param(
+            [("v0.23.0", "v0.23.0\n                  args: [on]")],
+            f"stdin:21:26: {NAMED}: {CONTAINER}.args[0]: must be a text, not true, which is what on means in "
+            'YAML: put it in quotes, "on"',
+            id="a word that YAML takes for true",
+        ),
+        pytest.param(
+            [("        - nodeSelector", "        - role: standalone\n          nodeSelector")],
+            f'stdin:11:17: {NAMED}: {MEMBER}.role: "standalone" is not one of Standalone, Leader and Worker; '
+            "did you mean Standalone?",
+            id="a word in the wrong case",
+        ),
+        pytest.param(
+            [("- name: engine", "- name: vllm")],
+            f'stdin:19:25: {NAMED}: {CONTAINER}.name: must be "engine", not "vllm"',
+            id="the one value that there is",
+        ),
+        pytest.param(
+            [("    - name: qwen", "    - name: Qwen_3")],
+            f'stdin:9:13: {NAMED}: spec.engines[0].name: "Qwen_3" is not a DNS label: use '
+            "lower-case letters, "
+            "digits and '-', with a letter or digit at both ends",
+            id="a name of another form",
+        ),
+        pytest.param(
+            [("image: vllm/vllm-openai:v0.23.0", "image: ''")],
+            f"stdin:20:26: {NAMED}: {CONTAINER}.image: must not be empty: Image of the engine, "
+            "passed through "
+            "as it is",
+            id="an empty text",
+        ),
+        pytest.param(
+            [("              containers:\n", "              image: x\n              containers:\n")],
+            f"stdin:18:15: {NAMED}: {MEMBER}.template.spec.image: unknown field here; it belongs to "
+            f"{CONTAINER}: check its indentation",
+            id="a field one level too far out",
+        ),
+        pytest.param(
+            [("                selectors:", "                template: {}\n                selectors:")],
+            f"stdin:14:17: {NAMED}: {MEMBER}.nodeSelector.devices[0].template: unknown field "
+            "here; it belongs "
+            f"to {MEMBER}: check its indentation",
+            id="a field two levels too far in",
+        ),
+        pytest.param(
+            [("spec:\n  replicas: 1", "replicas: 1\nspec:")],
+            f"stdin:6:1: {NAMED}: replicas: unknown field here; it belongs to spec: check its indentation",
+            id="a field beside the spec",
+        ),
+        pytest.param(
+            [("  replicas: 1", "  replicas: 1\n  colour: red")],
+            f"stdin:8:3: {NAMED}: spec.colour: unknown field: the fields here are clusterSelector, engines, "
+            "modelCacheRef, replicas, serving, template, tolerations",
+            id="a field that is nowhere",
+        ),
+        pytest.param(
+            [("      members:\n        - ", "      members:\n          ")],
+            f"stdin:10:7: {NAMED}: spec.engines[0].members: must be a list, not a mapping: begin each item "
+            'with "- "',
+            id="a mapping for a list",
+        ),
+        pytest.param(
+            [("          template:\n            spec:", "          template:\n            - spec:")],
+            f"stdin:16:11: {NAMED}: {MEMBER}.template: must be a mapping of fields, not a list: remove the "
+            '"- "',
+            id="a list for a mapping",
+        ),
+        pytest.param(
+            [("  namespace: ml-team", "  namespace: ml-team\n  labels: {a b: x}")],
+            f"stdin:6:3: {NAMED}: metadata.labels: a key has at most 63 letters, digits, '-', '_' and '.', "
+            "with a letter or digit at both ends, after an optional DNS subdomain and a slash",
+            id="a label's key",
+        ),
+        pytest.param(
+            [("  replicas: 1", "  replicas: 1\n  tolerations: [{value: x}]")],
+            f"stdin:8:17: {NAMED}: spec.tolerations[0]: key is required with operator Equal: name the taint, "
+            "or use operator Exists to tolerate all",
+            id="a rule of the schema, after the default that it needs",
+        ),
+        pytest.param(
+            [("          template:", "          worker: {nodes: 1}\n          template:")],
+            f"stdin:11:11: {NAMED}: {MEMBER}: worker.nodes sizes a gang: set it on the member with role "
+            "Worker only",
+            id="a rule over an item of a list",
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence(replacements, line):
+    assert said(changed(*replacements)) == [line]
+
+
+def test_a_shape_that_is_mixed_up_is_told_by_the_rule_of_the_schema():
+    engine = DEPLOYMENT.partition("  engines:\n")[2].replace("\n    ", "\n            ")
+    both = changed(
+        ("  engines:\n", f"  template:\n    spec:\n          engines:\n        {engine}  engines:\n")
+    )
+    assert said(both) == [
+        (
+            f"stdin:6:1: {NAMED}: spec: spec.engines and spec.template are two ways to write one thing: "
+            "keep one of them"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        pytest.param(
+            CLASS.replace("{value: 23034Mi}", "23034Mi"),
+            [
+                (
+                    "spec.devices[0].capacity.memory: must be a mapping of fields, not the text "
+                    '"23034Mi": its fields are value'
+                )
+            ],
+            id="a word for a mapping",
+        ),
+        pytest.param(
+            cluster("l4").replace("cluster: {source", "source: Existing\n  x: {source"),
+            [
+                "spec.source: unknown field here; it belongs to spec.cluster: check its indentation",
+                "spec.x: unknown field: the fields here are cluster, nodePools, servingStack, taints",
+            ],
+            id="a missing field whose content is there",
+        ),
+        pytest.param(
+            f"apiVersion: {API}\nkind: ModelCache\nmetadata: {{name: l4}}\nspec:\n  source: HuggingFace\n"
+            "  huggingFace: {repo: a/b, sizeGiB: 1}\n  clusterSelector: {region: us}\n",
+            ["spec.clusterSelector.region: unknown field: the only field here is matchLabels"],
+            id="labels without matchLabels",
+        ),
+    ],
+)
+def test_what_was_meant_is_told(text, lines):
+    assert [line.partition('"l4": ')[2] for line in said(text)] == lines
+
+
+def test_engines_straight_below_the_template_belong_one_level_further_in():
+    text = changed(("  engines:", "  template:\n   engines:"))
+    assert said(text) == [
+        (
+            f"stdin:9:4: {NAMED}: spec.template.engines: unknown field here; it belongs to "
+            "spec.template.spec: "
+            "check its indentation"
+        ),
+    ]
+
+
+def test_all_problems_of_all_documents_are_told():
+    text = joined(
+        changed(("  replicas: 1", "  replicas: x"), ("- name: engine", "- name: y")),
+        "a: [\n",
+        CLASS.replace("l4", "L4"),
+    )
+    places = [line.partition(": ")[0] for line in said(text)]
+    assert places == ["stdin:7:13", "stdin:19:25", "stdin:23:1", "stdin:26:18"]
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    [
+        pytest.param(
+            "kind: ModelDeployment\n",
+            "stdin:1:1: error: ModelDeployment: apiVersion: is required, such as modelplane.ai/v1alpha1: "
+            "add it, or leave the file out",
+            id="no version",
+        ),
+        pytest.param(
+            f"apiVersion: {API}\n",
+            "stdin:1:1: error: kind: is required, which every Kubernetes object has: add it, or leave the "
+            "file out",
+            id="no kind",
+        ),
+        pytest.param(
+            f"apiVersion: {API}\nkind: modeldeployments\nmetadata: {{name: x}}\n",
+            'stdin:2:7: error: modeldeployments "x": kind: "modeldeployments" is not a kind of Modelplane; '
+            "did you mean ModelDeployment?",
+            id="a kind as kubectl accepts it",
+        ),
+        pytest.param(
+            "apiVersion: modelplane.ai/v1\nkind: ModelService\n",
+            'stdin:1:13: error: ModelService: apiVersion: "modelplane.ai/v1" has no ModelService: write '
+            "modelplane.ai/v1alpha1",
+            id="another version",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: ModelService\n",
+            'stdin:1:13: error: ModelService: apiVersion: "v1" has no ModelService: write '
+            "modelplane.ai/v1alpha1",
+            id="a version without its group",
+        ),
+        pytest.param(
+            "- a\n",
+            "stdin:1:1: error: an object is expected here, not a list: give it apiVersion and kind",
+            id="a list",
+        ),
+        pytest.param(
+            f"apiVersion: {API}\nkind: ModelService\nmetadata: x\nspec: []\n",
+            'stdin:3:11: error: ModelService: metadata: must be a mapping of fields, not the text "x": its '
+            "fields are name, generateName, labels, annotations, finalizers, ownerReferences, managedFields, "
+            "uid and 7 more",
+            id="metadata that is a word",
+        ),
+    ],
+)
+def test_a_document_that_is_no_object_of_ours_is_told(document, line):
+    assert said(document)[0] == line
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param("apiVersion: llm-d.ai/v1alpha1\nkind: ModelService\n", id="a kind of our kind's name"),
+        pytest.param("apiVersion: v1\nkind: Secret\nfoo: {bar: 1}\n", id="an object of Kubernetes"),
+    ],
+)
+def test_kinds_of_others_are_counted_and_not_judged(document):
+    found = validated(document)
+    assert (found.valid, found.summary.objects, found.summary.skipped) == (True, 0, 1)
+
+
+def test_the_objects_of_a_list_are_checked_one_by_one():
+    items = "\n".join(f"  {line}" for line in CLASS.replace("l4", "L4").splitlines())
+    text = f"apiVersion: v1\nkind: List\nitems:\n- {items.lstrip()}\n"
+    assert said(text) == [
+        (
+            'stdin:6:20: error: InferenceClass "L4": metadata.name: "L4" is not a DNS '
+            "subdomain: use lower-case "
+            "letters, digits, '-' and '.', with a letter or digit at both ends"
+        )
+    ]
+
+
+def test_a_key_that_is_there_twice_is_an_error():
+    assert said(changed(("  replicas: 1", "  replicas: 1\n  replicas: 1"))) == [
+        f"stdin:8:3: {NAMED}: replicas: the key is there twice, first in line 7: remove one of them"
+    ]
+
+
+def test_an_object_that_is_there_twice_is_an_error():
+    assert said(joined(CLASS, CLASS)) == [
+        (
+            'stdin:14:18: error: InferenceClass "l4": metadata.name: the same object is at stdin:3 already: '
+            "the later one replaces it, so remove or rename one"
+        )
+    ]
+
+
+def test_alternatives_in_folders_of_their_own_are_no_error(tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "class.yaml").write_text(CLASS)
+    assert validation.validate(sources.read([str(tmp_path)], BytesIO)).valid
+    (tmp_path / "two" / "again.yaml").write_text(CLASS)
+    assert not validation.validate(sources.read([str(tmp_path)], BytesIO)).valid
+
+
+def test_a_pool_may_name_a_class_that_is_not_in_the_input():
+    assert said(cluster("west", class_name="elsewhere")) == []
+
+
+@pytest.mark.parametrize(
+    ("fabric", "line"),
+    [
+        pytest.param(
+            "Ethernet",
+            'spec.nodePools[0].fabric: "Ethernet" is not one of None and EFA: choose one',
+            id="a word",
+        ),
+        pytest.param(
+            "{type: EFA, infiniband: {fabric: f}}",
+            'spec.nodePools[0].fabric.type: must be "InfiniBand", not "EFA"',
+            id="a setting of another type",
+        ),
+        pytest.param(
+            "{type: EFA, infinband: {fabric: f}}",
+            "spec.nodePools[0].fabric.infinband: unknown field; did you mean infiniband?",
+            id="a misspelt setting",
+        ),
+    ],
+)
+def test_a_value_of_several_forms_is_judged_by_the_nearest_one(fabric, line):
+    text = cluster("west").replace("nodeCount: 2", f"nodeCount: 2, fabric: {fabric}")
+    assert [each.partition('InferenceCluster "west": ')[2] for each in said(text)] == [line]
+
+
+def test_two_pools_of_one_name_are_told_as_a_list_map_takes_them():
+    pool = "    - {name: pool, className: l4, nodeCount: 1}\n"
+    assert said(cluster("west", extra=pool)) == [
+        (
+            'stdin:8:7: error: InferenceCluster "west": spec.nodePools[1]: repeats the name "pool" of '
+            "spec.nodePools[0]: each may be there once"
+        )
+    ]
+
+
+def test_a_field_without_a_value_is_a_warning():
+    text = changed(("  replicas: 1", "  replicas: 1\n  serving:"))
+    found = validated(text)
+    assert found.valid
+    assert found.problems == (
+        Problem(
+            path="stdin",
+            line=8,
+            column=3,
+            severity=Severity.WARNING,
+            object=ObjectName(api_version=API, kind="ModelDeployment", namespace="ml-team", name="qwen"),
+            field="spec.serving",
+            message="has no value, which is as if it were not there: remove it, or indent what belongs to it",
+        ),
+    )
+    assert validation.summary(found) == "1 object valid with 1 warning, 1 file"
+
+
+def test_a_required_field_without_a_value_is_an_error():
+    assert said(changed(("  replicas: 1", "  replicas:"))) == [
+        (
+            f"stdin:7:3: {NAMED}: spec.replicas: is required and has no value: give it one, or "
+            "indent the lines "
+            "below that belong to it"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("selector", "place", "excerpt"),
+    [
+        pytest.param(
+            "device.drivr == 'x'",
+            (15, 32),
+            ("                  - cel: device.drivr == 'x'", " " * 31 + "^"),
+            id="a plain text",
+        ),
+        pytest.param(
+            "\"device.drivr == 'x'\"",
+            (15, 33),
+            ("                  - cel: \"device.drivr == 'x'\"", " " * 32 + "^"),
+            id="a text in quotes",
+        ),
+        pytest.param(
+            "|\n                      true &&\n                        device.drivr == 'x'",
+            (17, 31),
+            ("                        device.drivr == 'x'", " " * 30 + "^"),
+            id="the second line of a block",
+        ),
+        pytest.param(
+            ">-\n                      true &&\n                      device.drivr == 'x'",
+            (15, 26),
+            ("true && device.drivr == 'x'", " " * 14 + "^"),
+            id="a folded text has no place of its own",
+        ),
+    ],
+)
+def test_a_selector_that_does_not_compile_is_shown_in_its_file(selector, place, excerpt):
+    [problem] = validated(changed(('device.driver == "gpu.nvidia.com"', selector))).problems
+    assert (problem.line, problem.column) == place
+    assert problem.excerpt == excerpt
+    assert problem.message == (
+        'the selector does not compile: unknown name "device.drivr", did you mean device.driver?'
+    )
+
+
+def test_more_problems_than_anyone_reads_are_not_told(monkeypatch):
+    text = changed(("  replicas: 1", "  replicas: 1\n" + "\n".join(f"  x{n}: 1" for n in range(150))))
+    lines = said(text)
+    assert len(lines) == 101
+    assert lines[-1] == f"stdin:1:1: {NAMED}: there are more than 100 problems: correct these first"
+    monkeypatch.setattr(validation, "MOST_PROBLEMS", 5)
+    assert len(said("a\n---\n" * 20)) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "summary"),
+    [
+        pytest.param(CLASS, "1 object valid, 1 file", id="one"),
+        pytest.param(
+            joined(CLASS, cluster("a"), "apiVersion: v1\nkind: Pod\n"),
+            "2 objects valid, 1 file; 1 object of other kinds skipped",
+            id="some, and another's",
+        ),
+        pytest.param(CLASS.replace("l4", "L4"), "1 error in 1 object, 1 file", id="a wrong one"),
+        pytest.param("", "0 objects valid, 1 file", id="none"),
+    ],
+)
+def test_the_last_line_says_what_came_of_it(text, summary):
+    assert validation.summary(validated(text)) == summary
