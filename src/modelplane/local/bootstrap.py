@@ -17,9 +17,9 @@ import yaml
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.front_door import GATEWAY_CLASS
-from modelplane.compose.kinds import COMPOSERS
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource, resource_of

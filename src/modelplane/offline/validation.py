@@ -1,8 +1,8 @@
 """Manifests checked as the API server would check them, all errors at once.
 
 One rule: what is accepted here is accepted there. Three things are errors here alone, because nobody means
-them: a key that its mapping has twice, an object that its folder has twice, and a device selector that does not
-compile.
+them: a key that its mapping has twice, an object that its file has twice, and a device selector that does
+not compile.
 """
 
 from collections.abc import Iterable, Iterator
@@ -94,11 +94,10 @@ def _too_many(last: Problem) -> Problem:
 
 
 def _again(manifest: Manifest, known: dict[tuple[str, ObjectName], str]) -> Iterator[Problem]:
-    """Refuse a second object of one name in a folder, which is applied as a whole."""
+    """Refuse a second object of one name in a file. What a folder has twice may be meant as a choice."""
     if not manifest.name.name:
         return
-    folder = manifest.source.name.rpartition("/")[0]
-    first = known.setdefault((folder, manifest.name), manifest.where)
+    first = known.setdefault((manifest.source.name, manifest.name), manifest.where)
     if first != manifest.where:
         message = f"the same object is at {first} already: the later one replaces it, so remove or rename one"
         yield manifest.problem(("metadata", "name"), message)
