@@ -67,6 +67,10 @@ class Applied:
         """Return the objects of a kind that were applied."""
         return [each for each in self.objects if each["kind"] == kind]
 
+    def of_kind_now(self, kind: str) -> list[Object]:
+        """Return the objects of a kind that are there, those among them that were made."""
+        return [each for each in self.files.store if each["kind"] == kind]
+
 
 def applied(steps: Iterable[Iterable[str]]) -> Applied:
     """Apply files step by step; each step places every deployment, in the order in which they came."""

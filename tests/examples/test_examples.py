@@ -189,7 +189,7 @@ def test_every_object_renders(row: Row) -> None:
 def test_every_replica_renders_what_runs_it(row: Row) -> None:
     state = applied(row.steps)
     for manifest in state.of_kind("ModelDeployment"):
-        replicas = [each for each in state.files.store if _is_of(each, manifest)]
+        replicas = [each for each in state.of_kind_now("ModelReplica") if _is_of(each, manifest)]
         assert len(replicas) == len(row.planned[manifest["metadata"]["name"]].places)
         engines = decode_as(ModelDeployment, manifest).replica_template().engines
         wanted = ["Deployment" if len(engine.members) == 1 else "LeaderWorkerSet" for engine in engines]
@@ -199,8 +199,6 @@ def test_every_replica_renders_what_runs_it(row: Row) -> None:
             assert [made[key]["kind"] for key in keys] == wanted
 
 
-def _is_of(item: Any, deployment: Any) -> bool:
-    owners = item["metadata"].get("ownerReferences", ())
-    return item["kind"] == "ModelReplica" and deployment["metadata"]["uid"] in [
-        each["uid"] for each in owners
-    ]
+def _is_of(replica: Any, deployment: Any) -> bool:
+    owners = replica["metadata"].get("ownerReferences", ())
+    return deployment["metadata"]["uid"] in [each["uid"] for each in owners]

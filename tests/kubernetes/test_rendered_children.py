@@ -1,4 +1,7 @@
-"""What a ModelReplica composes, as a real API server takes it: strictly, with the CRDs of its owners."""
+"""What is composed, as a real API server takes it: strictly, with the CRDs of its owners.
+
+Every child of the golden cases, and every child that the examples render, down to the pods of each replica.
+"""
 
 import asyncio
 from pathlib import Path
@@ -7,13 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from examples.planned import applied, composed, desired
+from examples.rows import ROWS
+from modelplane.api.crd import crd
+from modelplane.api.kinds import KINDS
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
-FOLDER = Path(__file__).parents[1] / "golden" / "composition" / "model_replica"
+FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 NAMESPACE = "ml-team"
 ORIGINS = ("gateway-api", "gateway-api-inference-extension", "lws")
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"
@@ -24,21 +31,25 @@ def _children(case: str) -> list[dict[str, Any]]:
     return [child["manifest"] for child in expected.get("children", ()) if "manifest" in child]
 
 
-CASES = sorted(path.parent.name for path in FOLDER.glob("*/expected.yaml") if _children(path.parent.name))
+CASES = sorted(
+    case
+    for path in FOLDER.glob("*/*/expected.yaml")
+    if _children(case := str(path.parent.relative_to(FOLDER)))
+)
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(control_plane):
     """The kubeconfig of a control plane that has the kinds of other projects."""
-    crds = [crd for origin in ORIGINS for crd in definitions(origin)]
+    crds = [crd(kind) for kind in KINDS] + [each for origin in ORIGINS for each in definitions(origin)]
 
     async def install():
         async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-            for crd in crds:
-                await client.apply(crd)
+            for each in crds:
+                await client.apply(each)
             for _ in range(600):
-                if all([await _established(client, crd["metadata"]["name"]) for crd in crds]):
+                if all([await _established(client, each["metadata"]["name"]) for each in crds]):
                     return
                 await asyncio.sleep(0.05)
             pytest.fail("the kinds were not established within 30 s")
@@ -61,13 +72,27 @@ async def client(kubeconfig):
 
 @pytest.mark.parametrize("case", CASES)
 async def test_the_server_takes_every_child(client, case):
-    for manifest in _children(case):
+    await _taken(client, _children(case))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.planned], ids=lambda row: row.name)
+async def test_the_server_takes_what_the_examples_render(client, row):
+    state = applied(row.steps)
+    everything = [*state.objects, *state.of_kind_now("ModelReplica")]
+    rendered = [child for item in everything for child in desired(composed(item, state)).values()]
+    await _taken(client, rendered)
+
+
+async def _taken(client: Client, manifests: list[dict[str, Any]]) -> None:
+    for manifest in manifests:
         stored = await client.apply(manifest, dry_run=True)
         assert stored["metadata"]["name"] == manifest["metadata"]["name"]
 
 
 async def test_the_pods_of_one_gang_are_kept_apart_by_its_key(client):
-    [gang] = [child for child in _children("gang-with-cache") if child["kind"] == "LeaderWorkerSet"]
+    [gang] = [
+        child for child in _children("model_replica/gang-with-cache") if child["kind"] == "LeaderWorkerSet"
+    ]
     template = gang["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     labels = {**template["metadata"]["labels"], GROUP: "one"}
     pod = {
