@@ -51,7 +51,7 @@ generate: setup ## Write the CRDs and reference pages anew from the types
 	@$(BIN)/python package/generate.py
 
 golden: setup ## Write the expected files of the golden tests anew; review the difference
-	@MODELPLANE_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
+	@MODELPLANE_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/examples tests/unit/offline
 
 bench: setup ## Measure from nothing to the first token
 	@$(BIN)/python benchmarks/first_answer.py --json

@@ -24,7 +24,12 @@ from modelplane.kube.resources import Object
 from modelplane.local import bootstrap, permissions
 from support.fleets import ControlPlane
 
-pytestmark = pytest.mark.kubernetes
+# Controllers that stop while they connect leave it to the garbage collector to close what httpcore2 does not: a
+# connection whose TLS handshake is cancelled.
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
+]
 
 CHILDREN = (
     resources.MODEL_REPLICAS,
@@ -266,8 +271,6 @@ async def test_controllers_that_restart_write_nothing(control_plane: ControlPlan
         assert await bench.get(resources.MODEL_DEPLOYMENTS) == owner
 
 
-# httpcore2 leaves a connection whose TLS handshake is cancelled to the garbage collector.
-@pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning")
 async def test_a_restart_half_way_makes_no_second_replica(control_plane: ControlPlane, bench: Bench) -> None:
     for _ in range(5):
         async with controllers(control_plane):
