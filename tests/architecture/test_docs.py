@@ -112,7 +112,7 @@ def test_the_demo_of_the_readme_is_what_up_prints(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     monkeypatch.chdir(ROOT)
     printed = [line.strip() for line in next_steps(home_directory(None)).splitlines()[2:]]
-    activate, *shown = _blocks(ROOT / "README.md", "bash")[1].splitlines()
+    activate, *shown = _blocks(ROOT / "README.md", "bash")[2].splitlines()
     assert (activate, shown) == ("source .venv/bin/activate", printed)
 
 
