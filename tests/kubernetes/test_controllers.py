@@ -24,8 +24,8 @@ from modelplane.kube.resources import Object
 from modelplane.local import bootstrap, permissions
 from support.fleets import ControlPlane
 
-# Controllers that stop while they connect leave it to the garbage collector to close what httpcore2 does not: a
-# connection whose TLS handshake is cancelled.
+# Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
+# the garbage collector.
 pytestmark = [
     pytest.mark.kubernetes,
     pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),

@@ -5,6 +5,7 @@ Kubernetes' rules (`cel/compile.go`, `newStringInterfaceMapWithDefault`). What i
 that a refusal can show the values that it looked at.
 """
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -47,18 +48,33 @@ class Domain:
     def read(self, key: str) -> Value:
         """Return a value. Raises EvaluationError with the names there are."""
         if key not in self.values:
-            raise EvaluationError(self._unknown(key))
+            raise UnknownName(self, key)
         value = self.values[key]
         amount = value if isinstance(value, Quantity) else None
         self._reads[f"{self.kind}/{self.name}/{key}"] = Read(key, self.texts[key], amount)
         return value
 
-    def _unknown(self, key: str) -> str:
+    def unknown(self, key: str) -> str:
+        """Say that there is no such name, which one may be meant, and which there are."""
         if self.values:
-            return f'it has no {self.kind} "{key}" in domain "{self.name}", only {_listed(self.values)}'
+            missing = f'it has no {self.kind} "{key}" in domain "{self.name}"'
+            return f"{missing}, {_alternatives(key, self.values, 'only ')}"
         if self._known:
-            return f'it has no {self.kind} in domain "{self.name}", only in {_listed(self._known)}'
+            missing = f'it has no {self.kind} in domain "{self.name}"'
+            return f"{missing}, {_alternatives(self.name, self._known, 'only in ')}"
         return f'it has no {self.kind} "{key}" in domain "{self.name}", and none at all'
+
+
+class UnknownName(EvaluationError):
+    """A name that the device does not publish. What to say is worked out late: many are absorbed."""
+
+    def __init__(self, domain: Domain, key: str) -> None:
+        super().__init__(key)
+        self.domain = domain
+        self.key = key
+
+    def __str__(self) -> str:
+        return self.domain.unknown(self.key)
 
 
 class Domains:
@@ -108,7 +124,7 @@ def bind(device: PublishedDevice) -> Bindings:
         attributes.add(name, device.driver, _parsed(name, attribute), _text(attribute))
     for name, amount in device.capacity.items():
         try:
-            capacity.add(name, device.driver, quantity.parse(amount), amount)
+            capacity.add(name, device.driver, quantity.owned(quantity.parse(amount)), amount)
         except quantity.QuantityError as error:
             raise EvaluationError(f'its capacity "{name}" is malformed: {error}') from error
     return Bindings(device.driver, attributes, capacity, reads)
@@ -136,7 +152,9 @@ def _text(attribute: AttributeValue) -> str:
 
 
 _SHOWN: Final = 5
+_ALIKE: Final = 0.8  # of 1: a slip of the hand, not another name
 
 
-def _listed(names: Iterable[str]) -> str:
-    return listing(names, _SHOWN)
+def _alternatives(name: str, known: Iterable[str], only: str) -> str:
+    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=_ALIKE)
+    return f"did you mean {nearest[0]}?" if nearest else f"{only}{listing(known, _SHOWN)}"

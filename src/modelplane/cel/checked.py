@@ -3,78 +3,90 @@
 One rule: this module knows the messages of `cel/expr/checked.proto` and `syntax.proto` (cel-expr/cel-spec),
 and nothing about devices or meaning.
 
-The compiler hands its result out only as a serialized `Any`. A protobuf runtime for nine small messages
+The compiler hands its result out only as a serialized `Any`. A protobuf runtime for a dozen small messages
 would be the largest dependency of the core, so the fields are read here.
 """
 
+import math
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
+import msgspec
+
+from modelplane.cel.numbers import Unsigned
+
+RESULT: Final = "@result"  # what a macro collects its result in
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _Field: TypeAlias = int | bytes
+_Message: TypeAlias = dict[int, list[_Field]]
 
 
-@dataclass(frozen=True, slots=True)
-class Unsigned:
-    """The value of a `uint` literal, kept apart from an int."""
-
-    value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(msgspec.Struct, frozen=True):
     """A literal."""
 
-    value: bool | int | float | str | bytes | Unsigned | None
+    identity: int
+    value: bool | int | float | str | bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Identifier:
+class Identifier(msgspec.Struct, frozen=True):
     """A variable or a type, by the name that the checker resolved it to."""
 
+    identity: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+class Select(msgspec.Struct, frozen=True):
     """`operand.field`, or `has(operand.field)` where `test` is true."""
 
+    identity: int
     operand: "Node"
     field: str
     test: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function or operator; `member` says that the first argument was written before the dot."""
+class Call(msgspec.Struct, frozen=True):
+    """A function or operator; `member` says that the first argument was written before the dot.
 
+    `overload` is the one that the checker found; it is empty where several may be meant.
+    """
+
+    identity: int
     function: str
     arguments: "tuple[Node, ...]"
     member: bool
+    overloads: tuple[str, ...]
+
+    @property
+    def overload(self) -> str:
+        """The overload, or nothing where only the values will tell."""
+        return self.overloads[0] if len(self.overloads) == 1 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class ListLiteral:
+class ListLiteral(msgspec.Struct, frozen=True):
     """`[a, ?b]`; `optional` holds the positions marked with `?`."""
 
+    identity: int
     elements: "tuple[Node, ...]"
     optional: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class MapLiteral:
+class MapLiteral(msgspec.Struct, frozen=True):
     """`{k: v}`; each entry with whether it is marked with `?`."""
 
+    identity: int
     entries: "tuple[tuple[Node, Node, bool], ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """A comprehension, the form to which `all`, `exists`, `map`, `filter` and `cel.bind` are expanded."""
+class Fold(msgspec.Struct, frozen=True):
+    """A comprehension, the form to which `all`, `exists`, `map`, `filter` and `cel.bind` are expanded.
 
+    With a second variable the first one is the index or key, the second the element or value.
+    """
+
+    identity: int
     variable: str
+    second: str
     items: "Node"
     accumulator: str
     initial: "Node"
@@ -82,105 +94,230 @@ class Fold:
     step: "Node"
     result: "Node"
 
+    @property
+    def binds(self) -> bool:
+        """Whether this is `cel.bind`: a loop over nothing, whose accumulator has another name."""
+        empty = isinstance(self.items, ListLiteral) and not self.items.elements
+        return empty and self.accumulator != RESULT
+
 
 Node: TypeAlias = Constant | Identifier | Select | Call | ListLiteral | MapLiteral | Fold
 
 
-@dataclass(frozen=True, slots=True)
-class _Notes:
-    """What the checker found out about expressions, by their id: resolved names, and types (serialized)."""
+class Type(msgspec.Struct, frozen=True):
+    """A type: `int`, `list` with one parameter, `map` with two, `kubernetes.Quantity`, `dyn`."""
 
-    names: dict[int, str]
-    types: dict[int, bytes]
-
-    def same_type(self, expressions: Iterable[bytes]) -> bool:
-        """Tell whether all expressions have one type. Lists and maps are not looked into."""
-        types = {self.types.get(_number(expression, 2), b"") for expression in expressions}
-        return len(types) <= 1 or any({number for number, _ in _fields(kind)} & {6, 7} for kind in types)
+    name: str
+    parameters: "tuple[Type, ...]" = ()
 
 
-def decode(serialized: bytes) -> Node:
-    """Return the tree of a serialized `Any` that holds a CheckedExpr."""
-    checked = _one(serialized, 2)
-    names = {_number(entry, 1): _text(_one(_one(entry, 2), 1)) for entry in _all(checked, 2)}
-    types = {_number(entry, 1): _one(entry, 2) for entry in _all(checked, 3)}
-    return _node(_one(checked, 4), _Notes({key: name for key, name in names.items() if name}, types))
+DYNAMIC: Final = Type("dyn")
 
 
-def _node(data: bytes, notes: _Notes) -> Node:
-    fields = dict(_fields(data))
-    identity = fields.get(2, 0)
-    kind = next((number for number in _KINDS if number in fields), None)
-    if kind is None:
-        raise ValueError("an expression of an unknown kind")
-    if isinstance(identity, int) and identity in notes.names and kind in (4, 5):
-        test = kind == 5 and bool(_number(_as_bytes(fields[5]), 3))
-        return Constant(True) if test else Identifier(notes.names[identity])
-    return _KINDS[kind](_as_bytes(fields[kind]), notes)
+class Unsupported(Exception):
+    """A construct that selectors cannot have; `identity` says where."""
+
+    def __init__(self, problem: str, identity: int) -> None:
+        super().__init__(problem)
+        self.identity = identity
 
 
-def _constant(data: bytes, _: _Notes) -> Node:
-    number, value = next(iter(_fields(data)), (1, 0))
-    return Constant(_CONSTANTS[number](value))
+class Tree:
+    """A checked expression: its root, and what the checker knows about each node by its identity."""
 
-
-def _identifier(data: bytes, _: _Notes) -> Node:
-    return Identifier(_text(_one(data, 1)))
-
-
-def _select(data: bytes, notes: _Notes) -> Node:
-    return Select(_node(_one(data, 1), notes), _text(_one(data, 2)), bool(_number(data, 3)))
-
-
-def _call(data: bytes, notes: _Notes) -> Node:
-    target = tuple(_node(part, notes) for part in _all(data, 1))
-    arguments = tuple(_node(part, notes) for part in _all(data, 3))
-    return Call(_text(_one(data, 2)), target + arguments, bool(target))
-
-
-def _list(data: bytes, notes: _Notes) -> Node:
-    optional = frozenset(index for packed in _all(data, 2) for index in _packed(packed))
-    if not optional and not notes.same_type(_all(data, 1)):
-        raise ValueError("a list of mixed types")
-    return ListLiteral(tuple(_node(part, notes) for part in _all(data, 1)), optional)
-
-
-def _map(data: bytes, notes: _Notes) -> Node:
-    if _one(data, 1):
-        raise ValueError(f"an object of type {_text(_one(data, 1))}")
-    marked = any(_number(entry, 5) for entry in _all(data, 2))
-    if not all(marked or notes.same_type(_one(entry, side) for entry in _all(data, 2)) for side in (3, 4)):
-        raise ValueError("a map of mixed types")
-    entries = tuple(
-        (_node(_one(entry, 3), notes), _node(_one(entry, 4), notes), bool(_number(entry, 5)))
-        for entry in _all(data, 2)
-    )
-    return MapLiteral(entries)
-
-
-def _fold(data: bytes, notes: _Notes) -> Node:
-    if _one(data, 8):
-        raise ValueError("a macro with two variables")
-    return Fold(
-        variable=_text(_one(data, 1)),
-        items=_node(_one(data, 2), notes),
-        accumulator=_text(_one(data, 3)),
-        initial=_node(_one(data, 4), notes),
-        condition=_node(_one(data, 5), notes),
-        step=_node(_one(data, 6), notes),
-        result=_node(_one(data, 7), notes),
+    __slots__ = (
+        "_calls",
+        "_expression",
+        "_mixes",
+        "_names",
+        "_overloads",
+        "_positions",
+        "_read",
+        "_readers",
+        "_types",
+        "folds",
+        "names_device",
+        "root",
     )
 
+    def __init__(self, serialized: bytes) -> None:
+        """Read a serialized `Any` that holds a CheckedExpr, but for its nodes."""
+        checked = _fields(_last(_fields(serialized), 2))
+        self._names: dict[int, str] = {}
+        self._overloads: dict[int, tuple[str, ...]] = {}
+        for entry in map(_fields, _messages(checked, 2)):
+            reference = _fields(_last(entry, 2))
+            if 1 in reference:
+                self._names[_number(entry, 1)] = _text(reference, 1)
+            if 3 in reference:
+                self._overloads[_number(entry, 1)] = tuple(each.decode() for each in _messages(reference, 3))
+        self._types = {_number(entry, 1): _last(entry, 2) for entry in map(_fields, _messages(checked, 3))}
+        self._read: dict[bytes, Type] = {}
+        self._calls: dict[str, list[Call]] = {}
+        self._mixes = False
+        self.folds: list[Fold] = []
+        self.names_device = False
+        self._positions = _last(checked, 5)
+        self._expression = _last(checked, 4)
+        self._readers: tuple[tuple[int, Callable[[int, bytes], Node]], ...] = (
+            (5, self._select),
+            (4, self._identifier),
+            (6, self._call),
+            (3, self._constant),
+            (7, self._list),
+            (8, self._map),
+            (9, self._fold),
+        )
+        self.root: Node = Constant(0, None)
 
-_KINDS: Final[dict[int, Callable[[bytes, _Notes], Node]]] = {
-    3: _constant,
-    4: _identifier,
-    5: _select,
-    6: _call,
-    7: _list,
-    8: _map,
-    9: _fold,
-}
+    def read(self) -> None:
+        """Read the nodes. Raises Unsupported; what is known of the places is there before."""
+        self.root = self._node(self._expression)
+
+    def type_of(self, identity: int) -> Type:
+        """Return the type of a node."""
+        data = self._types.get(identity, b"")
+        known = self._read.get(data)
+        if known is None:
+            known = self._read[data] = _type(data)
+        return known
+
+    def calls(self, *functions: str) -> "list[Call]":
+        """Return the calls of some functions."""
+        return [call for function in functions for call in self._calls.get(function, ())]
+
+    def offset(self, identity: int) -> int | None:
+        """Return the place of a node, in characters from the start of the text."""
+        for entry in map(_fields, _messages(_fields(self._positions), 4)):
+            if _number(entry, 1) == identity:
+                return _number(entry, 2)
+        return None
+
+    def _node(self, data: bytes) -> Node:
+        fields = _fields(data)
+        identity = _number(fields, 2)
+        for kind, read in self._readers:
+            if kind in fields:
+                return read(identity, _last(fields, kind))
+        raise Unsupported("it uses an expression of an unknown kind, which selectors cannot", identity)
+
+    def _constant(self, identity: int, data: bytes) -> Node:
+        for number, values in _fields(data).items():
+            value = _CONSTANTS[number](values[-1])
+            if isinstance(value, float) and math.isinf(value):
+                raise Unsupported("a number is too large for a double", identity)
+            return Constant(identity, value)
+        return Constant(identity, None)
+
+    def _identifier(self, identity: int, data: bytes) -> Node:
+        name = self._names.get(identity) or _text(_fields(data), 1)
+        self.names_device |= name == "device"
+        return Identifier(identity, name)
+
+    def _select(self, identity: int, data: bytes) -> Node:
+        fields = _fields(data)
+        test = bool(_number(fields, 3))
+        name = self._names.get(identity)
+        if name is not None and not test:
+            return Identifier(identity, name)
+        return Select(identity, self._node(_last(fields, 1)), _text(fields, 2), test)
+
+    def _call(self, identity: int, data: bytes) -> Node:
+        fields = _fields(data)
+        arguments = [*_messages(fields, 1), *_messages(fields, 3)]
+        function = _text(fields, 2)
+        mixes, self._mixes = self._mixes, function == "format"
+        nodes = tuple(map(self._node, arguments))
+        self._mixes = mixes
+        call = Call(identity, function, nodes, 1 in fields, self._overloads.get(identity, ()))
+        self._calls.setdefault(function, []).append(call)
+        return call
+
+    def _list(self, identity: int, data: bytes) -> Node:
+        fields = _fields(data)
+        optional = frozenset(
+            index
+            for packed in fields.get(2, ())
+            for index in ([packed] if isinstance(packed, int) else _packed(packed))
+        )
+        elements = tuple(map(self._node, _messages(fields, 1)))
+        self._same(elements, optional)
+        return ListLiteral(identity, elements, optional)
+
+    def _map(self, identity: int, data: bytes) -> Node:
+        fields = _fields(data)
+        if 1 in fields:
+            raise Unsupported(f"it makes an object of type {_text(fields, 1)}", identity)
+        entries = tuple(
+            (self._node(_last(entry, 3)), self._node(_last(entry, 4)), bool(_number(entry, 5)))
+            for entry in map(_fields, _messages(fields, 2))
+        )
+        self._same([key for key, _, _ in entries], frozenset())
+        self._same(
+            [value for _, value, _ in entries],
+            frozenset(index for index, (_, _, marked) in enumerate(entries) if marked),
+        )
+        return MapLiteral(identity, entries)
+
+    def _fold(self, identity: int, data: bytes) -> Node:
+        fields = _fields(data)
+        fold = Fold(
+            identity,
+            _text(fields, 1),
+            _text(fields, 8),
+            self._node(_last(fields, 2)),
+            _text(fields, 3),
+            *(self._node(_last(fields, part)) for part in (4, 5, 6, 7)),
+        )
+        self.folds.append(fold)
+        return fold
+
+    def _same(self, nodes: "list[Node] | tuple[Node, ...]", optional: frozenset[int]) -> None:
+        """Kubernetes refuses a literal whose elements differ in type, unless it is what `format` writes."""
+        if self._mixes:
+            return
+        expected: Type | None = None
+        for index, node in enumerate(nodes):
+            found = self.type_of(node.identity)
+            if index in optional and found.parameters:
+                found = found.parameters[0]
+            if expected is None:
+                expected = found
+            elif expected != found and not (_is_empty(node) and expected.name == found.name):
+                problem = f"it mixes {expected.name} and {found.name} in one list or map"
+                raise Unsupported(problem, node.identity)
+
+
+def _is_empty(node: Node) -> bool:
+    """Tell whether a node is `[]` or `{}`, whose type is what it stands beside."""
+    return (isinstance(node, ListLiteral) and not node.elements) or (
+        isinstance(node, MapLiteral) and not node.entries
+    )
+
+
+_PRIMITIVES: Final = ("dyn", "bool", "int", "uint", "double", "string", "bytes")
+_WELL_KNOWN: Final = ("dyn", "dyn", "timestamp", "duration")
+
+
+def _type(data: bytes) -> Type:  # noqa: PLR0911  (one form for each kind of type)
+    for number, values in _fields(data).items():
+        value = values[-1]
+        if isinstance(value, int):
+            names = {3: _PRIMITIVES, 5: _WELL_KNOWN}.get(number, ())
+            return Type("null" if number == 2 else names[value] if value < len(names) else "dyn")
+        inner = _fields(value)
+        match number:
+            case 6:
+                return Type("list", (_type(_last(inner, 1)),))
+            case 7:
+                return Type("map", (_type(_last(inner, 1)), _type(_last(inner, 2))))
+            case 9:
+                return Type(value.decode())
+            case 11:
+                return Type("type", (_type(value),))
+            case 14:
+                return Type(_text(inner, 1), tuple(map(_type, _messages(inner, 2))))
+    return DYNAMIC
 
 
 def _signed(value: _Field) -> int:
@@ -193,7 +330,7 @@ def _double(value: _Field) -> float:
     return result
 
 
-_CONSTANTS: Final[dict[int, Callable[[_Field], bool | int | float | str | bytes | Unsigned | None]]] = {
+_CONSTANTS: Final[dict[int, Callable[[_Field], bool | int | float | str | bytes | None]]] = {
     1: lambda _: None,
     2: bool,
     3: _signed,
@@ -204,23 +341,30 @@ _CONSTANTS: Final[dict[int, Callable[[_Field], bool | int | float | str | bytes 
 }
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, _Field]]:
-    position = 0
-    while position < len(data):
-        tag, position = _varint(data, position)
-        number, wire = tag >> 3, tag & 7
+def _fields(data: bytes) -> _Message:
+    """Return the values of a message by field number, in order."""
+    found: _Message = {}
+    position, end = 0, len(data)
+    while position < end:
+        tag = data[position]
+        position += 1
+        if tag >= 0x80:
+            tag, position = _varint(data, position - 1)
+        wire = tag & 7
+        value: _Field
         if wire == _VARINT:
             value, position = _varint(data, position)
-            yield number, value
-            continue
-        if wire == _BYTES:
-            length, position = _varint(data, position)
-        elif wire in (_FIXED64, _FIXED32):
-            length = 8 if wire == _FIXED64 else 4
         else:
-            raise ValueError(f"wire type {wire}")
-        yield number, data[position : position + length]
-        position += length
+            if wire == _BYTES:
+                length, position = _varint(data, position)
+            elif wire in (_FIXED64, _FIXED32):
+                length = 8 if wire == _FIXED64 else 4
+            else:
+                raise ValueError(f"wire type {wire}")
+            value = data[position : position + length]
+            position += length
+        found.setdefault(tag >> 3, []).append(value)
+    return found
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
@@ -234,27 +378,31 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _packed(data: bytes) -> Iterator[int]:
+def _packed(data: bytes) -> list[int]:
+    found = []
     position = 0
     while position < len(data):
         value, position = _varint(data, position)
-        yield value
+        found.append(value)
+    return found
 
 
-def _all(data: bytes, number: int) -> Iterator[bytes]:
-    return (_as_bytes(value) for found, value in _fields(data) if found == number)
+def _messages(fields: _Message, number: int) -> list[bytes]:
+    return [_as_bytes(value) for value in fields.get(number, ())]
 
 
-def _one(data: bytes, number: int) -> bytes:
-    return next(_all(data, number), b"")
+def _last(fields: _Message, number: int) -> bytes:
+    found = fields.get(number)
+    return _as_bytes(found[-1]) if found else b""
 
 
-def _number(data: bytes, number: int) -> int:
-    return next((_as_int(value) for found, value in _fields(data) if found == number), 0)
+def _number(fields: _Message, number: int) -> int:
+    found = fields.get(number)
+    return _as_int(found[-1]) if found else 0
 
 
-def _text(data: bytes) -> str:
-    return data.decode()
+def _text(fields: _Message, number: int) -> str:
+    return _last(fields, number).decode()
 
 
 def _as_bytes(value: _Field) -> bytes:

@@ -1,82 +1,109 @@
-"""What a selector may name: the device's fields, and the functions that Kubernetes adds to CEL.
+"""What a selector may name: the device's fields, and the libraries that Kubernetes switches on.
 
-One rule: this is a table of declarations; the meaning of each function is in `functions`.
+One rule: this is what the compiler is told; the meaning of each function is in `functions`.
 
-Sources: k8s.io/dynamic-resource-allocation v0.35 `cel/compile.go` (the device), k8s.io/apiserver v0.35
-`pkg/cel/library` (quantity and semver). The device's fields are declared as three qualified names because the
-compiler knows object types only through protobuf; `device` by itself is therefore not a value.
+Sources: k8s.io/dynamic-resource-allocation v0.35 `cel/compile.go` (the device and `cel.bind`),
+k8s.io/apiserver v0.35 `pkg/cel/environment/base.go` (the libraries, at their compatibility version).
+
+The device's fields are declared as three qualified names, because the compiler knows object types only
+through protobuf. `device` itself is declared too, so that `has(device.driver)` is one; `selector` refuses
+it elsewhere.
 """
 
 import functools
+from collections.abc import Iterable
 from typing import Any, Final
 
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
+from cel_expr_python.ext import ext_optional
 
+from modelplane.cel import functions, source
+from modelplane.cel.functions import operators
+from modelplane.cel.functions.overload import Overload
+
+DEVICE: Final = "device"
 ATTRIBUTES: Final = "device.attributes"
 CAPACITY: Final = "device.capacity"
 DRIVER: Final = "device.driver"
 FIELDS: Final = (ATTRIBUTES, CAPACITY, DRIVER)
 
-_QUANTITY: Final = "kubernetes.Quantity"
-_SEMVER: Final = "kubernetes.Semver"
+# The compiler cannot be given an overload over an opaque type under a name that it has already.
+_LIBRARIES: Final = """
+stdlib:
+  exclude_functions:
+  - name: string
+extensions:
+- name: cel.lib.ext.bindings
+- name: cel.lib.ext.comprev2
+- name: cel.lib.ext.lists
+  version: 2
+- name: cel.lib.ext.sets
+- name: cel.lib.ext.strings
+  version: 2
+"""
 
-# Function -> overloads: (parameters, result, whether the first parameter stands before the dot).
-FUNCTIONS: Final[dict[str, tuple[tuple[tuple[str, ...], str, bool], ...]]] = {
-    "quantity": ((("string",), _QUANTITY, False),),
-    "isQuantity": ((("string",), "bool", False),),
-    "sign": (((_QUANTITY,), "int", False),),
-    "isInteger": (((_QUANTITY,), "bool", True),),
-    "asInteger": (((_QUANTITY,), "int", True),),
-    "asApproximateFloat": (((_QUANTITY,), "double", True),),
-    "add": (((_QUANTITY, _QUANTITY), _QUANTITY, True), ((_QUANTITY, "int"), _QUANTITY, True)),
-    "sub": (((_QUANTITY, _QUANTITY), _QUANTITY, True), ((_QUANTITY, "int"), _QUANTITY, True)),
-    "semver": ((("string",), _SEMVER, False), (("string", "bool"), _SEMVER, False)),
-    "isSemver": ((("string",), "bool", False), (("string", "bool"), "bool", False)),
-    "major": (((_SEMVER,), "int", True),),
-    "minor": (((_SEMVER,), "int", True),),
-    "patch": (((_SEMVER,), "int", True),),
-    "compareTo": (((_QUANTITY, _QUANTITY), "int", True), ((_SEMVER, _SEMVER), "int", True)),
-    "isGreaterThan": (((_QUANTITY, _QUANTITY), "bool", True), ((_SEMVER, _SEMVER), "bool", True)),
-    "isLessThan": (((_QUANTITY, _QUANTITY), "bool", True), ((_SEMVER, _SEMVER), "bool", True)),
+_PLAIN: Final = {
+    "bool": cel.Type.BOOL,
+    "dyn": cel.Type.DYN,
+    "bytes": cel.Type.BYTES,
+    "double": cel.Type.DOUBLE,
+    "duration": cel.Type.DURATION,
+    "int": cel.Type.INT,
+    "string": cel.Type.STRING,
+    "timestamp": cel.Type.TIMESTAMP,
+    "uint": cel.Type.UINT,
 }
 
 
 @functools.cache
 def compiler() -> Any:
     """Return the compiler that checks selectors. It cannot evaluate: the functions have no implementation."""
-    kinds = {
-        "bool": cel.Type.BOOL,
-        "double": cel.Type.DOUBLE,
-        "int": cel.Type.INT,
-        "string": cel.Type.STRING,
-        _QUANTITY: cel.Type.AbstractType(_QUANTITY),
-        _SEMVER: cel.Type.AbstractType(_SEMVER),
-    }
-
-    def domains(value: Any) -> Any:
-        return cel.Type.Map(cel.Type.STRING, cel.Type.Map(cel.Type.STRING, value))
-
+    crossed = [
+        (name, cel.Overload(identity, cel.Type.BOOL, [_PLAIN[each] for each in parameters], False))
+        for name, parameters, identity in operators.CROSS_TYPE
+    ]
+    merged = [(each.function, _overload(each)) for each in functions.MERGED]
     return cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(_LIBRARIES),
         variables={
+            DEVICE: cel.Type.DYN,
             DRIVER: cel.Type.STRING,
-            ATTRIBUTES: domains(cel.Type.DYN),
-            CAPACITY: domains(kinds[_QUANTITY]),
+            ATTRIBUTES: _domains(cel.Type.DYN),
+            CAPACITY: _domains(_type("kubernetes.Quantity")),
+            **dict.fromkeys(source.PRESENT, cel.Type.BOOL),
         },
-        functions=[
-            cel.FunctionDecl(
-                name,
-                [
-                    cel.Overload(
-                        f"{name}({','.join(parameters)})",
-                        return_type=kinds[result],
-                        parameters=[kinds[parameter] for parameter in parameters],
-                        is_member=member,
-                    )
-                    for parameters, result, member in overloads
-                ],
-            )
-            for name, overloads in FUNCTIONS.items()
+        functions=_declared((each.function, _overload(each)) for each in functions.DECLARED),
+        extensions=[
+            ext_optional.ExtOptional(),
+            cel.CelExtension("kubernetes", _declared([*crossed, *merged])),
         ],
-        extensions=[ext_strings.ExtStrings(2), ext_bindings.ExtBindings(), ext_optional.ExtOptional()],
     )
+
+
+def _declared(overloads: Iterable[tuple[str, Any]]) -> list[Any]:
+    by_name: dict[str, list[Any]] = {}
+    for name, overload in overloads:
+        by_name.setdefault(name, []).append(overload)
+    return [cel.FunctionDecl(name, found) for name, found in by_name.items()]
+
+
+def _overload(each: Overload) -> Any:
+    parameters = [_type(parameter) for parameter in each.parameters]
+    return cel.Overload(each.identity, _type(each.result), parameters, each.member)
+
+
+def _domains(value: Any) -> Any:
+    return cel.Type.Map(cel.Type.STRING, cel.Type.Map(cel.Type.STRING, value))
+
+
+def _type(text: str) -> Any:
+    name, bracket, inner = text.partition("<")
+    if text in _PLAIN:
+        return _PLAIN[text]
+    if not bracket:
+        return cel.Type(text) if text.startswith("~") else cel.Type.AbstractType(text)
+    if name == "map":
+        key, _, value = inner[:-1].partition(",")
+        return cel.Type.Map(_type(key), _type(value))
+    element = _type(inner[:-1])
+    return cel.Type.List(element) if name == "list" else cel.Type.AbstractType("optional_type", [element])

@@ -3,6 +3,13 @@
 One rule: a SelectorError is the author's to mend and shows where; an EvaluationError belongs to one device.
 """
 
+import unicodedata
+from typing import Final, Self
+
+_SHOWN: Final = 120  # characters of a text that a message quotes
+_LONGEST: Final = 400  # characters of a reason
+_BEFORE: Final = 80  # characters of a long line that are shown left of the fault
+
 
 class SelectorError(ValueError):
     """A selector that does not compile.
@@ -12,6 +19,7 @@ class SelectorError(ValueError):
     """
 
     def __init__(self, expression: str, problem: str, line: int = 0, column: int = 0) -> None:
+        problem = one_line(problem)
         place = f" at line {line}, column {column}" if line else ""
         super().__init__(f"cannot compile selector `{_shortened(expression)}`: {problem}{place}")
         self.expression = expression
@@ -19,18 +27,58 @@ class SelectorError(ValueError):
         self.line = line
         self.column = column
 
+    @classmethod
+    def at(cls, expression: str, problem: str, offset: int | None) -> Self:
+        """Return the error at a place given in characters from the start."""
+        if offset is None or not 0 <= offset <= len(expression):
+            return cls(expression, problem)
+        before = expression[:offset]
+        return cls(expression, problem, before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
+
     def pointed(self) -> str:
         """Return the message, and below it the source line with a caret under the fault."""
         if not self.line:
             return str(self)
-        source = self.expression.splitlines()[self.line - 1 : self.line] or [""]
-        return f"{self}\n  {source[0].replace(chr(9), ' ')}\n  {' ' * (self.column - 1)}^"
+        source = self.expression.encode(errors="backslashreplace").decode()
+        line = [*source.split("\n"), ""][min(self.line - 1, source.count("\n"))]
+        place = min(self.column - 1, len(line))
+        start = max(place - _BEFORE, 0)
+        before = ("..." if start else "") + _printable(line[start:place])
+        after = _printable(line[place : start + _SHOWN])
+        rest = "..." if len(line) > start + _SHOWN else ""
+        return f"{self}\n  {before}{after}{rest}\n  {' ' * _width(before)}^"
 
 
 class EvaluationError(Exception):
     """A selector that fails on one device; the message is the reason, without a trailing dot."""
 
 
-def _shortened(expression: str, limit: int = 120) -> str:
+def one_line(text: str) -> str:
+    """Return a text as one line of a bounded length: a reason may quote what a selector or a device says."""
+    if text.isprintable() and len(text) <= _LONGEST:
+        return text
+    text = _printable(text).strip()
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _shortened(expression: str) -> str:
     text = " ".join(expression.encode(errors="backslashreplace").decode().split())
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+    text = _printable(text)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _printable(text: str) -> str:
+    """Replace what would move the caret or end the line: tabs, controls, line separators."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _width(text: str) -> int:
+    """Return the columns that a terminal needs: none for a combining mark, two for a wide character."""
+    return sum(
+        0
+        if unicodedata.category(character) in ("Mn", "Me")
+        else 2
+        if unicodedata.east_asian_width(character) in "WF"
+        else 1
+        for character in text
+    )

@@ -4,20 +4,32 @@ One rule: errors are exceptions, except where CEL absorbs them: `||`, `&&` and t
 
 Why not the library's own evaluator: it refuses two overloads of `compareTo` that differ only in an abstract
 type, has no map with a default domain, no limit on cost, and no way to tell which values were looked at. So
-it parses and checks, this module walks the tree, and plain values go back to it (`standard`). Source for
-the semantics: the CEL language definition (cel-expr/cel-spec), "Evaluation".
+it parses and checks, this module walks the tree, and some plain values go back to it (`standard`). Sources
+for the semantics: the CEL language definition (cel-expr/cel-spec), "Evaluation"; for what is known before
+evaluation and so costs nothing, cel-go v0.26 `interpreter/decorators.go`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from modelplane.cel import checked, environment, functions, optional, standard, values
+from modelplane.cel import checked, cost, environment, functions, source, values
 from modelplane.cel.bindings import Bindings
+from modelplane.cel.checked import Unsupported
 from modelplane.cel.errors import EvaluationError
+from modelplane.cel.functions.conversions import CONVERSIONS
+from modelplane.cel.functions.optionals import inserted
+from modelplane.cel.functions.texts import BY_LIBRARY, check_pattern
+from modelplane.cel.numbers import Unsigned
 from modelplane.cel.optional import Optional
+from modelplane.cel.semver import Semver
 
-COST_LIMIT: Final = 100_000
+# A bound on the work that Kubernetes' cost does not count, or not as it is here: about 0.2 seconds. It is
+# looked at in loops only, because without one a selector is too short to take long.
+WORK_LIMIT: Final = 500_000
+_WORK_OF_A_CALL: Final = 5
+_WORK_OF_A_LIBRARY_CALL: Final = 16
+_WORK_OF_AN_ERROR: Final = 8
 
 _Value: TypeAlias = Any  # a CEL value, see `values`
 Program: TypeAlias = "Callable[[Frame], _Value]"
@@ -25,27 +37,65 @@ Program: TypeAlias = "Callable[[Frame], _Value]"
 
 @dataclass(slots=True)
 class Frame:
-    """One evaluation: the device, the variables of the loops being run, and the cost left."""
+    """One evaluation: the device, the variables of the loops being run, and what it has cost so far."""
 
     bindings: Bindings
     scope: dict[str, _Value] = field(default_factory=dict)
-    budget: int = COST_LIMIT
+    cost: int = 0
+    work: int = 0
+    spent: bool = False
 
-    def charge(self, cost: int) -> None:
-        """Take from the budget. Raises EvaluationError when it is spent."""
-        self.budget -= cost
-        if self.budget < 0:
-            raise EvaluationError(f"it costs more than {COST_LIMIT:,} steps to evaluate")
+    def check(self, work: int = 1) -> None:
+        """Count work in a loop. Raises EvaluationError when there was too much, or it cost too much."""
+        self.work += work
+        if self.cost > cost.LIMIT or self.work > WORK_LIMIT:
+            self.spent = True
+            raise EvaluationError(too_expensive(self))
+
+
+def too_expensive(frame: Frame) -> str:
+    """Say which limit was passed."""
+    if frame.cost > cost.LIMIT:
+        return f"it costs more than {cost.LIMIT:,} units to evaluate"
+    return f"it takes more than {WORK_LIMIT:,} steps to evaluate"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A program whose result is known before it runs."""
+
+    value: _Value
+
+    def __call__(self, _: Frame) -> _Value:
+        """Return the value."""
+        return self.value
+
+
+@dataclass(slots=True)
+class _Later:
+    """A variable of `cel.bind`, which is evaluated when it is first read."""
+
+    program: Program
+    scope: dict[str, _Value]
+    known: Known | None = None
+
+    def read(self, frame: Frame) -> _Value:
+        if self.known is None:
+            inner, frame.scope = frame.scope, self.scope
+            try:
+                self.known = Known(_caught(self.program, frame))
+            finally:
+                frame.scope = inner
+        return self.known.value
 
 
 def build(node: checked.Node) -> Program:
-    """Return the program of a tree."""
+    """Return the program of a tree. Raises Unsupported where it can only fail."""
     return _BUILDERS[type(node)](node)
 
 
 def _constant(node: checked.Constant) -> Program:
-    value = node.value
-    return lambda _: value
+    return Known(node.value)
 
 
 def _identifier(node: checked.Identifier) -> Program:
@@ -55,32 +105,133 @@ def _identifier(node: checked.Identifier) -> Program:
     type_name = values.TypeName(name)
 
     def read(frame: Frame) -> _Value:
+        frame.cost += 1
         value = frame.scope.get(name, type_name)
+        if type(value) is _Later:
+            value = frame.scope[name] = value.read(frame)
         if isinstance(value, EvaluationError):
-            raise value
+            raise value.with_traceback(None)
         return value
 
     return read
 
 
+def _driver(frame: Frame) -> _Value:
+    frame.cost += 2
+    return frame.bindings.driver
+
+
+def _attributes(frame: Frame) -> _Value:
+    frame.cost += 2
+    return frame.bindings.attributes
+
+
+def _capacity(frame: Frame) -> _Value:
+    frame.cost += 2
+    return frame.bindings.capacity
+
+
+def _present(frame: Frame) -> _Value:
+    frame.cost += 1
+    return True
+
+
 _DEVICE: Final[dict[str, Program]] = {
-    environment.DRIVER: lambda frame: frame.bindings.driver,
-    environment.ATTRIBUTES: lambda frame: frame.bindings.attributes,
-    environment.CAPACITY: lambda frame: frame.bindings.capacity,
+    **dict.fromkeys(source.PRESENT, _present),
+    environment.DRIVER: _driver,
+    environment.ATTRIBUTES: _attributes,
+    environment.CAPACITY: _capacity,
 }
+
+
+def _is_path(node: checked.Node) -> bool:
+    """Tell whether a node reads something by name; to read on from there costs one unit less."""
+    match node:
+        case checked.Identifier() | checked.Select():
+            return True
+        case checked.Call(function=function):
+            return function in _PATHS
+    return False
+
+
+_PATHS: Final = frozenset({"_[_]", "_[?_]", "_?._", "_?_:_"})
 
 
 def _select(node: checked.Select) -> Program:
     operand, key = build(node.operand), node.field
+    price = 1 if _is_path(node.operand) else 2
     if node.test:
-        return lambda frame: values.find(operand(frame), key).present
-    return lambda frame: values.index(operand(frame), key)
+
+        def test(frame: Frame) -> _Value:
+            frame.cost += price - 1
+            return _has(operand(frame), key)
+
+        return test
+
+    def select(frame: Frame) -> _Value:
+        frame.cost += price
+        found = values.index(operand(frame), key)
+        if type(found) is Optional:
+            frame.cost -= not found.present
+        return found
+
+    return select
+
+
+def _has(value: _Value, key: str) -> bool:
+    if isinstance(value, list):
+        raise EvaluationError("a list is indexed by a whole number, not by string")
+    return values.find(value, key).present
+
+
+def _index(node: checked.Call) -> Program:
+    operand, key = (build(argument) for argument in node.arguments)
+    price = _price(node, key)
+    if isinstance(key, Known):
+        known = key.value
+
+        def index_known(frame: Frame) -> _Value:
+            frame.cost += price
+            return values.index(operand(frame), known)
+
+        return index_known
+
+    def index(frame: Frame) -> _Value:
+        frame.cost += price
+        return values.index(operand(frame), key(frame))
+
+    return index
+
+
+def _index_optional(node: checked.Call) -> Program:
+    operand, key = (build(argument) for argument in node.arguments)
+    price = _price(node, key)
+
+    def index(frame: Frame) -> _Value:
+        frame.cost += price
+        found = values.find(operand(frame), key(frame))
+        frame.cost -= not found.present
+        return found
+
+    return index
+
+
+def _price(node: checked.Call, key: Program) -> int:
+    """Return what an index costs beside its operands."""
+    operand, index = node.arguments
+    price = 1 if _is_path(operand) else 2
+    if isinstance(key, Known):
+        return price
+    return price - 1 if _is_path(index) else price
 
 
 def _list(node: checked.ListLiteral) -> Program:
     elements = [(build(element), index in node.optional) for index, element in enumerate(node.elements)]
+    if all(isinstance(element, Known) and not marked for element, marked in elements):
+        return Known([element.value for element, _ in elements if isinstance(element, Known)])
 
     def make(frame: Frame) -> _Value:
+        frame.cost += cost.LIST
         made = []
         for element, marked in elements:
             value = element(frame)
@@ -97,39 +248,59 @@ def _map(node: checked.MapLiteral) -> Program:
     entries = [(build(key), build(value), marked) for key, value, marked in node.entries]
 
     def make(frame: Frame) -> _Value:
+        frame.cost += cost.MAP
         result: dict[_Value, _Value] = {}
         for key, value, marked in entries:
-            name, content = key(frame), value(frame)
-            if not isinstance(name, (str, int, checked.Unsigned)):
-                raise EvaluationError("a map key must be a string, a whole number or a boolean")
-            if name in result:
-                raise EvaluationError(f"a map has the key {name} twice")
+            name, content = values.map_key(key(frame)), value(frame)
+            if name in result and type(name) is not next(type(key) for key in result if key == name):
+                raise EvaluationError(f"a map has the key {name} as numbers of two types")
             if not marked:
                 result[name] = content
             elif values.as_optional(content).present:
                 result[name] = content.value
         return result
 
+    if all(isinstance(part, Known) and not marked for *pair, marked in entries for part in pair):
+        return _known(node, make)
     return make
 
 
 def _fold(node: checked.Fold) -> Program:
     items, initial = build(node.items), build(node.initial)
-    condition, step, result = build(node.condition), build(node.step), build(node.result)
-    cost = 1 + _size(node.condition) + _size(node.step)
+    result = build(node.result)
+    if node.binds:
+        name = node.accumulator
+
+        def bind(frame: Frame) -> _Value:
+            outer = frame.scope
+            frame.scope = {**outer, name: _Later(initial, outer)}
+            try:
+                return result(frame)
+            finally:
+                frame.scope = outer
+
+        return bind
+    condition, step = build(node.condition), build(node.step)
+    visit = values.pairs if node.second else values.elements
 
     def run(frame: Frame) -> _Value:
-        elements = values.elements(items(frame))
+        elements = visit(items(frame))
         outer = frame.scope
-        inner = frame.scope = {**outer, node.accumulator: _caught(initial, frame)}
+        inner = frame.scope = {**outer, node.accumulator: _fresh(_caught(initial, frame))}
         try:
-            for value in elements:
-                frame.charge(cost)
-                inner[node.variable] = value
+            for element in elements:
+                frame.check()
+                if node.second:
+                    inner[node.variable], inner[node.second] = element
+                else:
+                    inner[node.variable] = element
                 if condition(frame) is not True:
                     break
                 inner[node.accumulator] = _caught(step, frame)
-            inner.pop(node.variable, None)
+            for variable in (node.variable, node.second):
+                inner.pop(variable, None)
+                if variable in outer:
+                    inner[variable] = outer[variable]
             return result(frame)
         finally:
             frame.scope = outer
@@ -137,76 +308,173 @@ def _fold(node: checked.Fold) -> Program:
     return run
 
 
+def _fresh(value: _Value) -> _Value:
+    """Return a list or map that a loop may add to in place."""
+    return value.copy() if isinstance(value, (list, dict)) else value
+
+
 def _caught(program: Program, frame: Frame) -> _Value:
     """Return the value, or the error as one: a later step may absorb it. A spent budget is not absorbed."""
     try:
         return program(frame)
     except EvaluationError as error:
-        if frame.budget < 0:
+        if frame.spent:
             raise
-        return error
-
-
-def _size(node: checked.Node) -> int:
-    match node:
-        case checked.Select(operand, _, _):
-            return 1 + _size(operand)
-        case checked.Call(_, arguments, _):
-            return 1 + sum(map(_size, arguments))
-        case checked.ListLiteral(elements, _):
-            return 1 + sum(map(_size, elements))
-        case checked.MapLiteral(entries):
-            return 1 + sum(_size(key) + _size(value) for key, value, _ in entries)
-        case checked.Fold(_, items, _, initial, _, _, result):
-            return 1 + _size(items) + _size(initial) + _size(result)
-        case _:
-            return 1
+        frame.work += _WORK_OF_AN_ERROR
+        return error.with_traceback(None)
 
 
 def _call(node: checked.Call) -> Program:
+    if node.function in _SPECIAL:
+        return _SPECIAL[node.function](node)
     arguments = tuple(build(argument) for argument in node.arguments)
-    name, member = node.function, node.member
-    if name in _SPECIAL:
-        return _SPECIAL[name](*arguments)
-    if name in _OPERATORS:
-        operator = _OPERATORS[name]
-        return lambda frame: operator(*(argument(frame) for argument in arguments))
-    return lambda frame: _apply(frame, name, tuple(argument(frame) for argument in arguments), member)
+    name = node.function
+    operator = functions.OPERATORS.get(name)
+    if operator is None:
+        program = _function(node, arguments)
+    elif len(arguments) == 2:
+        program = _binary(node, operator, *arguments)
+    else:
+        program = _unary(operator, *arguments)
+    known = all(isinstance(argument, Known) for argument in arguments)
+    if known and len(arguments) == 1 and name in CONVERSIONS:
+        return _known(node, program)
+    if name in _PATTERNS and len(arguments) > 1 and isinstance(arguments[1], Known):
+        _check_pattern(node, arguments[1].value)
+    return program
 
 
-def _apply(frame: Frame, name: str, arguments: tuple[_Value, ...], member: bool) -> _Value:
-    overload = functions.OVERLOADS.get((name, tuple(type(argument) for argument in arguments)))
-    if overload is not None:
-        return overload(*arguments)
-    if name in optional.FUNCTIONS and (not member or isinstance(arguments[0], Optional)):
-        return optional.FUNCTIONS[name](*arguments)
-    frame.charge(1)
-    if name == "_+_" and all(isinstance(argument, list) for argument in arguments):
-        frame.charge(len(arguments[0]) + len(arguments[1]))
-        return arguments[0] + arguments[1]
-    if name == "size" and len(arguments) == 1 and not isinstance(arguments[0], (str, bytes)):
-        return len(values.elements(arguments[0]))
-    if name in functions.NAMES or not all(map(standard.is_plain, arguments)):
-        raise EvaluationError(values.no_overload(name, arguments))
-    frame.charge(sum(_weight(argument) for argument in arguments))
-    result = standard.apply(name, arguments, member=member)
-    frame.charge(_weight(result))
-    return result
+_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 
 
-def _weight(value: _Value) -> int:
-    return len(value) if isinstance(value, (str, bytes, list, dict)) else 0
+def _known(node: checked.Call | checked.MapLiteral, program: Program) -> Program:
+    """Return what is known already. Kubernetes works it out when it compiles, and refuses what fails."""
+    try:
+        return Known(program(Frame(_NO_DEVICE)))
+    except EvaluationError as error:
+        raise Unsupported(str(error), node.identity) from error
 
 
-def _select_optional(operand: Program, key: Program) -> Program:
-    return lambda frame: values.find(operand(frame), key(frame))
+def _check_pattern(node: checked.Call, pattern: _Value) -> None:
+    if isinstance(pattern, str):
+        try:
+            check_pattern(pattern)
+        except EvaluationError as error:
+            raise Unsupported(str(error), node.arguments[1].identity) from error
 
 
-def _decides(*, verdict: bool) -> Callable[[Program, Program], Program]:
+_NO_DEVICE: Final[Any] = None  # a literal is converted without one
+
+
+def _unary(operator: Callable[..., _Value], operand: Program) -> Program:
+    def apply(frame: Frame) -> _Value:
+        frame.cost += 1
+        return operator(operand(frame))
+
+    return apply
+
+
+def _binary(node: checked.Call, operator: Callable[..., _Value], left: Program, right: Program) -> Program:
+    costing = cost.of(node.function, node.overload)
+    grows = node.function == "_+_"
+
+    def apply(frame: Frame) -> _Value:
+        frame.cost += 1
+        try:
+            first = left(frame)
+        except EvaluationError:
+            _caught(right, frame)
+            raise
+        second = right(frame)
+        if grows and type(first) is list:
+            frame.check(len(first) // 16)
+        if costing is not None:
+            frame.cost += costing((first, second), None) - 1
+        return operator(first, second)
+
+    return apply
+
+
+def _function(node: checked.Call, arguments: tuple[Program, ...]) -> Program:
+    name = node.function
+    costing = cost.of(name, node.overload)
+    work = _WORK_OF_A_LIBRARY_CALL if name in BY_LIBRARY else _WORK_OF_A_CALL
+
+    def apply(frame: Frame) -> _Value:
+        frame.cost += 1
+        frame.work += work
+        handed = _evaluated(frame, arguments)
+        implementation = functions.resolve(name, tuple(map(type, handed)))
+        if implementation is None:
+            if name == "size" and len(handed) == 1:
+                return len(values.elements(handed[0]))
+            raise EvaluationError(values.no_overload(name, handed))
+        if costing is None:
+            return implementation(*handed)
+        result = None
+        try:
+            result = implementation(*handed)
+        finally:
+            frame.cost += costing(handed, result) - 1
+        return result
+
+    return apply
+
+
+def _evaluated(frame: Frame, arguments: tuple[Program, ...]) -> tuple[_Value, ...]:
+    """Return the values of all arguments. After an error the rest still costs what it costs."""
+    handed: list[_Value] = []
+    try:
+        for argument in arguments:
+            handed.append(argument(frame))  # noqa: PERF401  (how many there are is needed after an error)
+    except EvaluationError:
+        for argument in arguments[len(handed) + 1 :]:
+            _caught(argument, frame)
+        raise
+    return tuple(handed)
+
+
+def _in(node: checked.Call) -> Program:
+    value, container = (build(argument) for argument in node.arguments)
+    if node.overload == "in_list" and isinstance(container, Known):
+        members = container.value
+        if not members:
+            return Known(value=False)
+        if all(type(member) in _PRIMITIVE for member in members):
+            # Kubernetes makes a set of it, which costs nothing to ask, but has no place for a version.
+            return _among(value, members)
+    return _binary(node, values.contains, value, container)
+
+
+_PRIMITIVE: Final = frozenset({str, bool, int, float, Unsigned})
+
+
+def _among(value: Program, members: list[_Value]) -> Program:
+    keys = {(type(member) is bool, member) for member in members}
+
+    def apply(frame: Frame) -> bool:
+        found = value(frame)
+        if type(found) is Semver:
+            raise EvaluationError("a version cannot be looked for among other values")
+        return type(found) in _PRIMITIVE and (type(found) is bool, found) in keys
+
+    return apply
+
+
+def _type(node: checked.Call) -> Program:
+    (operand,) = (build(argument) for argument in node.arguments)
+    program = _unary(lambda value: values.TypeName(values.kind(value)), operand)
+    return _known(node, program) if isinstance(operand, Known) else program
+
+
+def _decides(*, verdict: bool) -> Callable[[checked.Call], Program]:
     """Make `||` (True) or `&&` (False): either side may decide, whatever becomes of the other."""
 
-    def connect(left: Program, right: Program) -> Program:
+    def connect(node: checked.Call) -> Program:
+        left, right = (build(argument) for argument in node.arguments)
+
         def evaluate(frame: Frame) -> _Value:
+            frame.work += 1
             first = _caught(left, frame)
             if first is verdict:
                 return verdict
@@ -224,31 +492,90 @@ def _decides(*, verdict: bool) -> Callable[[Program, Program], Program]:
     return connect
 
 
-def _conditional(test: Program, then: Program, otherwise: Program) -> Program:
-    return lambda frame: then(frame) if values.as_boolean(test(frame)) else otherwise(frame)
+def _conditional(node: checked.Call) -> Program:
+    test, then, otherwise = (build(argument) for argument in node.arguments)
+    discounts = [_is_path(branch) for branch in node.arguments[1:]]
+
+    def choose(frame: Frame) -> _Value:
+        frame.work += 1
+        chosen = values.as_boolean(test(frame))
+        frame.cost -= discounts[0] if chosen else discounts[1]
+        return then(frame) if chosen else otherwise(frame)
+
+    return choose
 
 
-def _not_strictly_false(operand: Program) -> Program:
-    return lambda frame: _caught(operand, frame) is not False
+def _not_strictly_false(node: checked.Call) -> Program:
+    operand = build(node.arguments[0])
+
+    def evaluate(frame: Frame) -> bool:
+        frame.cost += 1
+        return _caught(operand, frame) is not False
+
+    return evaluate
 
 
-_SPECIAL: Final[dict[str, Callable[..., Program]]] = {
+def _or(node: checked.Call) -> Program:
+    held, other = (build(argument) for argument in node.arguments)
+
+    def evaluate(frame: Frame) -> _Value:
+        found = values.as_optional(held(frame))
+        if node.function == "or":
+            return found if found.present else values.as_optional(other(frame))
+        return found.value if found.present else other(frame)
+
+    return evaluate
+
+
+def _add(node: checked.Call) -> Program:
+    """Make `+`; a loop that collects its results adds them to its own list in place."""
+    first, second = node.arguments
+    if not isinstance(first, checked.Identifier) or first.name != checked.RESULT:
+        left, right = build(first), build(second)
+        return _binary(node, functions.OPERATORS["_+_"], left, right)
+    accumulator, more = build(first), build(second)
+
+    def evaluate(frame: Frame) -> _Value:
+        frame.cost += 1
+        held, added = accumulator(frame), more(frame)
+        if type(held) is list and type(added) is list:
+            held.extend(added)
+            return held
+        return functions.OPERATORS["_+_"](held, added)
+
+    return evaluate
+
+
+def _insert(node: checked.Call) -> Program:
+    accumulator, *more = (build(argument) for argument in node.arguments)
+
+    def evaluate(frame: Frame) -> _Value:
+        frame.cost += 1
+        held = accumulator(frame)
+        handed = [argument(frame) for argument in more]
+        if len(handed) == 2:
+            return inserted(held, *handed)
+        for key in values.elements(handed[0]):
+            inserted(held, key, values.index(handed[0], key))
+        return held
+
+    return evaluate
+
+
+_SPECIAL: Final[dict[str, Callable[[checked.Call], Program]]] = {
     "_||_": _decides(verdict=True),
     "_&&_": _decides(verdict=False),
     "_?_:_": _conditional,
     "@not_strictly_false": _not_strictly_false,
-    "_?._": _select_optional,
-    "_[?_]": _select_optional,
-}
-
-_OPERATORS: Final[dict[str, Callable[..., _Value]]] = {
-    "!_": lambda value: not values.as_boolean(value),
-    "_==_": values.same,
-    "_!=_": lambda left, right: not values.equal(left, right),
-    "_[_]": values.index,
-    "@in": values.contains,
-    "dyn": lambda value: value,
-    "type": lambda value: values.TypeName(values.kind(value)),
+    "_[_]": _index,
+    "_?._": _index_optional,
+    "_[?_]": _index_optional,
+    "@in": _in,
+    "_+_": _add,
+    "cel.@mapInsert": _insert,
+    "or": _or,
+    "orValue": _or,
+    "type": _type,
 }
 
 _BUILDERS: Final[dict[type, Callable[[Any], Program]]] = {

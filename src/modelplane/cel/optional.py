@@ -3,7 +3,6 @@
 One rule: only a missing key is absent; any other fault stays an error.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,19 +29,3 @@ ABSENT: Final = Optional(present=False)
 def of(value: Any) -> Optional:
     """Return an optional with a value."""
     return Optional(present=True, value=value)
-
-
-def of_non_zero(value: Any) -> Optional:
-    """Return an optional that is absent for a zero, empty or null value."""
-    return of(value) if value else ABSENT
-
-
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    "optional.of": of,
-    "optional.none": lambda: ABSENT,
-    "optional.ofNonZeroValue": of_non_zero,
-    "hasValue": lambda optional: optional.present,
-    "value": lambda optional: optional.get(),
-    "or": lambda optional, other: optional if optional.present else other,
-    "orValue": lambda optional, default: optional.value if optional.present else default,
-}

@@ -9,7 +9,7 @@ at 2^63 - 1.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 _FORM: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
@@ -28,10 +28,16 @@ class QuantityError(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An exact number of billionths. `scale` is the power of ten of a small number as it was written."""
+    """An exact number of billionths. `scale` is the power of ten of a small number as it was written.
+
+    `computed` tells a sum or difference: Kubernetes refuses one on the right of `==`. `fixed` tells a
+    device's own large number: Kubernetes would change it in place when something is added to it.
+    """
 
     nano: int
     scale: int | None = field(default=None, compare=False)
+    computed: bool = field(default=False, compare=False)
+    fixed: bool = field(default=False, compare=False)
 
     @property
     def sign(self) -> int:
@@ -50,10 +56,10 @@ class Quantity:
         return self.nano / 10**9
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        return Quantity(self.nano + other.nano, self._common_scale(other))
+        return Quantity(self.nano + other.nano, self._common_scale(other), computed=True)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
-        return Quantity(self.nano - other.nano, self._common_scale(other))
+        return Quantity(self.nano - other.nano, self._common_scale(other), computed=True)
 
     def _common_scale(self, other: "Quantity") -> int | None:
         if self.scale is None or other.scale is None:
@@ -61,6 +67,11 @@ class Quantity:
         if not other.nano:
             return self.scale
         return other.scale if not self.nano else min(self.scale, other.scale)
+
+
+def owned(value: Quantity) -> Quantity:
+    """Return a quantity as a device's own."""
+    return value if value.scale is not None else replace(value, fixed=True)
 
 
 def whole(value: int) -> Quantity:

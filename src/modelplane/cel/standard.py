@@ -1,9 +1,9 @@
-"""CEL's standard operators and string functions, done by the CEL library itself.
+"""Functions that the CEL library does to plain values itself.
 
-One rule: nothing that the library can do to plain values is written again here.
+One rule: what the library does as Kubernetes does is not written again here.
 
-Each function becomes a one-call program over untyped variables, compiled at its first use. Values of
-Kubernetes' own types never get here, so a function that is handed one has no overload for it.
+Each function becomes a one-call program over variables, compiled at its first use. It is handed strings,
+numbers, booleans, and lists of them; a value of another type never gets here.
 """
 
 import functools
@@ -11,90 +11,80 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_strings
+from cel_expr_python.ext import ext_optional
 
-from modelplane.cel.checked import Unsigned
 from modelplane.cel.errors import EvaluationError
+from modelplane.cel.numbers import Unsigned
 
 _Plain: TypeAlias = Any  # a CEL value of a standard type, as the library converts it
-
 _Program: TypeAlias = Callable[[Mapping[str, _Plain]], Any]
 
-_OPERATORS: Final = {
-    "_+_": "({} + {})",
-    "_-_": "({} - {})",
-    "_*_": "({} * {})",
-    "_/_": "({} / {})",
-    "_%_": "({} % {})",
-    "-_": "(-{})",
-    "_==_": "({} == {})",
-    "_<_": "({} < {})",
-    "_<=_": "({} <= {})",
-    "_>_": "({} > {})",
-    "_>=_": "({} >= {})",
-    "_[_]": "{}[{}]",
-    "@in": "({} in {})",
-}
 _NAMES: Final = "abcd"
+_LIBRARIES: Final = """
+extensions:
+- name: cel.lib.ext.strings
+  version: 2
+- name: cel.lib.ext.regex
+"""
 
 
-def apply(function: str, arguments: tuple[_Plain, ...], *, member: bool) -> _Plain:
-    """Apply a standard function. Raises EvaluationError."""
-    unsigned = tuple(isinstance(argument, Unsigned) for argument in arguments)
-    program = _program(function, unsigned, member)
-    values = (argument.value if isinstance(argument, Unsigned) else argument for argument in arguments)
-    return _result(program, dict(zip(_NAMES, values, strict=False)))
+def member(function: str) -> Callable[..., _Plain]:
+    """Return the library's function that is called as `a.function(b)`."""
+
+    def call(*arguments: _Plain) -> _Plain:
+        names = _NAMES[: len(arguments)]
+        return evaluate(f"{names[0]}.{function}({', '.join(names[1:])})", arguments)
+
+    return call
 
 
-def is_plain(value: object) -> bool:
-    """Tell whether the library can be handed the value."""
-    if isinstance(value, list):
-        return all(is_plain(item) for item in value)
-    if isinstance(value, dict):
-        return all(is_plain(item) for pair in value.items() for item in pair)
-    return value is None or isinstance(value, (str, bool, int, float, bytes, Unsigned))
+def function(name: str) -> Callable[..., _Plain]:
+    """Return the library's function that is called as `function(a, b)`."""
+    return lambda *arguments: evaluate(f"{name}({', '.join(_NAMES[: len(arguments)])})", arguments)
 
 
-@functools.lru_cache(maxsize=256)
-def _program(
-    function: str, unsigned: tuple[bool, ...], member: bool
-) -> Callable[[Mapping[str, _Plain]], Any]:
-    names = _NAMES[: len(unsigned)]
-    if len(names) < len(unsigned):
-        raise EvaluationError(f"{function} has too many arguments")
-    environment = cel.NewEnv(
-        variables={
-            name: cel.Type("uint") if plain_unsigned else cel.Type.DYN
-            for name, plain_unsigned in zip(names, unsigned, strict=True)
-        },
-        extensions=[ext_strings.ExtStrings(2)],
+def evaluate(text: str, arguments: tuple[_Plain, ...]) -> _Plain:
+    """Evaluate an expression over `a`, `b`, `c` and `d`. Raises EvaluationError."""
+    program = _program(text)
+    return _result(
+        program,
+        {name: _handed(value) for name, value in zip(_NAMES, arguments, strict=False)},
     )
-    if function in _OPERATORS:
-        text = _OPERATORS[function].format(*names)
-    elif member:
-        text = f"{names[0]}.{function}({', '.join(names[1:])})"
-    else:
-        text = f"{function}({', '.join(names)})"
-    try:
-        expression = environment.compile(text)
-    except RuntimeError as error:
-        raise EvaluationError(f"{function} is not available") from error
+
+
+def _handed(value: _Plain) -> _Plain:
+    if isinstance(value, list):
+        return [_handed(item) for item in value]
+    if isinstance(value, Unsigned):
+        return int(value)
+    if isinstance(value, (str, bool, int, float, bytes)):
+        return value
+    raise EvaluationError("a text is made of plain values only")
+
+
+@functools.lru_cache(maxsize=64)
+def _program(text: str) -> _Program:
+    environment = cel.NewEnv(
+        config=cel.NewEnvConfigFromYaml(_LIBRARIES),
+        variables=dict.fromkeys(_NAMES, cel.Type.DYN),
+        extensions=[ext_optional.ExtOptional()],
+    )
+    expression = environment.compile(text)
     return lambda values: expression.eval(data=values)
 
 
 def _result(program: _Program, values: Mapping[str, _Plain]) -> _Plain:
     try:
         value = program(values)
-    except (RuntimeError, UnicodeError) as error:
+    except (RuntimeError, UnicodeError, OverflowError) as error:
         raise EvaluationError(_reason(str(error))) from error
-    kind = value.type().name()
-    if kind == "ERROR":
+    if value.type().name() == "ERROR":
         raise EvaluationError(_reason(str(value.value())))
-    plain = value.plain_value()
-    return Unsigned(plain) if kind == "UINT" else plain
+    return value.plain_value()
 
 
 def _reason(text: str) -> str:
-    """Drop the status code that the library puts before its message."""
+    """Drop the status code that the library puts before its message, and keep one line."""
     code, colon, message = text.partition(": ")
-    return message if colon and code.isupper() else text
+    kept = message if colon and code.replace("_", "").isupper() else text
+    return " ".join(kept.split()) or "the library refuses it"

@@ -1,20 +1,23 @@
 """CEL values: their types' names, equality, and what is inside a list, a map or a device's domain.
 
-One rule: Python's ideas of equality (True is 1, 1 is 1.0) never decide; CEL's do.
+One rule: Python's ideas of equality (True is 1) never decide; CEL's do.
+
+A map is a dict whose keys are CEL values, except that a boolean key is wrapped (`map_key`), because Python
+would take it for a number. Whole numbers find each other as keys whatever their types, in Python as in CEL.
 """
 
-import datetime as dt
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from modelplane.cel import checked, optional, standard
+from modelplane.cel import numbers, optional
 from modelplane.cel.bindings import Domain, Domains
 from modelplane.cel.errors import EvaluationError
+from modelplane.cel.moments import Duration, Timestamp
 from modelplane.cel.optional import ABSENT, Optional
 from modelplane.cel.quantity import Quantity
 from modelplane.cel.semver import Semver
 
-_Value: TypeAlias = Any  # a CEL value: plain, Quantity, Semver, Domain, Domains, Optional or TypeName
+Value: TypeAlias = Any  # a CEL value: plain, or an instance of a class in `_KINDS`
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,17 @@ class TypeName:
     """A type as a value, such as `int`."""
 
     name: str
+
+
+class Opaque:
+    """A value that only functions of its own library can look into; `kind` is its type's name.
+
+    `size` is what Kubernetes' accounting of cost takes it for. It can be compared with its own kind only.
+    """
+
+    __slots__ = ()
+    kind = "opaque"
+    size = 1
 
 
 _KINDS: Final = {
@@ -35,47 +49,63 @@ _KINDS: Final = {
     Domain: "map",
     Domains: "map",
     type(None): "null_type",
-    checked.Unsigned: "uint",
+    numbers.Unsigned: "uint",
     TypeName: "type",
     Optional: "optional_type",
     Quantity: "kubernetes.Quantity",
     Semver: "kubernetes.Semver",
-    dt.datetime: "timestamp",
-    dt.timedelta: "duration",
+    Timestamp: "timestamp",
+    Duration: "duration",
 }
 
 
-def kind(value: _Value) -> str:
+def kind(value: Value) -> str:
     """Return the name of a value's type."""
-    return _KINDS.get(type(value), type(value).__name__)
+    return value.kind if isinstance(value, Opaque) else _KINDS.get(type(value), type(value).__name__)
 
 
-def no_overload(name: str, arguments: tuple[_Value, ...]) -> str:
+def no_overload(name: str, arguments: tuple[Value, ...]) -> str:
     """Say that a function or operator does not take such arguments."""
-    symbol = name.strip("_@") or name
+    symbol = name.strip("_@").replace("_", " ") or name
+    if not arguments:
+        return f"{symbol} needs arguments"
     return f"{symbol} cannot be applied to {' and '.join(map(kind, arguments))}"
 
 
-def as_optional(value: _Value) -> Optional:
+def as_optional(value: Value) -> Optional:
     """Return an optional value. Raises EvaluationError for any other."""
     if not isinstance(value, Optional):
         raise EvaluationError(f"an optional is needed, not {kind(value)}")
     return value
 
 
-def as_boolean(value: _Value) -> bool:
+def as_boolean(value: Value) -> bool:
     """Return a truth value. Raises EvaluationError for any other."""
     if not isinstance(value, bool):
         raise EvaluationError(f"a boolean is needed, not {kind(value)}")
     return value
 
 
-def elements(value: _Value) -> list[_Value]:
+def map_key(key: Value) -> Value:
+    """Return a key in the form in which a dict holds it. Raises EvaluationError for one that cannot be."""
+    if type(key) is bool:
+        return ("bool", key)
+    if isinstance(key, (list, dict, Domain, Domains)):
+        raise EvaluationError(f"{kind(key)} cannot be a map key")
+    return key
+
+
+def keys(value: dict[Value, Value]) -> list[Value]:
+    """Return the keys of a map as CEL sees them."""
+    return [key[1] if type(key) is tuple else key for key in value]
+
+
+def elements(value: Value) -> list[Value]:
     """Return what a loop over the value visits: items or keys. Raises EvaluationError."""
     if isinstance(value, list):
         return value
     if isinstance(value, dict):
-        return list(value)
+        return keys(value)
     if isinstance(value, Domains):
         return list(value.domains)
     if isinstance(value, Domain):
@@ -83,8 +113,15 @@ def elements(value: _Value) -> list[_Value]:
     raise EvaluationError(f"{kind(value)} cannot be iterated over")
 
 
-def find(value: _Value, key: _Value) -> Optional:
-    """Return the element under a key, absent when there is none."""
+def pairs(value: Value) -> list[tuple[Value, Value]]:
+    """Return what a loop with two variables visits: index or key, and value. Raises EvaluationError."""
+    if isinstance(value, list):
+        return list(enumerate(value))
+    return [(key, index(value, key)) for key in elements(value)]
+
+
+def find(value: Value, key: Value) -> Optional:
+    """Return the element under a key, absent when there is none. Raises EvaluationError for a wrong key."""
     match value:
         case Domains():
             # Kubernetes' map answers every lookup, so a domain is never absent.
@@ -92,76 +129,111 @@ def find(value: _Value, key: _Value) -> Optional:
         case Domain():
             return optional.of(value.read(key)) if isinstance(key, str) and key in value.values else ABSENT
         case dict():
-            return next((optional.of(item) for name, item in value.items() if equal(name, key)), ABSENT)
-        case list() if type(key) is int:
-            return optional.of(value[key]) if 0 <= key < len(value) else ABSENT
+            held = map_key(key)
+            return optional.of(value[held]) if held in value else ABSENT
+        case list():
+            position = _position(key)
+            return optional.of(value[position]) if 0 <= position < len(value) else ABSENT
         case Optional():
             return find(value.value, key) if value.present else ABSENT
     return ABSENT
 
 
-def index(value: _Value, key: _Value) -> _Value:
+def index(value: Value, key: Value) -> Value:
     """Return the element under a key. Raises EvaluationError when there is none."""
-    if isinstance(value, Domain):
-        return value.read(_name(key))
+    if type(value) is Domains or type(value) is Domain:
+        return value.read(key if type(key) is str else _name(key))
     found = find(value, key)
     if isinstance(value, Optional):
         return found
     if not found.present:
-        raise EvaluationError(f"{kind(value)} has no element {key!r}")
+        shown = f'"{key}"' if isinstance(key, str) else key
+        raise EvaluationError(f"{kind(value)} has no element {shown}")
     return found.value
 
 
-def _name(key: _Value) -> str:
+def _position(key: Value) -> int:
+    if type(key) in numbers.NUMBERS and key == key // 1:
+        return int(key)
+    raise EvaluationError(f"a list is indexed by a whole number, not by {kind(key)}")
+
+
+def _name(key: Value) -> str:
     if not isinstance(key, str):
         raise EvaluationError(f"a device's values are found by string, not by {kind(key)}")
     return key
 
 
-def contains(value: _Value, container: _Value) -> bool:
+def contains(value: Value, container: Value) -> bool:
     """Tell whether a list holds an equal value, or a map the key."""
     if isinstance(container, Domains):
         return isinstance(value, str) and value in container.domains
     if isinstance(container, list):
-        return any(equal(value, item) for item in container)
+        return any(equal(value, item) and not is_computed(item) for item in container)
     if not isinstance(container, (dict, Domain)):
         raise EvaluationError(no_overload("@in", (value, container)))
     return find(container, value).present
 
 
-_FOREIGN: Final = (Quantity, Semver, TypeName, Optional, dt.datetime, dt.timedelta)
+def size(value: Value) -> int:
+    """Return what Kubernetes' accounting of cost takes a value for; 1 for a scalar."""
+    match value:
+        case str() | bytes() | list() | dict():
+            return len(value)
+        case Domain():
+            return len(value.values)
+        case Domains():
+            return len(value.domains)
+        case Optional():
+            return size(value.value) if value.present else 1
+        case Opaque():
+            return value.size
+    return 1
 
 
-def equal(left: _Value, right: _Value) -> bool:
+_OWN: Final = (Quantity, Semver, Opaque)
+_MAPS: Final = frozenset({dict, Domain, Domains})
+
+
+def equal(left: Value, right: Value) -> bool:
     """Compare as CEL does: numbers by value, whatever their types; values of other types are unequal."""
-    if type(left) is type(right) and isinstance(left, (str, bool, int, *_FOREIGN)):
-        return bool(left == right)
-    if isinstance(left, list) and isinstance(right, list):
+    left_type, right_type = type(left), type(right)
+    if left_type in numbers.NUMBERS and right_type in numbers.NUMBERS:
+        return numbers.equal(left, right)
+    if left_type is list and right_type is list:
         return len(left) == len(right) and all(map(equal, left, right))
+    if left_type is Optional and right_type is Optional:
+        return left.present is right.present and equal(left.value, right.value)
+    if left_type is right_type and left_type not in _MAPS:
+        return bool(left == right)
     left_map, right_map = _as_map(left), _as_map(right)
-    if left_map is not None and right_map is not None:
-        return len(left_map) == len(right_map) and all(
-            (found := find(right_map, key)).present and equal(value, found.value)
-            for key, value in left_map.items()
-        )
-    if not standard.is_plain(left) or not standard.is_plain(right):
+    if left_map is None or right_map is None:
         return False
-    return bool(standard.apply("_==_", (left, right), member=False))
+    return len(left_map) == len(right_map) and all(
+        key in right_map and equal(value, right_map[key]) for key, value in left_map.items()
+    )
 
 
-def same(left: _Value, right: _Value) -> bool:
-    """Apply `==`. Raises EvaluationError where a Kubernetes type meets another; `!=` and `in` allow it."""
-    if isinstance(left, (Quantity, Semver)) and right is not None and type(left) is not type(right):
+def is_computed(value: Value) -> bool:
+    """Tell whether a value is a sum of quantities, to which Kubernetes finds nothing equal."""
+    return isinstance(value, Quantity) and value.computed
+
+
+def same(left: Value, right: Value) -> bool:
+    """Apply `==`. Raises EvaluationError where a type of Kubernetes meets another; `!=` and `in` allow it."""
+    if isinstance(left, _OWN) and right is not None and type(left) is not type(right):
         raise EvaluationError(no_overload("_==_", (left, right)))
+    if isinstance(left, Quantity) and is_computed(right):
+        raise EvaluationError("a sum of quantities is compared with == only on its left side")
     return equal(left, right)
 
 
-def _as_map(value: _Value) -> dict[_Value, _Value] | None:
+def _as_map(value: Value) -> dict[Value, Value] | None:
     match value:
         case dict():
             return value
         case Domain():
-            return dict(value.values)
+            return value.values
         case Domains():
             return dict(value.domains)
     return None

@@ -1,0 +1,159 @@
+"""What an evaluation costs, in Kubernetes' units.
+
+One rule: a cost depends on the function, its arguments and its result, never on time.
+
+Sources: cel-go v0.26 `interpreter/runtimecost.go`, `ext/{lists,sets}.go`; k8s.io/apiserver v0.35
+`pkg/cel/library/cost.go`. The limit is that of k8s.io/api v0.35 `resource/v1`, CELSelectorExpressionMaxCost.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from modelplane.cel import values
+from modelplane.cel.functions.formats import Format
+
+LIMIT: Final = 1_000_000
+
+LIST: Final = 10
+MAP: Final = 30
+_TEXT: Final = 0.1  # per character
+_PATTERN: Final = 0.25  # per character of a regular expression
+
+Costing = Callable[[tuple[Any, ...], Any], int]
+
+
+def traversal(size: float, factor: float = _TEXT) -> int:
+    """Return what going through so many characters costs."""
+    return math.ceil(size * factor)
+
+
+def pattern(text_size: int, pattern_size: int) -> int:
+    """Return what matching a regular expression costs."""
+    return traversal(1 + text_size) * traversal(pattern_size, _PATTERN)
+
+
+def _first(factor: float = _TEXT) -> Costing:
+    return lambda arguments, _: traversal(values.size(arguments[0]), factor)
+
+
+def _walk(value: Any) -> int:
+    """Return what comparing everything inside a value costs."""
+    if isinstance(value, (str, bytes)):
+        return int(len(value if isinstance(value, bytes) else value.encode()) * _TEXT)
+    if isinstance(value, list):
+        return sum(map(_walk, value))
+    return 1
+
+
+def _equality(arguments: tuple[Any, ...], _: Any) -> int:
+    if isinstance(arguments[0], values.Opaque):
+        return 1
+    return _smaller(arguments, _)
+
+
+def _smaller(arguments: tuple[Any, ...], _: Any) -> int:
+    return traversal(min(values.size(arguments[0]), values.size(arguments[1])))
+
+
+def _joined(_: tuple[Any, ...], result: Any) -> int:
+    return traversal(values.size(result), 2 * _TEXT)
+
+
+def _validated(arguments: tuple[Any, ...], _: Any) -> int:
+    form, text = arguments
+    return pattern(values.size(text), form.pattern_size) if isinstance(form, Format) else 1
+
+
+def _made(_: tuple[Any, ...], result: Any) -> int:
+    return 1 + LIST + values.size(result)
+
+
+def _flattened(arguments: tuple[Any, ...], _: Any) -> int:
+    return 1 + LIST + values.size(arguments[0]) * (arguments[1] if len(arguments) > 1 else 1)
+
+
+def _compared(arguments: tuple[Any, ...], _: Any) -> int:
+    by = arguments[-1]
+    factor = 2 + _TEXT if by and isinstance(by[0], (str, bytes)) else 2
+    return int(len(by) ** 2 * factor) + 1 + LIST
+
+
+def _together(arguments: tuple[Any, ...], _: Any) -> int:
+    return traversal(values.size(arguments[0]) + values.size(arguments[1]))
+
+
+def _sets(factor: int) -> Costing:
+    return lambda arguments, _: 1 + values.size(arguments[0]) * values.size(arguments[1]) * factor
+
+
+def _contains_text(arguments: tuple[Any, ...], _: Any) -> int:
+    return traversal(values.size(arguments[0])) * traversal(values.size(arguments[1]))
+
+
+def _network(arguments: tuple[Any, ...], *, parses: bool, masks: bool) -> int:
+    own = values.size(arguments[0])
+    cost = traversal(2 * own) + (traversal(own) + 1 if masks else 0)
+    return cost + (traversal(values.size(arguments[1])) if parses else 0)
+
+
+def _matched(arguments: tuple[Any, ...], _: Any) -> int:
+    return pattern(values.size(arguments[0]), values.size(arguments[1]))
+
+
+_BY_FUNCTION: Final[dict[str, Costing]] = {
+    **dict.fromkeys(
+        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), lambda arguments, _: _walk(arguments[0])
+    ),
+    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _first()),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _first(2 * _TEXT)),
+    **dict.fromkeys(("cidr", "ip", "isIP", "isCIDR"), _first()),
+    **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _first()),
+    **dict.fromkeys(("find", "findAll"), _matched),
+    "containsIP": lambda arguments, _: _network(arguments, parses=False, masks=False),
+    "containsCIDR": lambda arguments, _: _network(arguments, parses=False, masks=True),
+    "join": _joined,
+    "validate": _validated,
+    "_==_": _equality,
+    "_!=_": _smaller,
+}
+
+# Charged only where the checker found the one overload that is meant.
+_BY_RESOLVED: Final[dict[str, Costing]] = {
+    **dict.fromkeys(("slice", "lists.range", "reverse"), _made),
+    **dict.fromkeys(("sort", "@sortByAssociatedKeys", "distinct"), _compared),
+    "flatten": _flattened,
+    "sets.contains": _sets(1),
+    "sets.intersects": _sets(1),
+    "sets.equivalent": _sets(2),
+}
+
+_BY_OVERLOAD: Final[dict[str, Costing]] = {
+    **dict.fromkeys(("string_to_bytes", "bytes_to_string", "string_format", "strings_quote"), _first()),
+    **dict.fromkeys(
+        ("starts_with_string", "ends_with_string"), lambda arguments, _: traversal(values.size(arguments[0]))
+    ),
+    **dict.fromkeys(
+        (
+            f"{operator}_{kind}"
+            for operator in ("less", "less_equals", "greater", "greater_equals")
+            for kind in ("string", "bytes")
+        ),
+        _smaller,
+    ),
+    **dict.fromkeys(("add_string", "add_bytes"), _together),
+    **dict.fromkeys(("matches", "matches_string"), _matched),
+    "in_list": lambda arguments, _: values.size(arguments[1]),
+    "contains_string": _contains_text,
+    "cidr_ip": lambda _, __: 1,
+    "cidr_contains_ip_string": lambda arguments, _: _network(arguments, parses=True, masks=False),
+    "cidr_contains_ip_ip": lambda arguments, _: _network(arguments, parses=False, masks=False),
+    "cidr_contains_cidr_string": lambda arguments, _: _network(arguments, parses=True, masks=True),
+    "cidr_contains_cidr": lambda arguments, _: _network(arguments, parses=False, masks=True),
+}
+
+
+def of(function: str, overload: str) -> Costing | None:
+    """Return how a call is charged, or None for one unit."""
+    by_overload = _BY_OVERLOAD.get(overload) or (_BY_RESOLVED.get(function) if overload else None)
+    return by_overload or _BY_FUNCTION.get(function)

@@ -1,0 +1,68 @@
+"""The functions of selectors, one module per library of Kubernetes or CEL.
+
+One rule: a library is a table of overloads; what the compiler is told and what is done stand in one line.
+"""
+
+import functools
+from typing import Final
+
+from modelplane.cel.functions import (
+    addresses,
+    conversions,
+    formats,
+    lists,
+    operators,
+    optionals,
+    quantities,
+    semvers,
+    texts,
+    urls,
+)
+from modelplane.cel.functions.overload import Implementation, Overload
+
+OPERATORS: Final = operators.OPERATORS
+
+# Functions that the compiler learns from us.
+DECLARED: Final[tuple[Overload, ...]] = tuple(
+    each
+    for library in (
+        quantities.OVERLOADS,
+        semvers.OVERLOADS,
+        addresses.OVERLOADS,
+        urls.OVERLOADS,
+        formats.OVERLOADS,
+        texts.OVERLOADS,
+        lists.OVERLOADS,
+        conversions.TO_TEXT,
+    )
+    for each in library
+    if each.identity
+)
+# Functions that it merges with those it has under the same name.
+MERGED: Final = (*lists.MERGED, *formats.MERGED)
+
+_ALL: Final = (
+    *DECLARED,
+    *MERGED,
+    *texts.OVERLOADS,
+    *lists.OVERLOADS,
+    *conversions.OVERLOADS,
+    *optionals.OVERLOADS,
+)
+
+
+def _by_name() -> dict[str, list[Overload]]:
+    found: dict[str, list[Overload]] = {}
+    for each in _ALL:
+        found.setdefault(each.function, []).append(each)
+    return found
+
+
+_BY_NAME: Final = _by_name()
+NAMES: Final = tuple(sorted(name for name in _BY_NAME if not name.startswith("@")))
+
+
+@functools.lru_cache(maxsize=1024)
+def resolve(function: str, kinds: tuple[type, ...]) -> Implementation | None:
+    """Return what a function does to arguments of these types, or None when it does not take them."""
+    return next((each.call for each in _BY_NAME.get(function, ()) if each.accepts(kinds)), None)

@@ -1,0 +1,120 @@
+"""CEL's operators over plain values.
+
+One rule: the operands' types decide, and a pair that is not in a table has no such operator.
+
+Written here and not left to the library, because a selector is mostly operators, and a call of the library
+costs as much as all the rest of one.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from modelplane.cel import moments, numbers, values
+from modelplane.cel.errors import EvaluationError
+from modelplane.cel.moments import Duration, Timestamp
+from modelplane.cel.numbers import NUMBERS, Unsigned
+
+_Value = Any
+_Binary = Callable[[_Value, _Value], _Value]
+
+_ORDERED: Final = frozenset({str, bytes, bool, Duration, Timestamp})
+
+_PLUS: Final[dict[tuple[type, type], _Binary]] = {
+    (int, int): numbers.add,
+    (Unsigned, Unsigned): numbers.add,
+    (float, float): numbers.add,
+    (str, str): str.__add__,
+    (bytes, bytes): bytes.__add__,
+    (list, list): list.__add__,
+    (Duration, Duration): moments.sum_of,
+    (Timestamp, Duration): moments.moved,
+    (Duration, Timestamp): lambda by, moment: moments.moved(moment, by),
+}
+_MINUS: Final[dict[tuple[type, type], _Binary]] = {
+    (int, int): numbers.subtract,
+    (Unsigned, Unsigned): numbers.subtract,
+    (float, float): numbers.subtract,
+    (Duration, Duration): moments.difference,
+    (Timestamp, Duration): moments.moved_back,
+    (Timestamp, Timestamp): moments.between,
+}
+_WHOLE: Final = frozenset({(int, int), (Unsigned, Unsigned)})
+_NUMERIC: Final = _WHOLE | {(float, float)}
+
+
+def plus(left: _Value, right: _Value) -> _Value:
+    """Apply `+`. Raises EvaluationError."""
+    return _looked_up(_PLUS, "_+_", left, right)
+
+
+def _minus(left: _Value, right: _Value) -> _Value:
+    return _looked_up(_MINUS, "_-_", left, right)
+
+
+def _looked_up(table: dict[tuple[type, type], _Binary], name: str, left: _Value, right: _Value) -> _Value:
+    operator = table.get((type(left), type(right)))
+    if operator is None:
+        raise EvaluationError(values.no_overload(name, (left, right)))
+    return operator(left, right)
+
+
+def _among(name: str, kinds: frozenset[tuple[type, type]], operator: _Binary) -> _Binary:
+    def apply(left: _Value, right: _Value) -> _Value:
+        if (type(left), type(right)) not in kinds:
+            raise EvaluationError(values.no_overload(name, (left, right)))
+        return operator(left, right)
+
+    return apply
+
+
+def order(left: _Value, right: _Value, name: str = "_<_") -> int:
+    """Return -1, 0 or 1. Raises EvaluationError for values that have no order."""
+    left_type, right_type = type(left), type(right)
+    if left_type in NUMBERS and right_type in NUMBERS:
+        if left_type is right_type is int:
+            return int(left > right) - int(left < right)
+        return numbers.order(left, right)
+    if left_type is not right_type or left_type not in _ORDERED:
+        raise EvaluationError(values.no_overload(name, (left, right)))
+    return int(left > right) - int(left < right)
+
+
+def _negate(value: _Value) -> _Value:
+    if type(value) is not int and type(value) is not float:
+        raise EvaluationError(values.no_overload("-_", (value,)))
+    return numbers.negate(value)
+
+
+OPERATORS: Final[dict[str, Callable[..., _Value]]] = {
+    "_+_": plus,
+    "_-_": _minus,
+    "_*_": _among("_*_", _NUMERIC, numbers.multiply),
+    "_/_": _among("_/_", _NUMERIC, numbers.divide),
+    "_%_": _among("_%_", _WHOLE, numbers.remainder),
+    "-_": _negate,
+    "!_": lambda value: not values.as_boolean(value),
+    "_<_": lambda left, right: order(left, right, "_<_") < 0,
+    "_<=_": lambda left, right: order(left, right, "_<=_") <= 0,
+    "_>_": lambda left, right: order(left, right, "_>_") > 0,
+    "_>=_": lambda left, right: order(left, right, "_>=_") >= 0,
+    "_==_": values.same,
+    "_!=_": lambda left, right: not values.equal(left, right),
+    "@in": values.contains,
+}
+
+_CROSSED: Final = {
+    ("int", "double"): "int64_double",
+    ("double", "int"): "double_int64",
+    ("int", "uint"): "int64_uint64",
+    ("uint", "int"): "uint64_int64",
+    ("uint", "double"): "uint64_double",
+    ("double", "uint"): "double_uint64",
+}
+_NAMES: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_": "greater_equals"}
+
+# (operator, parameters, overload): comparisons across types of numbers, which Kubernetes switches on.
+CROSS_TYPE: Final = tuple(
+    (operator, parameters, f"{name}_{suffix}")
+    for operator, name in _NAMES.items()
+    for parameters, suffix in _CROSSED.items()
+)

@@ -1,0 +1,80 @@
+"""One overload of a function: what the checker is told, and what is done.
+
+One rule: an overload is chosen by the types of all its arguments, else there is no such overload.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from modelplane.cel.moments import Duration, Timestamp
+from modelplane.cel.numbers import Unsigned
+from modelplane.cel.optional import Optional
+from modelplane.cel.quantity import Quantity
+from modelplane.cel.semver import Semver
+
+Implementation: TypeAlias = Callable[..., Any]
+
+# A declared type -> the Python type of its values; a type that is not here may be anything.
+TYPES: Final[dict[str, type]] = {
+    "bool": bool,
+    "bytes": bytes,
+    "double": float,
+    "duration": Duration,
+    "int": int,
+    "list": list,
+    "optional": Optional,
+    "string": str,
+    "timestamp": Timestamp,
+    "uint": Unsigned,
+    "kubernetes.Quantity": Quantity,
+    "kubernetes.Semver": Semver,
+}
+
+ANY: Final = "~A"
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A declaration and its meaning.
+
+    Types are written as the CEL compiler reads them: `int`, `list<~A>`, `optional<list<string>>`. An overload
+    without an identity is one that the compiler has already.
+    """
+
+    function: str
+    parameters: tuple[str, ...]
+    call: Implementation
+    result: str = ""
+    identity: str = ""
+    member: bool = False
+    kinds: tuple[type, ...] = ()
+
+    def accepts(self, kinds: tuple[type, ...]) -> bool:
+        """Tell whether arguments of these Python types are what it takes."""
+        return len(kinds) == len(self.parameters) and all(
+            own is object or own is kind for own, kind in zip(self.kinds, kinds, strict=True)
+        )
+
+
+def overload(
+    function: str,
+    parameters: tuple[str, ...],
+    call: Implementation,
+    result: str = "",
+    identity: str = "",
+    *,
+    member: bool = False,
+    kinds: dict[str, type] | None = None,
+) -> Overload:
+    """Return an overload; `kinds` are the Python types of what only its library has."""
+    known = TYPES | (kinds or {})
+    return Overload(
+        function,
+        parameters,
+        call,
+        result,
+        identity,
+        member,
+        tuple(known.get(each.partition("<")[0], object) for each in parameters),
+    )

@@ -1,0 +1,51 @@
+"""Kubernetes' semver library, version 1: `semver("9.0.0")` and what can be asked of one.
+
+Source: k8s.io/apiserver v0.35 `pkg/cel/library/semverlib.go`. A part beyond 2^63 - 1 comes out negative
+there.
+"""
+
+from typing import Final
+
+from modelplane.cel import semver
+from modelplane.cel.errors import EvaluationError
+from modelplane.cel.functions.overload import Overload, overload
+from modelplane.cel.semver import Semver
+
+_S: Final = "kubernetes.Semver"
+
+
+def _parsed(text: str, normalize: bool = False) -> Semver:
+    try:
+        return semver.parse(text, normalize=normalize)
+    except semver.SemverError as error:
+        raise EvaluationError(str(error)) from error
+
+
+def _parses(text: str, normalize: bool = False) -> bool:
+    try:
+        semver.parse(text, normalize=normalize)
+    except semver.SemverError:
+        return False
+    return True
+
+
+def _compare(left: Semver, right: Semver) -> int:
+    return (left > right) - (left < right)
+
+
+def _signed(part: int) -> int:
+    return part - 2**64 if part >= 2**63 else part
+
+
+OVERLOADS: Final[tuple[Overload, ...]] = (
+    overload("semver", ("string",), _parsed, _S, "string_to_semver"),
+    overload("semver", ("string", "bool"), _parsed, _S, "string_bool_to_semver"),
+    overload("isSemver", ("string",), _parses, "bool", "is_semver_string"),
+    overload("isSemver", ("string", "bool"), _parses, "bool", "is_semver_string_bool"),
+    overload("major", (_S,), lambda value: _signed(value.major), "int", "semver_major", member=True),
+    overload("minor", (_S,), lambda value: _signed(value.minor), "int", "semver_minor", member=True),
+    overload("patch", (_S,), lambda value: _signed(value.patch), "int", "semver_patch", member=True),
+    overload("compareTo", (_S, _S), _compare, "int", "semver_compare_to", member=True),
+    overload("isGreaterThan", (_S, _S), lambda a, b: a > b, "bool", "semver_is_greater_than", member=True),
+    overload("isLessThan", (_S, _S), lambda a, b: a < b, "bool", "semver_is_less_than", member=True),
+)

@@ -1,0 +1,180 @@
+"""What the compiler lets pass and Kubernetes refuses.
+
+One rule: each restriction names what it restores; the compiler's own checks are not repeated.
+
+- `device` by itself, and fields it does not have: the compiler was told of three variables with a dot in
+the name.
+- The types of arguments of overloads that the compiler knows with fewer types than Kubernetes.
+- A selector whose type is `dyn`: only an attribute, whose type is open until it is read, may be the whole
+result.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from modelplane.cel import environment
+from modelplane.cel.checked import (
+    DYNAMIC,
+    Call,
+    Constant,
+    Fold,
+    Identifier,
+    ListLiteral,
+    MapLiteral,
+    Node,
+    Select,
+    Tree,
+    Unsupported,
+)
+from modelplane.cel.errors import EvaluationError
+from modelplane.cel.functions import formatting
+
+_LISTED: Final = f"{', '.join(environment.FIELDS[:-1])} and {environment.FIELDS[-1]}"
+_NAMES: Final = tuple(name.removeprefix("device.") for name in environment.FIELDS)
+_WHOLE: Final = f"device is read through {_LISTED}"
+
+
+def check(tree: Tree) -> None:
+    """Check a tree. Raises Unsupported."""
+    opens = _Openness(tree)
+    if tree.names_device:
+        _device_stands_alone(tree.root, frozenset())
+    for call in tree.calls("indexOf", "lastIndexOf"):
+        _element_is_of_the_list(tree, call)
+    for call in tree.calls("validate"):
+        _receiver_is(tree, call, "kubernetes.NamedFormat")
+    for fold in tree.folds:
+        if tree.type_of(fold.items.identity) == DYNAMIC and opens.of(fold.items):
+            raise Unsupported("an attribute cannot be iterated over", fold.items.identity)
+    for call in tree.calls("format"):
+        _values_fit_the_format(tree, call, opens)
+    if tree.type_of(tree.root.identity) == DYNAMIC and not opens.of(tree.root):
+        problem = "it gives dyn, but a selector gives true or false: compare it, as in `... == true`"
+        raise Unsupported(problem, tree.root.identity)
+
+
+def unknown_field(name: str) -> str:
+    """Say that the device has no such field, and which one may be meant."""
+    nearest = difflib.get_close_matches(name, _NAMES, n=1, cutoff=0.6)
+    if nearest:
+        return f'unknown name "device.{name}", did you mean device.{nearest[0]}?'
+    return f'unknown name "device.{name}", a selector reads {_LISTED}'
+
+
+def _device_stands_alone(node: Node, variables: frozenset[str]) -> None:
+    match node:
+        case Select(operand=Identifier(name=environment.DEVICE), field=field) if (
+            environment.DEVICE not in variables
+        ):
+            raise Unsupported(unknown_field(field), node.identity)
+        case Identifier(name=environment.DEVICE) if environment.DEVICE not in variables:
+            raise Unsupported(_WHOLE, node.identity)
+        case Fold():
+            for part in (node.items, node.initial):
+                _device_stands_alone(part, variables)
+            result = variables | {node.accumulator}
+            _device_stands_alone(node.result, result)
+            for part in (node.condition, node.step):
+                _device_stands_alone(part, result | {node.variable, node.second})
+        case _:
+            for part in _parts(node):
+                _device_stands_alone(part, variables)
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    match node:
+        case Select(operand=operand):
+            yield operand
+        case Call(arguments=parts) | ListLiteral(elements=parts):
+            yield from parts
+        case MapLiteral(entries=entries):
+            for key, value, _ in entries:
+                yield from (key, value)
+
+
+def _element_is_of_the_list(tree: Tree, call: Call) -> None:
+    items, wanted = (tree.type_of(argument.identity) for argument in call.arguments[:2])
+    if items.name != "list" or DYNAMIC in (wanted, *items.parameters):
+        return
+    if items.parameters[0] != wanted:
+        problem = f"{call.function} looks for {wanted.name} in a list of {items.parameters[0].name}"
+        raise Unsupported(problem, call.identity)
+
+
+def _receiver_is(tree: Tree, call: Call, name: str) -> None:
+    found = tree.type_of(call.arguments[0].identity)
+    if found.name not in (name, "dyn"):
+        raise Unsupported(f"{call.function} cannot be applied to {found.name}", call.identity)
+
+
+def _values_fit_the_format(tree: Tree, call: Call, opens: "_Openness") -> None:
+    template, handed = call.arguments
+    if not isinstance(template, Constant) or not isinstance(template.value, str):
+        return
+    try:
+        clauses = formatting.clauses(template.value)
+    except EvaluationError as error:
+        raise Unsupported(str(error), template.identity) from error
+    if not isinstance(handed, ListLiteral):
+        return
+    if len(clauses) != len(handed.elements):
+        problem = f"a format of {len(clauses)} clauses is given {len(handed.elements)} values"
+        raise Unsupported(problem, handed.identity)
+    for clause, value in zip(clauses, handed.elements, strict=True):
+        found = tree.type_of(value.identity)
+        if found.name not in formatting.ACCEPTED[clause]:
+            raise Unsupported(f"%{clause} cannot write {found.name}", value.identity)
+        if found == DYNAMIC and opens.of(value):
+            problem = (
+                f"%{clause} cannot write an attribute, whose type is open: convert it, as in string(...)"
+            )
+            raise Unsupported(problem, value.identity)
+
+
+_PASSED_ON: Final = frozenset({"optional.of", "value", "or", "orValue"})
+_INDEXES: Final = frozenset({"_[_]", "_?._", "_[?_]"})
+
+
+class _Openness:
+    """Tells whether a value of type dyn is an attribute, or held one. Each node is looked at once."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._known: dict[int, bool] = {}
+
+    def of(self, node: Node, bound: Mapping[str, Node] = MappingProxyType({})) -> bool:
+        """Tell whether a node is open; `bound` are the variables of `cel.bind` around it."""
+        known = self._known.get(node.identity)
+        if known is None:
+            known = self._known[node.identity] = self._look(node, bound)
+        return known
+
+    def _is_closed(self, node: Node) -> bool:
+        return self._tree.type_of(node.identity) == DYNAMIC
+
+    def _look(self, node: Node, bound: Mapping[str, Node]) -> bool:  # noqa: PLR0911  (a table of nodes)
+        match node:
+            case Identifier(name=name):
+                return self.of(bound[name]) if name in bound else name == environment.ATTRIBUTES
+            case Call(function="_?_:_", arguments=(_, *branches)):
+                opens = [self.of(branch, bound) for branch in branches]
+                return any(opens) and all(
+                    is_open or not self._is_closed(branch)
+                    for is_open, branch in zip(opens, branches, strict=True)
+                )
+            case Select(operand=operand):
+                return not self._is_closed(operand) and self.of(operand, bound)
+            case Call(function=function, arguments=(operand, *_)) if function in _INDEXES:
+                return not self._is_closed(operand) and self.of(operand, bound)
+            case Call(function=function, arguments=(first, *_)) if function in _PASSED_ON:
+                return self.of(first, bound)
+            case ListLiteral(elements=elements):
+                return all(self.of(element, bound) for element in elements)
+            case MapLiteral(entries=entries):
+                return all(self.of(value, bound) for _, value, _ in entries)
+            case Fold() if node.binds:
+                self.of(node.initial, bound)
+                return self.of(node.result, {**bound, node.accumulator: node.initial})
+        return False

@@ -1,0 +1,46 @@
+"""The text of a selector, made ready for the compiler.
+
+One rule: whatever is changed keeps its length, so that every place in the text stays where it is.
+
+The compiler takes `device.driver` for one variable with a dot in its name, of which there is no presence. So
+`has(device.driver)` becomes a variable of its own, which is always true.
+"""
+
+import re
+from typing import Final
+
+from modelplane.cel.errors import SelectorError
+
+PRESENT: Final = {f"device.__{field}__": f"device.{field}" for field in ("attributes", "capacity", "driver")}
+
+_TOKENS: Final = re.compile(
+    r"""
+      [bB]?[rR][bB]?(?:\"\"\".*?\"\"\"|'''.*?'''|"[^"\n]*"|'[^'\n]*')
+    | [bB]?(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    | //[^\n]*
+    | (?P<presence>\bhas\s*\(\s*device\s*\.\s*(?P<field>attributes|capacity|driver)\s*\))
+    | (?P<reserved>\bdevice\s*\.\s*__\w+__)
+    | (?P<quoted>`)
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+
+def prepared(expression: str) -> str:
+    """Return the text for the compiler. Raises SelectorError for what only the compiler accepts."""
+    if "has" not in expression and "`" not in expression and "__" not in expression:
+        return expression
+    return _TOKENS.sub(lambda token: _replaced(expression, token), expression)
+
+
+def _replaced(expression: str, token: re.Match[str]) -> str:
+    text = token[0]
+    if token["quoted"]:
+        raise SelectorError.at(expression, "a name cannot be quoted with `", token.start())
+    if token["reserved"]:
+        raise SelectorError.at(expression, f'unknown name "{text}"', token.start())
+    if not token["presence"]:
+        return text
+    name = f"device.__{token['field']}__"
+    lines = text.count("\n")
+    return name + " " * (len(text) - len(name) - lines) + "\n" * lines
