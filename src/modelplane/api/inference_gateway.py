@@ -86,6 +86,9 @@ class InferenceGatewayStatus(Status):
         Annotated[str, about("Host or IP address, with a port where it is not 80. Absent until assigned.")]
         | None
     ) = None
+    backend: (
+        Annotated[Backend, about("What carries the traffic, which a local fleet chooses itself.")] | None
+    ) = None
 
 
 class InferenceGateway(Model):

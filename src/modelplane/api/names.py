@@ -28,6 +28,14 @@ def replica_name(deployment: str, cluster: str, index: int, digits: int = DIGITS
     return _hashed(deployment, f"{deployment}-{cluster}-{index}", digits)
 
 
+def backend_name(endpoint: str) -> str:
+    """Return the name of the Service that stands for an endpoint.
+
+    Services have neither dots nor a digit in front (RFC 1035), endpoints may have both.
+    """
+    return _hashed(f"endpoint-{endpoint.replace('.', '-')}", f"endpoint-{endpoint}", DIGITS)
+
+
 def _hashed(readable: str, identity: str, digits: int) -> str:
     suffix = hashlib.sha256(identity.encode()).hexdigest()[:digits]
     return f"{readable[: MAX_LENGTH - 1 - digits].rstrip('-.')}-{suffix}"

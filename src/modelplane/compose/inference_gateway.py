@@ -20,16 +20,19 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
     if not request.front_door:
-        status = {"address": gateway.status.address} if gateway.status.address else {}
+        status = {"address": gateway.status.address, "backend": gateway.status.backend}
         condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, "the front door is not open yet")
         return Composition(
-            children=keep_all(request.observed), status=status, conditions=(condition,), ready=False
+            children=keep_all(request.observed),
+            status={field: known for field, known in status.items() if known},
+            conditions=(condition,),
+            ready=False,
         )
     message = f"Envoy accepts requests at {request.front_door}"
     if gateway.spec.backend != Backend.ENVOY:
         message += f"; it takes the place of {gateway.spec.backend}, which this fleet does not run"
     return Composition(
-        status={"address": request.front_door},
+        status={"address": request.front_door, "backend": str(Backend.ENVOY)},
         conditions=(true(Type.CONTROLLER_READY, Reason.CONTROLLER_HEALTHY, message),),
         ready=True,
     )

@@ -1,29 +1,54 @@
 """A ModelEndpoint is one place that serves a model: a replica's, or an outside provider's."""
 
 from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.names import backend_name
 from modelplane.api.reasons import ModelEndpointCondition as Type
 from modelplane.api.reasons import ModelEndpointReason as Reason
-from modelplane.compose.composition import Composition, Request, Requirement, keep_all
+from modelplane.compose import front_door
+from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
+from modelplane.compose.readiness import exists
+from modelplane.routing import gateway_api
 from modelplane.routing.services import InvalidURL, parse_url
 
 
 def requirements(_endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
-    """Return nothing: an endpoint says all about itself."""
-    return ()
+    """Return the front door: what it is told an endpoint by depends on what it is."""
+    return (front_door.REQUIREMENT,)
 
 
 def compose(request: Request[ModelEndpoint]) -> Composition:
-    """Check that requests can be sent to the endpoint."""
-    parsed = parse_url(request.owner.spec.url)
+    """Check that requests can be sent to the endpoint, and compose what stands for it at the front door."""
+    endpoint = request.owner
+    if cause := request.unknown(front_door.KEY):
+        return Composition(doubt=f"cannot read the {front_door.KEY}: {cause}")
+    parsed = parse_url(endpoint.spec.url)
+    proxy = front_door.proxy(request.found(front_door.KEY))
+    objects: dict[str, gateway_api.Manifest] | InvalidURL = {}
     if isinstance(parsed, InvalidURL):
-        message = f'cannot use url "{request.owner.spec.url}": {parsed.reason}'
+        objects = parsed
+    elif front_door.reads_gateway_api(proxy):
+        objects = gateway_api.backend(endpoint, parsed)
+    if isinstance(objects, InvalidURL):
+        message = f'cannot use url "{endpoint.spec.url}": {objects.reason}'
         return Composition(
             children=keep_all(request.observed),
             conditions=(false(Type.ROUTING_READY, Reason.INVALID_URL, message),),
             ready=False,
         )
+    children: tuple[Desired | Keep, ...] = tuple(
+        Desired(key, manifest, exists) for key, manifest in objects.items()
+    )
+    if not proxy:
+        children = keep_all(request.observed)
+    missing = [key for key in objects if key not in request.observed]
+    if missing:
+        message = f"its {missing[0]} at the gateway is being made"
+        condition = false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
+        return Composition(children=children, conditions=(condition,), ready=False)
     return Composition(
+        children=children,
+        status={"routing": {"backendName": backend_name(endpoint.metadata.name)}} if objects else {},
         conditions=(true(Type.ROUTING_READY, Reason.BACKEND_CONFIGURED, "services can route to it"),),
         ready=True,
     )

@@ -9,32 +9,39 @@ from contextlib import suppress
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
+from modelplane.api.inference_gateway import Backend
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
-from modelplane.compose.composition import Composition, Object, Request, Requirement, keep_all
+from modelplane.compose import front_door
+from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.readiness import refusal
+from modelplane.routing.gateway_api import MOST_BACKENDS, route
 from modelplane.routing.services import select, without_target
+
+ROUTE = "httproute"
+"""Key of the route that a front door reads which is told by Gateway API."""
 
 
 def requirements(service: ModelService) -> tuple[Requirement, ...]:
     """Return what a service routes over: the gateway, and the endpoints of its own namespace."""
     return (
-        Requirement("gateway", API_VERSION, "InferenceGateway", name=GATEWAY),
+        front_door.REQUIREMENT,
         Requirement("endpoints", API_VERSION, "ModelEndpoint", namespace=service.metadata.namespace),
     )
 
 
 def compose(request: Request[ModelService]) -> Composition:
-    """Publish a service's address, and whether anything answers there."""
+    """Publish a service's address, and whether anything answers there; compose its route if one is read."""
     service = request.owner
-    for key in ("gateway", "endpoints"):
+    for key in (front_door.KEY, "endpoints"):
         if cause := request.unknown(key):
             return Composition(doubt=f"cannot read the {key}: {cause}")
-    gateways = request.found("gateway")
+    gateways = request.found(front_door.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
     # An address that was handed out is not taken back while the gateway is away.
     address = (
@@ -45,12 +52,27 @@ def compose(request: Request[ModelService]) -> Composition:
     endpoints = tuple(_readable(request.found("endpoints")))
     matched = select(service, endpoints)
     resolved = _resolved(len(matched), without_target(service, endpoints))
-    routing = _routing(host, len(matched))
+    proxy = front_door.proxy(gateways)
+    children: tuple[Desired | Keep, ...] = ()
+    if front_door.reads_gateway_api(proxy) and matched:
+        children = (Desired(ROUTE, route(service, matched), _accepted),)
+    elif proxy != Backend.ENVOY:
+        children = keep_all(request.observed)
+    routing = _routing(host, len(matched), front_door.reads_gateway_api(proxy), request.observed.get(ROUTE))
     return Composition(
-        children=keep_all(request.observed),
+        children=children,
         status={"address": address} if address else {},
         conditions=(resolved, routing),
         ready=resolved.holds and routing.holds,
+    )
+
+
+def _accepted(child: Object) -> bool:
+    """Whether a gateway has taken a route, and nothing about it is refused."""
+    parents = child.get("status", {}).get("parents", ())
+    conditions = [condition for parent in parents for condition in parent.get("conditions", ())]
+    return not refusal(child) and any(
+        each["type"] == "Accepted" and each["status"] == "True" for each in conditions
     )
 
 
@@ -71,10 +93,19 @@ def _resolved(matched: int, unusable: tuple[str, ...]) -> Condition:
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"{message}; {cannot}" if cannot else message)
 
 
-def _routing(host: str, matched: int) -> Condition:
+def _routing(host: str, matched: int, by_route: bool, observed: Object | None) -> Condition:
+    type_ = Type.ROUTING_READY
     if not host:
         message = f'InferenceGateway "{GATEWAY}" has no address yet'
-        return false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, message)
+        return false(type_, Reason.WAITING_FOR_GATEWAY, message)
     if not matched:
-        return false(Type.ROUTING_READY, Reason.CONFIGURING, "there is no endpoint to route to")
-    return true(Type.ROUTING_READY, Reason.ROUTE_CONFIGURED, "the front door routes to its endpoints")
+        return false(type_, Reason.CONFIGURING, "there is no endpoint to route to")
+    if by_route and (observed is None or not _accepted(observed)):
+        why = refusal(observed) if observed is not None else ""
+        waiting = "the gateway has not taken the route yet"
+        message = f"the gateway refuses the route: {why}" if why else waiting
+        return false(type_, Reason.CONFIGURING, message)
+    message = "the front door routes to its endpoints"
+    if by_route and matched > MOST_BACKENDS:
+        message = f"the gateway routes to {MOST_BACKENDS} of {matched} endpoints: Gateway API allows no more"
+    return true(type_, Reason.ROUTE_CONFIGURED, message)

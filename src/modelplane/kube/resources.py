@@ -57,6 +57,7 @@ MODEL_ENDPOINTS = _modelplane("ModelEndpoint", "modelendpoints")
 MODEL_REPLICAS = _modelplane("ModelReplica", "modelreplicas")
 MODEL_SERVICES = _modelplane("ModelService", "modelservices")
 
+BACKEND_TLS_POLICIES = Resource("gateway.networking.k8s.io", "v1", "BackendTLSPolicy", "backendtlspolicies")
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )

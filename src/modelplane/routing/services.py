@@ -62,7 +62,7 @@ def parse_url(url: str) -> Target | InvalidURL:
     except ValueError as error:
         return InvalidURL(f"{error}: {_FORM}")
     host = (parts.hostname or "").rstrip(".")
-    version = _ip_version(host)
+    version = ip_version(host)
     problem = next((text for holds, text in _problems(parts, host, version) if holds), "")
     if problem:
         return InvalidURL(problem)
@@ -132,18 +132,29 @@ def _route(service: ModelService, endpoints: list[ModelEndpoint]) -> Route:
 
 def _backend(selected: Selected) -> Backend:
     endpoint, target = selected.endpoint, selected.target
-    prefix = _with_slash(endpoint.spec.rewrite_path) if endpoint.spec.rewrite_path else ""
-    last = prefix.rstrip("/").rpartition("/")[2]
+    prefix, overlap = rewriting(endpoint)
     return Backend(
         name=f"{endpoint.metadata.namespace}/{endpoint.metadata.name}",
         hosts=((target.host, target.port),),
         weight=selected.weight,
         prefix=prefix,
-        # A provider's base path usually ends in its API version, with which clients begin their path.
-        overlap=last if _VERSION.fullmatch(last) else "",
+        overlap=overlap,
         tls=target.tls,
         host=target.authority,
     )
+
+
+def rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
+    """Return what takes the place of a service's prefix, with a slash at the end or empty, and its overlap.
+
+    The overlap is its last segment where that is an API version: a provider's base path usually ends in one,
+    and clients begin their path with it.
+    """
+    if not endpoint.spec.rewrite_path:
+        return "", ""
+    prefix = _with_slash(endpoint.spec.rewrite_path)
+    last = prefix.rstrip("/").rpartition("/")[2]
+    return prefix, last if _VERSION.fullmatch(last) else ""
 
 
 def _missing(service: ModelService, endpoints: list[ModelEndpoint]) -> str:
@@ -191,7 +202,8 @@ def _with_slash(path: str) -> str:
     return path if path.endswith("/") else f"{path}/"
 
 
-def _ip_version(host: str) -> int:
+def ip_version(host: str) -> int:
+    """Return 4 or 6 for an IP address, 0 for a name."""
     try:
         return ipaddress.ip_address(host).version
     except ValueError:

@@ -1,0 +1,23 @@
+"""Which gateway is the fleet's front door, and how it is told what to route.
+
+Envoy is configured by whoever runs it, from the ModelServices and ModelEndpoints themselves. Any other proxy
+reads Gateway API, so services and endpoints compose its objects.
+"""
+
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend
+from modelplane.api.meta import API_VERSION
+from modelplane.compose.composition import Object, Requirement
+
+KEY = "gateway"
+
+REQUIREMENT = Requirement(KEY, API_VERSION, "InferenceGateway", name=DEFAULT_NAME)
+
+
+def proxy(found: tuple[Object, ...]) -> str:
+    """Return what the front door says it is; empty where there is none, or it has not said so yet."""
+    return str(found[0].get("status", {}).get("backend", "")) if found else ""
+
+
+def reads_gateway_api(proxy_name: str) -> bool:
+    """Whether a proxy is told what to route by Gateway API."""
+    return proxy_name not in ("", Backend.ENVOY)
