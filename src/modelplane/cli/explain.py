@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli import placing
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load, output_option
-from modelplane.cli.plan import NOT_PLACED, tell_assumed
 
 if TYPE_CHECKING:
     from modelplane.compose.composition import Object
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     type=MANIFESTS,
     help="The fleet's objects, as kubectl get -o yaml prints them.",
 )
+@placing.all_option
 @output_option("table", "Tables to read, or a JSON document.")
-def explain(name: str, namespace: str, fleet: tuple[str, ...], output: str) -> None:
+def explain(name: str, namespace: str, fleet: tuple[str, ...], everything: bool, output: str) -> None:
     """Say where the replicas of the ModelDeployment NAME are and why, and what refused those that are not.
 
     The exit status is 2 where a replica has no place, and 1 where a file is wrong.
@@ -48,20 +49,18 @@ def explain(name: str, namespace: str, fleet: tuple[str, ...], output: str) -> N
         click.echo(documents.as_json(result))
     else:
         deployment = result.deployment
-        click.echo(f"{deployment.name}: {deployment.diagnosis or placement_tables.verdict(deployment)}")
+        said = deployment.diagnosis or placement_tables.verdict([deployment])
+        click.echo(f"{deployment.name}: {said}")
         tables.show("Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment))
-        tables.show(
-            "Refused by:", placement_tables.REFUSAL_COLUMNS, placement_tables.refusal_rows(deployment)
-        )
+        placing.tell_refusals("Refused by:", deployment.refusals, everything=everything)
         tables.show(
             "To place one more, one of:",
             placement_tables.REMEDY_COLUMNS,
             placement_tables.remedy_rows(deployment),
         )
-        tables.show("What is left:", placement_tables.POOL_COLUMNS, placement_tables.pool_rows(result.pools))
-        tell_assumed(result.assumed_ready)
+        placing.tell_fleet(result, [deployment], everything=everything)
     if not result.placed:
-        raise click.exceptions.Exit(NOT_PLACED)
+        raise click.exceptions.Exit(placing.NOT_PLACED)
 
 
 def _called(name: str) -> str:

@@ -4,14 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.cli import placing
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load, output_option, paths_argument
 
 if TYPE_CHECKING:
     from modelplane.compose.composition import Object
-
-NOT_PLACED = 2
-"""Exit status where a replica has no place."""
 
 
 @click.command()
@@ -19,8 +17,9 @@ NOT_PLACED = 2
 @click.option(
     "--fleet", metavar="PATH", multiple=True, type=MANIFESTS, help="Classes, clusters and what runs there."
 )
+@placing.all_option
 @output_option("table", "Tables to read, or a JSON document.")
-def plan(paths: tuple[str, ...], fleet: tuple[str, ...], output: str) -> None:
+def plan(paths: tuple[str, ...], fleet: tuple[str, ...], everything: bool, output: str) -> None:
     """Place every ModelDeployment in PATH, one after the other, on the fleet that the files describe.
 
     The exit status is 2 where a replica has no place, and 1 where a file is wrong.
@@ -43,24 +42,18 @@ def plan(paths: tuple[str, ...], fleet: tuple[str, ...], output: str) -> None:
     if output == "json":
         click.echo(documents.as_json(result))
     else:
+        click.echo(placement_tables.verdict(result.deployments))
         rows = (row for each in result.deployments for row in placement_tables.replica_rows(each))
-        tables.show("", placement_tables.REPLICA_COLUMNS, rows)
+        tables.show("Replicas:", placement_tables.REPLICA_COLUMNS, rows)
         for each in result.deployments:
             if each.diagnosis:
                 click.echo(f"\n{each.name}: {each.diagnosis}")
-                tables.show("", placement_tables.REFUSAL_COLUMNS, placement_tables.refusal_rows(each))
-        tables.show("What is left:", placement_tables.POOL_COLUMNS, placement_tables.pool_rows(result.pools))
-        tell_assumed(result.assumed_ready)
+                placing.tell_refusals("", each.refusals, everything=everything)
+        placing.tell_fleet(result, result.deployments, everything=everything)
     if not result.placed:
-        raise click.exceptions.Exit(NOT_PLACED)
+        raise click.exceptions.Exit(placing.NOT_PLACED)
 
 
 def _identity(item: "Object") -> tuple[str, str]:
     metadata = item["metadata"]
     return metadata.get("namespace") or "default", metadata["name"]
-
-
-def tell_assumed(clusters: tuple[str, ...]) -> None:
-    """Say which clusters are taken to be ready."""
-    if clusters:
-        click.echo(f"\nTaken to be ready, because their files have no status: {', '.join(clusters)}")

@@ -23,6 +23,8 @@ def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> N
         table.add_column(column, no_wrap=not console.is_terminal, overflow="fold")
     for row in found:
         table.add_row(*map(Text, row))
-    if title:
-        console.print(Text(f"\n{title}"), style="bold")
-    console.print(table)
+    with console.capture() as printed:
+        if title:
+            console.print(Text(f"\n{title}"), style="bold")
+        console.print(table)
+    console.file.writelines(f"{line.rstrip()}\n" for line in printed.get().splitlines())

@@ -49,7 +49,7 @@ class Files:
 
     store: Store
     assumed: tuple[str, ...] = ()
-    """Clusters that are taken to be ready because their files do not say."""
+    """Clusters whose files have no status."""
     deployments: list[Object] = field(default_factory=list)
     """Every ModelDeployment, in the order in which they were given."""
 
@@ -73,6 +73,20 @@ def assume_ready(store: Store) -> tuple[str, ...]:
             assumed.append(cluster["metadata"]["name"])
             store.add(_published(cluster, store))
     return tuple(assumed)
+
+
+def assumed_ready(files: Files) -> tuple[str, ...]:
+    """Return the clusters without a status that are taken to be ready: all whose classes the files have."""
+    ready = {
+        cluster["metadata"]["name"]
+        for cluster in _of(files.store, InferenceCluster)
+        if any(
+            each["status"] == "True"
+            for each in cluster.get("status", {}).get("conditions", ())
+            if each["type"] == READY
+        )
+    }
+    return tuple(name for name in files.assumed if name in ready)
 
 
 def _age(deployment: Object) -> str:
@@ -159,6 +173,14 @@ def _footprint(source: ModelDeployment, store: Store) -> scheduler.CacheFootprin
         for cache in _of(store, ModelCache)
         if (cache["metadata"]["namespace"], cache["metadata"]["name"]) == wanted
     )
+
+
+def missing_cache(deployment: Object, files: Files) -> str:
+    """Return the name of a deployment's ModelCache where the files do not hold it; else an empty one."""
+    source = decode_as(ModelDeployment, deployment)
+    footprint = _footprint(source, files.store)
+    known = footprint is None or footprint.known
+    return "" if known else source.replica_template().model_cache_name or ""
 
 
 def _children(deployment: Object, store: Store) -> dict[str, Object]:

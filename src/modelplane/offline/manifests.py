@@ -55,11 +55,16 @@ def read(sources: Iterable[Source | Unopened]) -> Iterator[Manifest | Problem]:
         if isinstance(source, Unopened):
             yield _problem(source.name, Place(0, 0), None, "", source.why)
             continue
+        nothing = True
         for document in documents(source.text):
+            nothing = False
             if isinstance(document, Unreadable):
                 yield _problem(source.name, document.place, None, "", document.message)
             else:
                 yield from _document(document, source)
+        if nothing:
+            message = "no object is in it: fill it, or leave it out"
+            yield _problem(source.name, Place(0, 0), None, "", message, severity=Severity.WARNING)
 
 
 def _document(document: Document, source: Source) -> Iterator[Manifest | Problem]:
@@ -71,12 +76,16 @@ def _document(document: Document, source: Source) -> Iterator[Manifest | Problem
         named = _name(document.node)
         for repeated in document.duplicates:
             message = f"the key is there twice, first in line {repeated.first.line}: remove one of them"
-            yield _problem(source.name, repeated.place, named, wording.field((repeated.key,)), message)
+            if repeated.path == ("apiVersion",):
+                message += ', or begin the second object with "---"'
+            yield _problem(source.name, repeated.place, named, wording.field(repeated.path), message)
 
 
 def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
     if not isinstance(node.value, dict):
-        message = f"an object is expected here, not {shown(node.value)}: give it apiVersion and kind"
+        # A text by itself may be a token: it is not quoted.
+        given = "a text" if isinstance(node.value, str) else shown(node.value)
+        message = f"an object is expected here, not {given}: give it apiVersion and kind"
         yield _problem(source.name, node.place, None, "", message)
         return
     items = node.value.get("items")
@@ -86,7 +95,7 @@ def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
             yield from _objects(item, source)
         return
     manifest = Manifest(named, _KINDS.get((named.api_version, named.kind)), node, source)
-    refusal = None if manifest.kind is not None else _unknown_kind(named)
+    refusal = None if manifest.kind is not None else _unknown_kind(named, node)
     yield manifest if refusal is None else manifest.problem((refusal[0],), refusal[1])
 
 
@@ -154,12 +163,14 @@ _KINDS: Final = {(kind.api_version, kind.name): kind for kind in KINDS}
 _BY_NAME: Final = {kind.name: kind for kind in KINDS}
 
 
-def _unknown_kind(named: ObjectName) -> tuple[str, str] | None:
+def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
     """Return the field that is wrong, and how, where an object is none of ours but seems meant to be."""
     group, _, _ = named.api_version.rpartition("/")
     same = _BY_NAME.get(named.kind)
     if not named.api_version or not named.kind:
         field = "kind" if named.api_version else "apiVersion"
+        if near := wording.nearest(field, node.keys.keys() - {"apiVersion", "kind"}, 0.8):
+            return near, f"unknown field; did you mean {field}?"
         example = f"such as {same.api_version}" if same else "which every Kubernetes object has"
         return field, f"is required, {example}: add it, or leave the file out"
     if same is not None and (_is_ours(group) or not group or wording.nearest(group, [GROUP], 0.8)):

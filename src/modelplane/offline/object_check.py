@@ -7,7 +7,8 @@ the scheduler.
 """
 
 import functools
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from modelplane.cel import SelectorError
 
 _NEAR: Final = 2
-"""Steps within which a field that is misplaced is looked for before one of a similar name."""
+"""Steps within which a field that is misplaced is looked for before one of a similar name.
+
+Farther away it is only looked for further in or out: a Secret's namespace is not the object's, misplaced.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,11 @@ def _unknown(path: Path, whole: Schema) -> tuple[Finding, Path]:
     known = sorted(structural.at(whole, path[:-1]).get("properties", {}))
     near = nearest(str(path[-1]), known)
     home = structural.home_of(whole, path)
+    steps = structural.distance(path[:-1], home[:-1])
+    if steps > _NEAR and not structural.in_line(path[:-1], home[:-1]):
+        home = ()
     same_word = near.lower() == str(path[-1]).lower()
-    if near and (same_word or not home or structural.distance(path[:-1], home[:-1]) > _NEAR):
+    if near and (same_word or not home or steps > _NEAR):
         return Finding(path, f"unknown field; did you mean {near}?", at_key=True), (*path[:-1], near)
     if home:
         place = field(_own_positions(home, path)[:-1])
@@ -189,9 +196,25 @@ def _broken_selectors(value: Any, path: Path) -> Iterator[Finding]:
 
 
 def _compiled(expression: str, path: Path) -> Iterator[Finding]:
-    from modelplane import cel  # noqa: PLC0415  most objects have no selector, and the compiler is large
+    # Most objects have no selector, and the compiler is large.
+    from modelplane import cel  # noqa: PLC0415  see above
+    from modelplane.cel import quantity, semver  # noqa: PLC0415  see above
 
     try:
         cel.compile(expression)
     except cel.SelectorError as error:
         yield Finding(path, f"the selector does not compile: {error.problem}", selector=error)
+        return
+    for found in _LITERAL.finditer(expression):
+        parse: Callable[[str], object] = quantity.parse if found["function"] == "quantity" else semver.parse
+        try:
+            parse(found["text"])
+        except (cel.QuantityError, cel.SemverError) as error:
+            fault = cel.SelectorError.at(expression, str(error), found.start("text"))
+            yield Finding(path, f"the selector fails on every device: {fault.problem}", selector=fault)
+
+
+_LITERAL: Final = re.compile(
+    r"""\b(?P<function>quantity|semver)\(\s*(?P<quote>["'])(?P<text>[^"'\\]*)(?P=quote)\s*\)"""
+)
+"""A text that is parsed for each device, with the same result."""

@@ -1,55 +1,91 @@
-"""Plans and explanations as rows of tables, for people."""
+"""Plans and explanations as rows of tables, for people.
+
+One rule: what is alike is told once. New replicas of one kind in one place are one row with their number.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from modelplane.offline.placements import Claim, Deployment, Pool, Replica
+from modelplane.api.engines import Role
+from modelplane.offline.placements import (
+    RANKS,
+    Deployment,
+    PlacedEngine,
+    PlacedMember,
+    Pool,
+    Refusal,
+    Replica,
+)
+from modelplane.offline.wording import choice
 
 Row = tuple[str, ...]
 """One row of a table for people."""
 
-REPLICA_COLUMNS: Final = ("DEPLOYMENT", "REPLICA", "CLUSTER", "ENGINE", "POOL", "PODS", "DEVICES PER POD")
-WHERE_COLUMNS: Final = (*REPLICA_COLUMNS[1:], "WHY")
+_PLACE_COLUMNS: Final = ("REPLICA", "CLUSTER", "ENGINE", "POOL", "PODS", "PER POD")
+REPLICA_COLUMNS: Final = ("DEPLOYMENT", *_PLACE_COLUMNS)
+WHERE_COLUMNS: Final = (*_PLACE_COLUMNS, "WHY")
 REMEDY_COLUMNS: Final = ("CHANGE", "CLUSTERS THAT WOULD DO")
 REFUSAL_COLUMNS: Final = ("CLUSTER", "POOL", "ENGINE", "REFUSED", "COMPARED", "REMEDY")
 POOL_COLUMNS: Final = ("CLUSTER", "POOL", "COUNTED", "TOTAL", "TAKEN", "FREE")
 
 
 def replica_rows(deployment: Deployment) -> Iterator[Row]:
-    """Yield a row for each member of each replica."""
+    """Yield a row for each member of each replica, and one for all new replicas that are alike."""
     name = f"{deployment.name.namespace}/{deployment.name.name}"
-    for replica in deployment.replicas:
-        yield from ((name, *row) for row in _rows(replica))
+    for called, replica in _called(deployment.replicas):
+        yield from ((name, *row) for row in _rows(called, replica))
 
 
 def where_rows(deployment: Deployment) -> Iterator[Row]:
     """Yield the same rows, with why each replica is where it is in the place of the deployment."""
-    for replica in deployment.replicas:
-        yield from ((*row, replica.reason or "-") for row in _rows(replica))
+    for called, replica in _called(deployment.replicas):
+        yield from ((*row, replica.reason or "-") for row in _rows(called, replica))
 
 
-def _rows(replica: Replica) -> Iterator[Row]:
-    called = f"{replica.name} {replica.state}" if replica.name else str(replica.state)
+def _called(replicas: Iterable[Replica]) -> Iterator[tuple[str, Replica]]:
+    """Yield replicas with what they are called: by their name, or, while they have none, by their number."""
+    alike: dict[object, list[Replica]] = {}
+    for replica in replicas:
+        same = (replica.state, replica.name, replica.cluster, replica.engines, replica.reason)
+        alike.setdefault(same, []).append(replica)
+    for first, *others in alike.values():
+        yield f"{first.name or 1 + len(others)} {first.state}", first
+
+
+def _rows(called: str, replica: Replica) -> Iterator[Row]:
     if not replica.engines:
-        yield (called, replica.cluster or "-", "-", "-", "-", "-")
+        yield (called, replica.cluster or "-", *"----")
     for engine in replica.engines:
         for member in engine.members:
-            pods = str(member.pods * engine.copies)
-            yield (called, replica.cluster, engine.name, member.pool, pods, _claims(member.claims))
+            yield (called, replica.cluster, engine.name, member.pool, _pods(member, engine), _claims(member))
 
 
-def verdict(deployment: Deployment) -> str:
-    """Say that all is well."""
-    return f"{deployment.placed} of {deployment.wanted} replicas placed"
+def verdict(deployments: Iterable[Deployment]) -> str:
+    """Say how many replicas have their place."""
+    counted = tuple(deployments)
+    wanted = sum(each.wanted for each in counted)
+    return f"{sum(each.placed for each in counted)} of {wanted} replicas placed"
 
 
-def _claims(claims: Sequence[Claim]) -> str:
-    return ", ".join(f"{claim.count} {claim.name}" for claim in claims) or "-"
+def _pods(member: PlacedMember, engine: PlacedEngine) -> str:
+    pods = str(member.pods * engine.copies)
+    return pods if member.role == Role.STANDALONE else f"{pods} {member.role}"
 
 
-def refusal_rows(deployment: Deployment) -> Iterator[Row]:
+def _claims(member: PlacedMember) -> str:
+    return ", ".join(f"{claim.count} {claim.name}" for claim in member.claims) or "-"
+
+
+def closest(refusals: Sequence[Refusal], most: int) -> Sequence[Refusal]:
+    """Return so many refusals, first those by the latest rule: there a fit was closest."""
+    if len(refusals) <= most:
+        return refusals
+    return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
+
+
+def refusal_rows(refusals: Iterable[Refusal]) -> Iterator[Row]:
     """Yield a row for each cluster and pool that refused."""
-    for refusal in deployment.refusals:
+    for refusal in refusals:
         compared = refusal.detail or ", ".join(f"{each.name} is {each.value}" for each in refusal.compared)
         yield (
             refusal.cluster,
@@ -64,7 +100,21 @@ def refusal_rows(deployment: Deployment) -> Iterator[Row]:
 def remedy_rows(deployment: Deployment) -> Iterator[Row]:
     """Yield a row for each change with which one more replica would fit."""
     for remedy in deployment.remedies:
-        yield (remedy.change, ", ".join(remedy.clusters) or "-")
+        yield (remedy.change, choice(remedy.clusters) if remedy.clusters else "-")
+
+
+def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:
+    """Return the pools that replicas of deployments are in, or all where there are no more than so many."""
+    if len(pools) <= most:
+        return pools
+    used = {
+        (replica.cluster, member.pool)
+        for deployment in deployments
+        for replica in deployment.replicas
+        for engine in replica.engines
+        for member in engine.members
+    }
+    return [pool for pool in pools if (pool.cluster, pool.pool) in used]
 
 
 def pool_rows(pools: Iterable[Pool]) -> Iterator[Row]:

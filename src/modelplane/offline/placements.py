@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from modelplane import scheduler
 from modelplane.compose.composition import Object
-from modelplane.offline.fleet import Files, place, snapshot
+from modelplane.offline.fleet import Files, assumed_ready, missing_cache, place, snapshot
 from modelplane.offline.output import Output, Report
 from modelplane.offline.problems import ObjectName
 from modelplane.scheduler.diagnosis import PHRASES
@@ -148,28 +148,31 @@ class Explanation(Report, frozen=True, kw_only=True):
 
 def plan(files: Files, deployments: Iterable[Object]) -> Plan:
     """Place deployments one after the other. Raises ``Unplannable``."""
-    placed = tuple(_deployment(each, place(files, each)) for each in deployments)
+    placed = tuple(_deployment(each, place(files, each), files) for each in deployments)
     return Plan(
         placed=all(each.placed >= each.wanted for each in placed),
         deployments=placed,
         pools=_pools(files),
-        assumed_ready=files.assumed,
+        assumed_ready=assumed_ready(files),
     )
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
     """Say where the replicas of one deployment are, and why. Raises ``Unplannable``."""
-    explained = _deployment(deployment, place(files, deployment))
+    explained = _deployment(deployment, place(files, deployment), files)
     return Explanation(
         placed=explained.placed >= explained.wanted,
         deployment=explained,
         pools=_pools(files),
-        assumed_ready=files.assumed,
+        assumed_ready=assumed_ready(files),
     )
 
 
-def _deployment(deployment: Object, placement: scheduler.Placement) -> Deployment:
+def _deployment(deployment: Object, placement: scheduler.Placement, files: Files) -> Deployment:
     diagnosis = placement.diagnosis
+    sentence = diagnosis.sentence()
+    if diagnosis.short and (cache := missing_cache(deployment, files)):
+        sentence += f'; no file has ModelCache "{cache}": give its file too, or correct modelCacheRef'
     metadata = deployment["metadata"]
     return Deployment(
         name=ObjectName(
@@ -180,9 +183,9 @@ def _deployment(deployment: Object, placement: scheduler.Placement) -> Deploymen
         ),
         wanted=diagnosis.wanted,
         placed=diagnosis.placed,
-        diagnosis=diagnosis.sentence(),
+        diagnosis=sentence,
         replicas=(*map(_replica, placement.assignments), *map(_gone, placement.dropped)),
-        refusals=tuple(map(_refusal, diagnosis.refusals)),
+        refusals=tuple(_refusal(each, files) for each in diagnosis.refusals),
         remedies=tuple(
             Remedy(change=each.change, clusters=tuple(each.clusters)) for each in diagnosis.remedies
         ),
@@ -231,16 +234,25 @@ def _engine(engine: scheduler.PlacedEngine) -> PlacedEngine:
     return PlacedEngine(name=engine.name, copies=engine.copies, members=members)
 
 
-def _refusal(refusal: scheduler.Refusal) -> Refusal:
+def _rule(reason: scheduler.Reason) -> str:
+    return "".join(word.capitalize() for word in reason.name.split("_"))
+
+
+RANKS: Final = {_rule(reason): int(reason) for reason in scheduler.Reason}
+"""In which order the rules are asked."""
+
+
+def _refusal(refusal: scheduler.Refusal, files: Files) -> Refusal:
+    unready = refusal.reason is scheduler.Reason.NOT_READY and refusal.cluster in files.assumed
     return Refusal(
         cluster=refusal.cluster,
         pool=refusal.pool,
         engine=refusal.engine,
-        rule="".join(word.capitalize() for word in refusal.reason.name.split("_")),
+        rule=_rule(refusal.reason),
         reason=PHRASES[refusal.reason].format(subject=refusal.subject),
         detail=refusal.detail,
         compared=tuple(Compared(name=read.name, value=read.text) for read in refusal.reads),
-        remedy=refusal.remedy,
+        remedy="give the files of its classes too" if unready else refusal.remedy,
     )
 
 

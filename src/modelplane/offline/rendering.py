@@ -14,12 +14,13 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Desired, Keep, Object, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline.fleet import Files, Unplannable, assume_ready
+from modelplane.offline.fleet import Files, Unplannable, assume_ready, assumed_ready
 from modelplane.offline.identities import identified
 from modelplane.offline.output import Output, Report
 from modelplane.offline.problems import ObjectName
 from modelplane.offline.redaction import hidden_values, redacted
 from modelplane.offline.store import Store
+from modelplane.offline.wording import choice
 from modelplane.offline.yaml_output import as_yaml
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
@@ -85,11 +86,13 @@ def render(
     """
     own, children, others = tuple(owners), tuple(observed), tuple(required)
     composed = [item for item in own if item["kind"] in COMPOSERS]
-    if len(composed) != 1:
-        names = ", ".join(f"{item['kind']} {item['metadata']['name']}" for item in composed[:3])
+    if not composed:
+        names = f"holds only {_names(own)}" if own else "holds no object"
+        raise NotRendered(f"OWNER {names}: name a file with one of the kinds {choice(sorted(COMPOSERS))}")
+    if len(composed) > 1:
         raise NotRendered(
-            f"render takes one object that something is composed for, not {len(composed)}"
-            f"{f' ({names})' if names else ''}: give it in a file of its own, and the others by --required"
+            f"OWNER holds {len(composed)} objects that something is composed for, {_names(composed)}: "
+            "give one in a file of its own, and the others by --required"
         )
     everything = identified((*children, *others, *own))
     store = Store()
@@ -107,6 +110,10 @@ def render(
     hidden = hidden_values(everything)
     rendering = _rendered(owner, keyed, files, hidden, front_door)
     return rendering, redacted({**composed[0], "status": rendering.status}, hidden)
+
+
+def _names(objects: Iterable[Object]) -> str:
+    return choice([f'{item["kind"]} "{item["metadata"]["name"]}"' for item in objects])
 
 
 def _is_cluster(owner: Object, name: str) -> bool:
@@ -175,7 +182,7 @@ def _rendered(
         ready=ready.holds,
         status=redacted(status, hidden),
         looked_at=tuple(_looked(each, len(found[each.key])) for each in requirements),
-        assumed_ready=files.assumed,
+        assumed_ready=assumed_ready(files),
     )
 
 
@@ -230,11 +237,17 @@ def _heading(rendering: Rendering) -> Iterator[str]:
         ("kept as they are", rendering.kept),
         ("deleted", rendering.deleted),
         ("its deletion waits for", rendering.guards),
-        ("taken to be ready, because their files have no status", rendering.assumed_ready),
+        ("taken to be ready, because their files have no status", _assumed(rendering)),
         ("looked at", tuple(map(_looked_at, rendering.looked_at))),
     ):
         if items:
             yield f"{title}: {', '.join(items)}"
+
+
+def _assumed(rendering: Rendering) -> tuple[str, ...]:
+    """Return the clusters that are taken to be ready, if the composition looked at any."""
+    looked = any(each.kind == "InferenceCluster" for each in rendering.looked_at)
+    return (choice(rendering.assumed_ready),) if looked and rendering.assumed_ready else ()
 
 
 def _looked_at(looked: Looked) -> str:

@@ -3,6 +3,7 @@
 One rule: a library decides whether a value fits; here it is only said what to do about it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -95,8 +96,7 @@ def _closest(error: ValidationError) -> ValidationError:
 
 
 def _required(schema: Schema) -> str:
-    about = schema.get("description", "").rstrip(".")
-    return f"is required: {about[:1].lower()}{about[1:]}" if about else "is required"
+    return f"is required: {_about(schema)}" if schema.get("description") else "is required"
 
 
 def _sentence(error: ValidationError, schema: Schema, node: Node | None) -> str:
@@ -108,7 +108,12 @@ def _sentence(error: ValidationError, schema: Schema, node: Node | None) -> str:
 
 
 def _about(schema: Schema) -> str:
-    return str(schema.get("description", "see the reference of its kind")).rstrip(".")
+    """Return what a field is for, to go on with within a sentence."""
+    text = str(schema.get("description", "see the reference of its kind")).rstrip(".")
+    return text[:1].lower() + text[1:] if _CAPITAL.match(text) else text
+
+
+_CAPITAL: Final = re.compile(r"[A-Z][a-z]*\b")  # not that of DeviceClass
 
 
 _NOUNS: Final = {
@@ -141,14 +146,14 @@ def _remedy(wanted: str, value: Any, schema: Schema, node: Node | None) -> str:
             return f'put it in quotes, "{shown(value) if node is None else node.text}"'
         case ("integer" | "boolean", str()) if node is not None and node.style and _means(wanted, value):
             return "remove the quotes"
-        case ("array", dict()):
+        case ("array", _):
             return 'begin each item with "- "'
         case ("object", list()):
             return 'remove the "- "'
         case ("object", _) if schema.get("properties"):
-            return f"its fields are {choice([*schema['properties']])}"
-    about = _about(schema)
-    return about[:1].lower() + about[1:]
+            names = [*schema["properties"]]
+            return f"its fields are {choice(names)}" if len(names) > 1 else f"its only field is {names[0]}"
+    return _about(schema)
 
 
 def _means(wanted: str, text: str) -> bool:

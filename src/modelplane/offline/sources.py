@@ -44,8 +44,10 @@ def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterat
             continue
         files = [path]
         if Path(path).is_dir():
-            files = list(_manifests(path))
-            if not files:
+            refused: list[OSError] = []
+            files = list(_manifests(path, refused))
+            yield from (Unopened(str(error.filename), _unreadable(error)) for error in refused)
+            if not files and not refused:
                 yield Unopened(path, f"the folder holds no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
         for file in files:
             if (identity := Path(file).resolve()) not in known:
@@ -53,9 +55,12 @@ def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterat
                 yield _read(file, functools.partial(_content, file))
 
 
-def _manifests(folder: str) -> Iterator[str]:
-    """Yield the manifests below a folder, without those of hidden folders such as ``.github``."""
-    for parent, folders, files in os.walk(folder):
+def _manifests(folder: str, refused: list[OSError]) -> Iterator[str]:
+    """Yield the manifests below a folder, without those of hidden folders such as ``.github``.
+
+    Folders that cannot be read are added to ``refused``.
+    """
+    for parent, folders, files in os.walk(folder, onerror=refused.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (str(Path(parent, name)) for name in sorted(files) if name.endswith(SUFFIXES))
 
@@ -65,11 +70,15 @@ def _content(path: str) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
+def _unreadable(error: OSError) -> str:
+    return f"it cannot be read: {error.strerror or type(error).__name__}"
+
+
 def _read(name: str, content: Callable[[], bytes]) -> Source | Unopened:
     try:
         found = content()
     except OSError as error:
-        return Unopened(name, f"it cannot be read: {error.strerror or type(error).__name__}")
+        return Unopened(name, _unreadable(error))
     if len(found) > MAX_BYTES:
         return Unopened(name, f"it is larger than {MAX_BYTES // 1024**2} MiB: split it")
     encoding, called = ("utf-16", "UTF-16") if found.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")

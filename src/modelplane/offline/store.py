@@ -87,12 +87,12 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
     objects: list[Object] = []
     problems: list[Problem] = []
     for each in manifests.read(sources):
-        if isinstance(each, Problem):
-            problems.append(each)
-            continue
-        found = [problem for problem in _problems(each) if problem.severity is Severity.ERROR]
+        if isinstance(each, Manifest) and each.kind is None and not each.name.name:
+            continue  # such as a Kustomization: nothing looks for an object without a name
+        said = [each] if isinstance(each, Problem) else _problems(each)
+        found = [problem for problem in said if problem.severity is Severity.ERROR]
         problems += found
-        if not found:
+        if isinstance(each, Manifest) and not found:
             objects.append(_without_nulls(each.node.plain()))
     return Loaded(tuple(objects), tuple(problems))
 
@@ -104,10 +104,12 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _problems(manifest: Manifest) -> Iterator[Problem]:
-    metadata = manifest.node.at(("metadata",))
+    if manifest.kind is not None and manifest.node.at(("metadata", "uid")) is None:
+        yield from manifests.problems(manifest)
+        return
     named = manifest.node.at(("metadata", "name"))
-    if metadata is None or named is None or not isinstance(named.value, str):
-        yield manifest.problem(("metadata",), "metadata.name is required: give the object a name")
+    if named is None or not isinstance(named.value, str):
+        yield manifest.problem(("metadata", "name"), "must be a text: put it in quotes")
         return
     if manifest.kind is None:
         namespace = manifest.node.at(("metadata", "namespace"))
@@ -118,9 +120,6 @@ def _problems(manifest: Manifest) -> Iterator[Problem]:
             value = manifest.node.at(annotated)
             if value is not None and not (value.value is None or isinstance(value.value, dict)):
                 yield manifest.problem(annotated, "must be a mapping of texts: correct it")
-        return
-    if manifest.node.at(("metadata", "uid")) is None:
-        yield from manifests.problems(manifest)
         return
     # An API server has accepted it, perhaps with fields that this version does not know.
     try:

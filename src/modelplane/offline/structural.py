@@ -116,6 +116,16 @@ def _places(schema: Schema, path: Path) -> Iterator[Path]:
 
 def distance(one: Path, other: Path) -> int:
     """Return how many steps lead from one object to the other."""
+    return sum(_apart(one, other))
+
+
+def in_line(one: Path, other: Path) -> bool:
+    """Whether one of two objects is in the other."""
+    return 0 in _apart(one, other)
+
+
+def _apart(one: Path, other: Path) -> tuple[int, int]:
+    """Return how many steps lead to each of two objects from the innermost one around both."""
     first, second = (tuple(0 if isinstance(step, int) else step for step in path) for path in (one, other))
     shared = 0
     for left, right in zip(first, second, strict=False):
@@ -123,4 +133,8 @@ def distance(one: Path, other: Path) -> int:
             break
         shared += 1
     # A position in a list is part of the step to the list.
-    return sum(isinstance(step, str) for step in (*first[shared:], *second[shared:]))
+    return _names(first[shared:]), _names(second[shared:])
+
+
+def _names(steps: Path) -> int:
+    return sum(isinstance(step, str) for step in steps)

@@ -17,7 +17,7 @@ from yaml.reader import ReaderError
 
 from modelplane.offline.scalars import NotFinite, Scalar, number, resolve
 from modelplane.offline.wording import Path, shortened
-from modelplane.offline.yaml_errors import Place, Unreadable, explained, not_text
+from modelplane.offline.yaml_errors import Place, Unreadable, explained, not_text, templated
 
 MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 2_000_000
@@ -81,7 +81,7 @@ class Node:
 class Duplicate:
     """A key that its mapping has already."""
 
-    key: str
+    path: Path
     place: Place
     first: Place
 
@@ -116,9 +116,9 @@ def _read(text: str, line: int) -> Iterator[Document | Unreadable]:
             if document is not None and (document.node.value is not None or document.node.text):
                 yield document
     except Unreadable as error:
-        yield error
+        yield templated(error, text, line)
     except MarkedYAMLError as error:
-        yield explained(error, text, line)
+        yield templated(explained(error, text, line), text, line)
     except ReaderError as error:
         yield not_text(error, text, line)
 
@@ -278,9 +278,16 @@ class _Builder:
             raise Unreadable(f"{what} cannot be the name of a field: use a word", place)
         key = str(node.value).lower() if isinstance(node.value, bool) else str(node.value)
         if key in inner.node.keys:
-            self._duplicates.append(Duplicate(key, place, inner.node.keys[key]))
+            self._duplicates.append(Duplicate((*self._path(), key), place, inner.node.keys[key]))
         inner.node.keys[key] = place
         inner.key = key
+
+    def _path(self) -> Path:
+        """Return the path of the innermost collection that is open."""
+        return tuple(
+            len(each.node.value) if isinstance(each.node.value, list) else each.key or "<<"
+            for each in self._open[:-1]
+        )
 
     def _attach(self, node: Node) -> None:
         """Put a finished value where it belongs."""

@@ -2,7 +2,7 @@
 
 One rule: what is accepted here is accepted there. Three things are errors here alone, because nobody means
 them: a key that its mapping has twice, an object that its file has twice, and a device selector that does
-not compile.
+not compile or fails on every device.
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,6 +3,8 @@
 One rule: a parser says what it was doing; a sentence here says what the author did.
 """
 
+import re
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from yaml.error import MarkedYAMLError
@@ -28,6 +30,7 @@ class Unreadable(Exception):
 
 
 _UNALIGNED: Final = "the line is indented unlike its neighbours: align it with them"
+_ESCAPE: Final = "there is no such escape: write \\\\ for a backslash, or use single quotes"
 _PROBLEMS: Final = (
     (
         "mapping values are not allowed",
@@ -47,7 +50,8 @@ _PROBLEMS: Final = (
         "document start",
         'what follows is not part of the document: begin another with "---", and leave % directives out',
     ),
-    ("unknown escape character", "there is no such escape: write \\\\ for a backslash, or use single quotes"),
+    ("unknown escape character", _ESCAPE),
+    ("expected hexdecimal number", _ESCAPE),
 )
 _OPENED: Final = ("while scanning a quoted scalar", "while parsing a flow")
 """Where the fault is what was opened, not where the parser gave up."""
@@ -61,6 +65,10 @@ def explained(error: MarkedYAMLError, text: str, line: int) -> Unreadable:
     place = Place(line + mark.line + 1, mark.column + 1) if mark else Place(line + 1, 1)
     if "cannot start any token" in problem and mark is not None:
         return Unreadable(_unstartable(text, mark), place)
+    for find in _CAUSES:
+        if (cause := find(problem, text.split("\n"), mark)) is not None:
+            sentence, found = cause
+            return Unreadable(sentence, Place(line + found.line, found.column))
     for known, sentence in _PROBLEMS:
         if known in problem:
             return Unreadable(sentence, place)
@@ -72,6 +80,61 @@ def _unstartable(text: str, mark: Any) -> str:
     if character == "\t":
         return "a tab cannot indent YAML: use spaces"
     return f"a value cannot begin with {shortened(character)} unless it is in quotes"
+
+
+_Cause = tuple[str, Place] | None
+_BLANKS: Final = re.compile(r"[^\S\t\r\n ]")
+_NO_SPACE: Final = re.compile(r"\s*(?:- )*[A-Za-z][\w.-]*(:)[^\s:/]\S*\s*")
+
+
+def _other_blank(_problem: str, lines: list[str], mark: Any) -> _Cause:
+    """Find a blank that looks like a space and is none, where a line is indented by it."""
+    for number in _and_before(lines, mark):
+        text = lines[number - 1]
+        if found := _BLANKS.search(text[: len(text) - len(text.lstrip())]):
+            return "a no-break space cannot indent YAML: use plain spaces", Place(number, found.start() + 1)
+    return None
+
+
+def _no_space(problem: str, lines: list[str], mark: Any) -> _Cause:
+    """Find a name that took its value with it, so that the next line seems to go on with it."""
+    if "mapping values are not allowed" not in problem and "could not find expected ':'" not in problem:
+        return None
+    for number in _and_before(lines, mark):
+        if found := _NO_SPACE.fullmatch(lines[number - 1]):
+            return 'a space is missing behind the ":": add it', Place(number, found.start(1) + 1)
+    return None
+
+
+def _quote_within(problem: str, lines: list[str], mark: Any) -> _Cause:
+    """Find what follows a text in quotes on its line: mostly the text itself, after a quote within it."""
+    if "did not find expected key" not in problem or mark is None or mark.line >= len(lines):
+        return None
+    if not lines[mark.line][: mark.column].rstrip().endswith(("'", '"')):
+        return None
+    sentence = 'the text in quotes ends before this: use the other quotes within it, or write it below "|"'
+    return sentence, Place(mark.line + 1, mark.column + 1)
+
+
+def _and_before(lines: list[str], mark: Any) -> list[int]:
+    """Return the numbers of the line of a fault and of the one before it, as far as there are such."""
+    last = len(lines) if mark is None else mark.line + 1
+    return [number for number in (last, last - 1) if 0 < number <= len(lines)]
+
+
+_CAUSES: Final[tuple[Callable[[str, list[str], Any], _Cause], ...]] = (_other_blank, _no_space, _quote_within)
+"""What the author did, where the text tells more than the parser."""
+
+_TEMPLATE: Final = re.compile(r"[^\"'#]*\{\{")
+
+
+def templated(error: Unreadable, text: str, line: int) -> Unreadable:
+    """Return the error, or a better one where the braces of a template are what is wrong."""
+    lines = text.split("\n")[error.place.line - line - 1 :][:1]
+    if not lines or not _TEMPLATE.match(lines[0]):
+        return error
+    message = "{{ begins a template, which is no manifest yet: give what comes of it, as of helm template"
+    return Unreadable(message, error.place)
 
 
 def not_text(error: ReaderError, text: str, line: int) -> Unreadable:

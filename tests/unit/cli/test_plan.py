@@ -25,8 +25,11 @@ def test_a_plan_that_works_out_is_status_0(files):
     result = plan(files)
     assert result.exit_code == 0
     assert [" ".join(line.split()) for line in result.output.splitlines()] == [
-        "DEPLOYMENT REPLICA CLUSTER ENGINE POOL PODS DEVICES PER POD",
-        f"ml-team/qwen new {LONG} qwen pool 1 1 gpu",
+        "1 of 1 replicas placed",
+        "",
+        "Replicas:",
+        "DEPLOYMENT REPLICA CLUSTER ENGINE POOL PODS PER POD",
+        f"ml-team/qwen 1 new {LONG} qwen pool 1 1 gpu",
         "",
         "What is left:",
         "CLUSTER POOL COUNTED TOTAL TAKEN FREE",
@@ -42,6 +45,45 @@ def test_a_plan_that_does_not_is_status_2_and_says_what_refused(files):
     assert result.exit_code == 2
     assert 'ModelDeployment "ml-team/qwen": 2 of 3 replicas placed; 1 cluster: ' in result.output
     assert "REFUSED" in result.output
+
+
+@pytest.fixture
+def large(files):
+    (files / "fleet.yaml").write_text(joined(CLASS, *(cluster(f"c{number:02}") for number in range(25))))
+    return files
+
+
+def section(output, title):
+    lines = [
+        " ".join(line.split()) for line in output.split(f"{title}\n")[1].partition("\n\n")[0].splitlines()
+    ]
+    return lines[1:]
+
+
+def test_of_a_large_fleet_the_pools_that_are_used_are_told_and_the_others_counted(large):
+    assert section(plan(large).output, "What is left:") == [
+        "c00 pool nodes 2 1 1",
+        "and 24 other pools, in which none of these replicas is: --all shows them",
+    ]
+    assert section(plan(large, "--all").output, "What is left:") == [
+        "c00 pool nodes 2 1 1",
+        *(f"c{number:02} pool nodes 2 0 2" for number in range(1, 25)),
+    ]
+
+
+def test_of_many_refusals_those_are_told_that_came_closest(large):
+    text = DEPLOYMENT.replace("  engines:", "  clusterSelector: {matchLabels: {region: east}}\n  engines:")
+    fleet = (large / "fleet.yaml").read_text()
+    (large / "fleet.yaml").write_text(fleet.replace("{name: c24}", "{name: c24, labels: {region: east}}"))
+    (large / "md.yaml").write_text(text.replace("gpu.nvidia.com", "gpu.amd.com"))
+    told = plan(large).output.split("REMEDY\n")[1].splitlines()
+    assert [line.split()[0] for line in told[:20]] == ["c24", *(f"c{number:02}" for number in range(19))]
+    assert told[20:23] == [
+        "and 5 other refusals, none of them closer to a fit: --all shows them",
+        "",
+        "What is left: 25 pools, in which none of these replicas is: --all shows them",
+    ]
+    assert plan(large, "--all").output.count("outside the clusterSelector  ") == 24
 
 
 @pytest.mark.parametrize(("replicas", "status"), [(1, 0), (3, 2)])

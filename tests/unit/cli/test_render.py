@@ -50,7 +50,8 @@ def test_what_cannot_be_rendered_is_one_sentence(files):
     assert (result.exit_code, result.output) == (
         1,
         (
-            "Error: render takes one object that something is composed for, not 0: give it in a file of its "
-            "own, and the others by --required\n"
+            'Error: OWNER holds only Pod "x": name a file with one of the kinds InferenceClass, '
+            "InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, ModelReplica "
+            "and ModelService\n"
         ),
     )

@@ -6,9 +6,9 @@ from modelplane.offline.placements import Amount, Pool
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 
-def files(replicas, *documents):
+def files(replicas, *documents, nodes=1):
     deployment = DEPLOYMENT.replace("replicas: 1", f"replicas: {replicas}")
-    return assemble(loaded(joined(CLASS, cluster("west", nodes=1), deployment, *documents)).objects)
+    return assemble(loaded(joined(CLASS, cluster("west", nodes=nodes), deployment, *documents)).objects)
 
 
 def planned(replicas):
@@ -21,7 +21,7 @@ def test_a_plan_says_where_each_replica_goes_and_what_is_left():
     [deployment] = plan.deployments
     assert (plan.placed, deployment.wanted, deployment.placed, deployment.diagnosis) == (True, 1, 1, "")
     assert list(placement_tables.replica_rows(deployment)) == [
-        ("ml-team/qwen", "new", "west", "qwen", "pool", "1", "1 gpu")
+        ("ml-team/qwen", "1 new", "west", "qwen", "pool", "1", "1 gpu")
     ]
     assert plan.pools == (
         Pool(
@@ -50,7 +50,7 @@ def test_what_does_not_fit_is_refused_by_name_with_the_values_and_the_remedy():
     assert deployment.diagnosis.startswith("1 of 3 replicas placed; 1 cluster: ")
     [remedy] = deployment.remedies
     assert "pool" in remedy.change
-    [row] = placement_tables.refusal_rows(deployment)
+    [row] = placement_tables.refusal_rows(deployment.refusals)
     assert row[:3] == ("west", "pool", "qwen")
     assert [row[0] for row in placement_tables.remedy_rows(deployment)] == [remedy.change]
 
@@ -65,7 +65,7 @@ def test_an_explanation_says_why_a_replica_is_where_it_is():
         True,
         "it exists and still fits: nothing is moved that need not move",
     )
-    assert placement_tables.verdict(explanation.deployment) == "1 of 1 replicas placed"
+    assert placement_tables.verdict([explanation.deployment]) == "1 of 1 replicas placed"
 
 
 def test_a_replica_that_goes_says_why():
@@ -78,3 +78,47 @@ def test_a_replica_that_goes_says_why():
     assert (replica.state, replica.reason) == ("goes", "scaled down")
     [row] = placement_tables.where_rows(explanation.deployment)
     assert row[1:-1] == ("-", "-", "-", "-", "-")
+
+
+def test_new_replicas_that_are_alike_are_one_row():
+    fleet = files(3, cluster("east", nodes=1), nodes=2)
+    [deployment] = placements.plan(fleet, fleet.deployments).deployments
+    assert [row[1:3] for row in placement_tables.replica_rows(deployment)] == [
+        ("1 new", "east"),
+        ("2 new", "west"),
+    ]
+    assert placement_tables.verdict([deployment]) == "3 of 3 replicas placed"
+
+
+def test_the_pods_of_a_gang_are_told_by_their_role():
+    leader = "        - role: Leader\n          nodeSelector:"
+    worker = DEPLOYMENT.partition("      members:\n")[2].replace(
+        "- nodeSelector", "- role: Worker\n          worker: {nodes: 3}\n          nodeSelector"
+    )
+    gang = DEPLOYMENT.replace("        - nodeSelector:", leader) + worker
+    fleet = assemble(loaded(joined(CLASS, cluster("west", nodes=4), gang)).objects)
+    [deployment] = placements.plan(fleet, fleet.deployments).deployments
+    assert [row[-2:] for row in placement_tables.replica_rows(deployment)] == [
+        ("1 Leader", "1 gpu"),
+        ("3 Worker", "1 gpu"),
+    ]
+
+
+def test_a_cache_that_no_file_has_is_told():
+    deployment = DEPLOYMENT.replace("  engines:", "  modelCacheRef: {name: weights}\n  engines:")
+    fleet = assemble(loaded(joined(CLASS, cluster("west"), deployment)).objects)
+    [told] = placements.plan(fleet, fleet.deployments).deployments
+    assert told.diagnosis.endswith(
+        '; no file has ModelCache "weights": give its file too, or correct modelCacheRef'
+    )
+
+
+def test_a_cluster_whose_class_no_file_has_is_not_taken_to_be_ready():
+    fleet = assemble(loaded(joined(cluster("west"), DEPLOYMENT)).objects)
+    plan = placements.plan(fleet, fleet.deployments)
+    [refusal] = plan.deployments[0].refusals
+    assert (refusal.rule, refusal.remedy, plan.assumed_ready) == (
+        "NotReady",
+        "give the files of its classes too",
+        (),
+    )

@@ -123,15 +123,15 @@ def test_the_gateway_is_where_the_front_door_is_said_to_be():
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
             "",
-            "render takes one object that something is composed for, not 0: give it in a file of its own, "
-            "and the others by --required",
+            'OWNER holds only Pod "x": name a file with one of the kinds InferenceClass, InferenceCluster, '
+            "InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, ModelReplica and ModelService",
             id="none that is composed",
         ),
         pytest.param(
             FLEET,
             "",
-            "render takes one object that something is composed for, not 2 (InferenceClass l4, "
-            "InferenceCluster west): give it in a file of its own, and the others by --required",
+            'OWNER holds 2 objects that something is composed for, InferenceClass "l4" and InferenceCluster '
+            '"west": give one in a file of its own, and the others by --required',
             id="two that are composed",
         ),
         pytest.param(

@@ -1,6 +1,8 @@
 """Files, folders and standard input."""
 
+import errno
 import io
+import os
 
 import pytest
 
@@ -31,6 +33,23 @@ def test_a_file_that_is_named_twice_is_read_once(tmp_path):
 def test_a_file_that_is_named_is_read_whatever_its_ending(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     assert read(tmp_path / "a.txt") == [Source(f"{tmp_path}/a.txt", "a")]
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_stops_nothing(tmp_path, monkeypatch):
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "a.yaml").write_text("a")
+    scandir = os.scandir
+
+    def refusing(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert read(tmp_path) == [
+        Unopened(f"{tmp_path}/closed", "it cannot be read: Permission denied"),
+        Source(f"{tmp_path}/a.yaml", "a"),
+    ]
 
 
 def test_a_folder_without_manifests_is_told():

@@ -80,7 +80,9 @@ def test_what_a_server_printed_must_be_readable_all_the_same():
     ("document", "message"),
     [
         pytest.param(
-            "apiVersion: v1\nkind: Pod\n", "metadata.name is required: give the object a name", id="no name"
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: 1}\n",
+            "must be a text: put it in quotes",
+            id="a name that is a number",
         ),
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x, labels: 1}\n",
@@ -89,8 +91,20 @@ def test_what_a_server_printed_must_be_readable_all_the_same():
         ),
     ],
 )
-def test_an_object_of_another_kind_has_at_least_a_name(document, message):
+def test_of_an_object_of_another_kind_what_it_is_found_by_is_checked(document, message):
     assert [problem.message for problem in loaded(document).problems] == [message]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", id="no name"),
+        pytest.param("# only a comment\n", id="no object"),
+    ],
+)
+def test_what_nothing_can_look_for_is_left_out(document):
+    found = loaded(document)
+    assert (found.objects, found.problems) == ((), ())
 
 
 def test_nulls_are_as_if_they_were_not_there():

@@ -108,6 +108,36 @@ def test_a_text_is_read_as_kubectl_reads_it(text, expected):
             "there is no such escape: write \\\\ for a backslash, or use single quotes",
             id="an escape",
         ),
+        pytest.param(
+            'a: "C:\\Users"\n',
+            "there is no such escape: write \\\\ for a backslash, or use single quotes",
+            id="a path of Windows",
+        ),
+        pytest.param(
+            "a:\n  b:1\n  c: 2\n",
+            'a space is missing behind the ":": add it',
+            id="a name and its value in one",
+        ),
+        pytest.param(
+            "a:\n\u00a0 b: 1\n  c: 2\n", "a no-break space cannot indent YAML: use plain spaces", id="a blank"
+        ),
+        pytest.param(
+            'a: "b["c"]"\nd: 1\n',
+            'the text in quotes ends before this: use the other quotes within it, or write it below "|"',
+            id="quotes within quotes",
+        ),
+        *(
+            pytest.param(
+                text,
+                "{{ begins a template, which is no manifest yet: give what comes of it, as of helm template",
+                id=f"a template, {name}",
+            )
+            for name, text in (
+                ("in the place of a value", "a: {{ .Values.a }}\n"),
+                ("before the end of a value", "a: {{ .Values.a }}-b\n"),
+                ("around lines", "{{- if .Values.a }}\na: 1\n{{- end }}\n"),
+            )
+        ),
         pytest.param("[" * 101, "values are nested more than 100 deep: no manifest needs that", id="depth"),
     ],
 )
@@ -130,10 +160,11 @@ def test_the_place_of_a_fault_counts_from_the_beginning_of_the_file():
 
 
 def test_a_key_that_is_there_twice_is_told_with_both_places():
-    [document] = documents("a: 1\nb: {c: 1, c: 2}\na: 3\n")
+    [document] = documents("a: 1\nb: {c: 1, c: 2}\na: 3\nd: [x, {e: 1, e: 2}]\n")
     assert document.duplicates == (
-        Duplicate("c", Place(2, 11), Place(2, 5)),
-        Duplicate("a", Place(3, 1), Place(1, 1)),
+        Duplicate(("b", "c"), Place(2, 11), Place(2, 5)),
+        Duplicate(("a",), Place(3, 1), Place(1, 1)),
+        Duplicate(("d", 1, "e"), Place(4, 15), Place(4, 9)),
     )
 
 

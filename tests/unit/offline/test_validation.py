@@ -110,7 +110,7 @@ def test_a_valid_deployment_has_no_problem():
         ),
         pytest.param(
             [("image: vllm/vllm-openai:v0.23.0", "image: ''")],
-            f"stdin:20:26: {NAMED}: {CONTAINER}.image: must not be empty: Image of the engine, "
+            f"stdin:20:26: {NAMED}: {CONTAINER}.image: must not be empty: image of the engine, "
             "passed through "
             "as it is",
             id="an empty text",
@@ -196,7 +196,7 @@ def test_a_shape_that_is_mixed_up_is_told_by_the_rule_of_the_schema():
             [
                 (
                     "spec.devices[0].capacity.memory: must be a mapping of fields, not the text "
-                    '"23034Mi": its fields are value'
+                    '"23034Mi": its only field is value'
                 )
             ],
             id="a word for a mapping",
@@ -214,6 +214,16 @@ def test_a_shape_that_is_mixed_up_is_told_by_the_rule_of_the_schema():
             "  huggingFace: {repo: a/b, sizeGiB: 1}\n  clusterSelector: {region: us}\n",
             ["spec.clusterSelector.region: unknown field: the only field here is matchLabels"],
             id="labels without matchLabels",
+        ),
+        pytest.param(
+            cluster("l4").replace("secretRef: {", "secretRef: {namespace: x, "),
+            ["spec.cluster.existing.secretRef.namespace: unknown field: the fields here are key, name"],
+            id="a field that another object has, far from here",
+        ),
+        pytest.param(
+            f"{CLASS}status: {{driver: x}}\n",
+            ["status.driver: unknown field: the only field here is conditions"],
+            id="a field of the status that the spec has, far from there",
         ),
     ],
 )
@@ -250,6 +260,16 @@ def test_all_problems_of_all_documents_are_told():
             "stdin:1:1: error: ModelDeployment: apiVersion: is required, such as modelplane.ai/v1alpha1: "
             "add it, or leave the file out",
             id="no version",
+        ),
+        pytest.param(
+            f"apiversion: {API}\nkind: ModelDeployment\n",
+            "stdin:1:13: error: ModelDeployment: apiversion: unknown field; did you mean apiVersion?",
+            id="a version in the wrong case",
+        ),
+        pytest.param(
+            "hf_a-token\n",
+            "stdin:1:1: error: an object is expected here, not a text: give it apiVersion and kind",
+            id="a text, which may be a token",
         ),
         pytest.param(
             f"apiVersion: {API}\n",
@@ -319,8 +339,13 @@ def test_the_objects_of_a_list_are_checked_one_by_one():
 
 def test_a_key_that_is_there_twice_is_an_error():
     assert said(changed(("  replicas: 1", "  replicas: 1\n  replicas: 1"))) == [
-        f"stdin:8:3: {NAMED}: replicas: the key is there twice, first in line 7: remove one of them"
+        f"stdin:8:3: {NAMED}: spec.replicas: the key is there twice, first in line 7: remove one of them"
     ]
+
+
+def test_a_second_object_without_a_line_between_is_told_so():
+    [first, *_] = said(CLASS + CLASS.replace("l4", "h100"))
+    assert first.endswith('first in line 1: remove one of them, or begin the second object with "---"')
 
 
 def test_an_object_that_is_there_twice_is_an_error():
@@ -443,6 +468,42 @@ def test_a_selector_that_does_not_compile_is_shown_in_its_file(selector, place, 
     )
 
 
+@pytest.mark.parametrize(
+    ("literal", "problem"),
+    [
+        pytest.param(
+            'quantity("80GB")',
+            '"80GB" is not a quantity: write a number and a unit, such as 80Gi or 500m',
+            id="a unit that there is not",
+        ),
+        pytest.param(
+            "semver('9.0')",
+            '"9.0" is not a version: write major.minor.patch, such as 9.0.0',
+            id="a version of two numbers",
+        ),
+    ],
+)
+def test_a_selector_that_fails_on_every_device_is_an_error_too(literal, problem):
+    [found] = validated(changed(('device.driver == "gpu.nvidia.com"', f"{literal} == {literal}"))).problems[
+        :1
+    ]
+    assert found.message == f"the selector fails on every device: {problem}"
+    source, caret = found.excerpt
+    assert source[len(caret) - 1 :].startswith(problem[1:4])
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        pytest.param('quantity("80Gi").isGreaterThan(quantity("500m"))', id="quantities"),
+        pytest.param("semver('9.0', true) == semver('9.0.0')", id="versions, one of them to be completed"),
+        pytest.param('isQuantity("80GB")', id="a question"),
+    ],
+)
+def test_a_selector_with_sound_literals_is_accepted(selector):
+    assert said(changed(('device.driver == "gpu.nvidia.com"', selector))) == []
+
+
 def test_more_problems_than_anyone_reads_are_not_told(monkeypatch):
     text = changed(("  replicas: 1", "  replicas: 1\n" + "\n".join(f"  x{n}: 1" for n in range(150))))
     lines = said(text)
@@ -462,7 +523,7 @@ def test_more_problems_than_anyone_reads_are_not_told(monkeypatch):
             id="some, and another's",
         ),
         pytest.param(CLASS.replace("l4", "L4"), "1 error in 1 object, 1 file", id="a wrong one"),
-        pytest.param("", "0 objects valid, 1 file", id="none"),
+        pytest.param("# nothing\n", "0 objects valid with 1 warning, 1 file", id="none"),
     ],
 )
 def test_the_last_line_says_what_came_of_it(text, summary):

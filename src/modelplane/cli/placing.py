@@ -1,0 +1,59 @@
+"""What ``plan`` and ``explain`` print alike: refusals, what is left of the pools, and what was assumed.
+
+One rule: what a large fleet has too much of is told as far as it concerns the deployments, and the rest is
+counted. ``--all`` and ``-o json`` leave nothing out.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from modelplane.offline.placements import Deployment, Explanation, Plan, Refusal
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NOT_PLACED: Final = 2
+"""Exit status where a replica has no place."""
+
+_MOST: Final = 20
+"""Pools, and refusals of a deployment, that are told whatever they are."""
+
+
+def all_option(command: F) -> F:
+    """Give a command ``--all``."""
+    return click.option(
+        "--all", "everything", is_flag=True, help="Show every pool and every refusal, however many."
+    )(command)
+
+
+def tell_refusals(title: str, refusals: "Sequence[Refusal]", *, everything: bool) -> None:
+    """Print what refused a deployment, those first that came closest where there are many."""
+    from modelplane.cli import tables
+    from modelplane.offline import placement_tables
+
+    told = refusals if everything else placement_tables.closest(refusals, _MOST)
+    tables.show(title, placement_tables.REFUSAL_COLUMNS, placement_tables.refusal_rows(told))
+    if len(told) < len(refusals):
+        rest = len(refusals) - len(told)
+        click.echo(f"and {rest:,} other refusals, none of them closer to a fit: --all shows them")
+
+
+def tell_fleet(
+    result: "Plan | Explanation", deployments: "Sequence[Deployment]", *, everything: bool
+) -> None:
+    """Print what is left of the pools, and which clusters are taken to be ready."""
+    from modelplane.cli import tables
+    from modelplane.offline import placement_tables
+    from modelplane.offline.wording import choice
+
+    pools = result.pools
+    told = pools if everything else placement_tables.touched(pools, deployments, _MOST)
+    tables.show("What is left:", placement_tables.POOL_COLUMNS, placement_tables.pool_rows(told))
+    if len(told) < len(pools):
+        rest = f"{len(pools) - len(told):,}"
+        counted = f"and {rest} other pools" if told else f"\nWhat is left: {rest} pools"
+        click.echo(f"{counted}, in which none of these replicas is: --all shows them")
+    if result.assumed_ready:
+        click.echo(f"\nTaken to be ready, because their files have no status: {choice(result.assumed_ready)}")
