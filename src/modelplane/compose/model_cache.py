@@ -305,7 +305,10 @@ def _count(sites: list[_Site], phase: CachePhase) -> int:
 
 def _covered(matched: list[_Site]) -> Condition:
     if not matched:
-        message = "no cluster has the labels of clusterSelector and offers a ReadWriteMany StorageClass"
+        message = (
+            "no cluster has the labels of clusterSelector and offers a ReadWriteMany StorageClass: "
+            "an Existing one names it in spec.cluster.existing.cache.storageClassName"
+        )
         return false(Type.CLUSTERS_MATCHED, Reason.NO_CLUSTERS, message)
     return true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {len(matched)} cluster(s)")
 

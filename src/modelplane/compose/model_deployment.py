@@ -6,6 +6,7 @@ so that no gateway sends it any more, and then the replica itself.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import msgspec
@@ -89,10 +90,18 @@ def _clusters(request: Request[ModelDeployment]) -> dict[str, scheduler.Cluster]
 
 
 def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
+    listed = {_full_name(found): fleet.replica(found) for found in request.found("replicas")}
     # Of its own replicas a deployment may have seen more than whoever lists them all.
-    own = (child for child in request.observed.values() if child["kind"] == "ModelReplica")
-    listed = {_full_name(found): found for found in (*request.found("replicas"), *own)}
-    return tuple(map(fleet.replica, listed.values()))
+    for key, child in request.observed.items():
+        if child["kind"] == "ModelReplica":
+            listed[_full_name(child)] = _with_index_of(key, fleet.replica(child))
+    return tuple(listed.values())
+
+
+def _with_index_of(key: str, replica: scheduler.Replica) -> scheduler.Replica:
+    """Return a replica with the index of its key: its label may have been changed since."""
+    index = key.removeprefix(f"replica-{replica.cluster}-")
+    return replace(replica, index=int(index)) if index.isdecimal() else replica
 
 
 def _full_name(item: Object) -> tuple[str, str]:
@@ -200,7 +209,7 @@ def _serves(replica: Object, announced: bool) -> bool:
     An edited replica says nothing of its new form yet. One that has an endpoint keeps it until it says
     that it does not serve; one that has none gets it when it says that it does.
     """
-    return is_true(replica, READY) if announced else holds(replica, READY)
+    return condition_of(replica, READY).get("status") != "False" if announced else holds(replica, READY)
 
 
 def _object_name(request: Request[ModelDeployment], key: str) -> str:

@@ -217,7 +217,9 @@ def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None
     idle = sorted(name for name, child in workloads.items() if child is None or not serves(child))
     if idle:
         message = f"engine {listing(idle)} is not serving yet on {where}"
-        return _starting(message, *(request.found(_pods_of(name)) for name in idle))
+        troubles = [pods.trouble(request.found(_pods_of(name))) for name in idle]
+        troubles += [pods.unmade(child) for name in idle if (child := workloads[name]) is not None]
+        return _starting(message, troubles)
     for key in (POOL_KEY, ROUTE_KEY):
         child = request.observed.get(key)
         if child is not None and (why := refusal(child)):
@@ -229,15 +231,16 @@ def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None
         return true(Type.MODEL_READY, Reason.SERVING, f"every engine serves on {where}")
     message = f"the endpoint picker is not running on {where}"
     if not _has_served(replica):
-        return _starting(message, request.found(_PICKER_PODS))
+        troubles = [pods.trouble(request.found(_PICKER_PODS))]
+        return _starting(message, [*troubles, pods.unmade(picker) if picker is not None else ""])
     # The pool fails open, so to lose the picker is no reason to take away what serves.
     return true(
         Type.MODEL_READY, Reason.SERVING, f"every engine serves; {message}, so any copy gets a request"
     )
 
 
-def _starting(message: str, *pods_of_each: Iterable[Object]) -> Condition:
-    trouble = next(filter(None, map(pods.trouble, pods_of_each)), "")
+def _starting(message: str, troubles: Iterable[str] = ()) -> Condition:
+    trouble = next(filter(None, troubles), "")
     return false(Type.MODEL_READY, Reason.MODEL_STARTING, f"{message}: {trouble}" if trouble else message)
 
 

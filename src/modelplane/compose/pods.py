@@ -2,6 +2,8 @@
 
 A Deployment says only how many pods are available. Why one is not is written on
 the pod: the scheduler's reason, a container that waits, a container that died.
+Where there is no pod at all, the workload says why, or says nothing because
+nobody has looked at it.
 """
 
 from collections.abc import Iterable
@@ -24,6 +26,17 @@ def trouble(pods: Iterable[Object]) -> str:
         if problem:
             return f'pod "{pod["metadata"]["name"]}": {problem}'
     return ""
+
+
+def unmade(workload: Object) -> str:
+    """Return why a workload has no pods; empty where it does not say."""
+    failure = condition_of(workload, "ReplicaFailure")
+    if failure.get("status") == "True":
+        return str(failure.get("message") or failure.get("reason") or "its pods are refused")
+    if workload.get("status"):
+        return ""
+    named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
+    return f"{named} waits for its controller: see that it runs there"
 
 
 def _unscheduled(pod: Object) -> str:

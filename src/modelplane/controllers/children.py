@@ -25,16 +25,23 @@ class ChildIndex:
         self._owner_uid = owner_uid
         self._children: dict[str, dict[Identity, Object]] = defaultdict(dict)
         self._owners: dict[Identity, str] = {}
+        self._taken: dict[Identity, str] = {}
 
     def follow(self, informer: Informer) -> None:
         """Index an informer's objects from now on."""
 
         def changed(item: Object) -> None:
-            self._forget(identity(item))
+            child = identity(item)
+            before = self._owners.get(child, "")
+            self._forget(child)
             uid = self._owner_uid(item)
             if uid and informer.get(key_of(item).name, key_of(item).namespace) is not None:
-                self._owners[identity(item)] = uid
-                self._children[uid][identity(item)] = item
+                self._owners[child] = uid
+                self._children[uid][child] = item
+                if before not in ("", uid):
+                    self._taken[child] = before
+            else:
+                self._taken.pop(child, None)
 
         informer.add_handler(changed)
 
@@ -48,6 +55,18 @@ class ChildIndex:
     def of(self, uid: str) -> tuple[Object, ...]:
         """Return an owner's children."""
         return tuple(self._children.get(uid, {}).values())
+
+    def holder(self, child: Identity) -> str:
+        """Return the uid of the owner that has an object, empty where none is known to."""
+        return self._owners.get(child, "")
+
+    def get(self, child: Identity) -> Object:
+        """Return an object that an owner has."""
+        return self._children[self._owners[child]][child]
+
+    def taken_from(self, child: Identity) -> str:
+        """Return the uid of the owner that had an object before somebody gave it to its present one."""
+        return self._taken.get(child, "")
 
     def keyed(self, uid: str) -> dict[str, Object]:
         """Return an owner's children by their key; one on its way out gives way to its successor."""

@@ -34,6 +34,12 @@ _log = logging.getLogger(__name__)
 _PATIENCE_S = 15.0
 """How long a cluster may be silent before what is known of it counts as unknown."""
 
+LOST_S = 300.0
+"""How long a cluster may be silent before a person who deletes it is taken to mean that it is gone.
+
+Far longer than an API server needs to restart or to be upgraded: what is given up is never looked for.
+"""
+
 _LOADING = "its objects are still being read"
 
 _LOOK_AGAIN_S = 5.0
@@ -187,12 +193,16 @@ class Connection:
             return self._looking
         if any(not informer.synced and not informer.problem for informer in self._awaited):
             return _LOADING
-        return self.lost
+        return self._silence(_PATIENCE_S)
 
     @property
     def lost(self) -> str:
-        """Why the cluster has not answered for a while; empty while it has, or may yet."""
-        return next((problem for informer in self._core if (problem := _silent(informer))), "")
+        """Why the cluster has not answered for long; empty while it has, or may yet."""
+        return self._silence(LOST_S)
+
+    def _silence(self, patience_s: float) -> str:
+        problems = (_silent(informer, patience_s) for informer in self._core)
+        return next(filter(None, problems), "")
 
     @property
     def loading(self) -> bool:
@@ -216,7 +226,7 @@ class Connection:
             return Unknown(self.problem, loading=self.loading)
         if not informer.synced:
             return Unknown(informer.problem or _LOADING, loading=not informer.problem)
-        if problem := _silent(informer):
+        if problem := _silent(informer, _PATIENCE_S):
             return Unknown(problem)
         return tuple(item for item in informer if matches(requirement, item))
 
@@ -301,7 +311,7 @@ class Clusters:
         return connection.problem
 
     def lost(self, name: str) -> str:
-        """Return why a cluster has not answered for a while, or why there is no connection to it."""
+        """Return why a cluster has not answered for long, or why there is no connection to it."""
         connection = self._connections.get(name)
         return self.problem(name) if connection is None else connection.lost
 
@@ -368,10 +378,10 @@ class Clusters:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
 
-def _silent(informer: Informer) -> str:
-    """Return why a copy has not been brought up to date for a while; empty while it has."""
+def _silent(informer: Informer, patience_s: float) -> str:
+    """Return why a copy has not been brought up to date for so long; empty while it has."""
     now = asyncio.get_running_loop().time()
-    return informer.problem if informer.problem and now - informer.problem_since > _PATIENCE_S else ""
+    return informer.problem if informer.problem and now - informer.problem_since > patience_s else ""
 
 
 def _kubeconfig(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:

@@ -2,8 +2,8 @@
 
 A cluster that cannot be reached holds its owners, because what is there may
 still run. A person who deletes the InferenceCluster declares it gone: while the
-cluster can be reached, that waits for what needs it; when it cannot, that is
-given up with it.
+cluster can be reached, that waits for what needs it; when it cannot be for
+minutes, that is given up with it.
 """
 
 import logging
@@ -15,7 +15,7 @@ from modelplane.compose import guards
 from modelplane.compose.composition import Guard, Requirement
 from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
-from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.controllers.clusters import LOST_S, Clusters, Connection
 from modelplane.controllers.interests import matches
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
@@ -59,7 +59,8 @@ class Finalizer:
             return None
         waiting = [str(guard) for guard in self._guards(owner)] or await self._left(owner)
         if waiting:
-            await self._reporter.deleting(owner, f"waiting for {listing(waiting)} to go")
+            message = f"waiting for {listing(waiting)} to go{self._patience(owner)}"
+            await self._reporter.deleting(owner, message)
             return _LOOK_AGAIN_S
         await self._release(owner)
         return None
@@ -83,6 +84,16 @@ class Finalizer:
             )
             return ()
         return users
+
+    def _patience(self, owner: Object) -> str:
+        """Return what comes of a cluster that waits and does not answer."""
+        connection = self._clusters.get(owner["metadata"]["name"])
+        if owner["kind"] != "InferenceCluster" or connection is None or connection.loading:
+            return ""
+        if not connection.problem:
+            return ""
+        minutes = f"{LOST_S / 60:.0f} minutes"
+        return f"; it cannot be reached ({connection.problem}), and after {minutes} they are given up"
 
     async def _left(self, owner: Object) -> list[str]:
         """Delete what is left on the recorded clusters, and return it."""

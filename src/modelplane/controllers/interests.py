@@ -1,12 +1,14 @@
 """Who must be looked at again when an object changes.
 
-Each owner's requirements are kept from its last composition. An object that is
-required by name wakes only those who named it, so that the cost of a change
-does not grow with the objects that it does not concern.
+Each owner's requirements are kept from its last composition, and found by what
+they name: kind, namespace and name as far as they are given. Those that wake
+nobody are kept apart. So the cost of a change does not grow with the owners that
+it does not concern.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any, NamedTuple
 
 from modelplane.compose.composition import Requirement
@@ -27,8 +29,11 @@ class _Slot(NamedTuple):
     cluster: str
     api_version: str
     kind: str
+    namespace: str
+    """Empty for a requirement of all namespaces."""
     name: str
     """Empty for a requirement of many objects."""
+    wakes: bool
 
 
 class Interests:
@@ -38,7 +43,7 @@ class Interests:
         self._requirements: dict[OwnerKey, tuple[Requirement, ...]] = {}
         self._owners: dict[_Slot, dict[OwnerKey, tuple[Requirement, ...]]] = defaultdict(dict)
         self._by_cluster: dict[str, dict[OwnerKey, None]] = defaultdict(dict)
-        self._short: set[OwnerKey] = set()
+        self._short: dict[OwnerKey, None] = {}
 
     def of(self, owner: OwnerKey) -> tuple[Requirement, ...]:
         """Return an owner's requirements."""
@@ -59,14 +64,14 @@ class Interests:
     def set_short(self, owner: OwnerKey, short: bool) -> None:
         """Remember whether an owner waits for more than it got."""
         if short:
-            self._short.add(owner)
+            self._short[owner] = None
         else:
-            self._short.discard(owner)
+            self._short.pop(owner, None)
 
     def forget(self, owner: OwnerKey) -> None:
         """Drop an owner that is no more."""
         self._remove(owner)
-        self._short.discard(owner)
+        self._short.pop(owner, None)
 
     def _remove(self, owner: OwnerKey) -> None:
         for requirement in self._requirements.pop(owner, ()):
@@ -80,26 +85,37 @@ class Interests:
 
     def anyone(self, requirement: Requirement) -> bool:
         """Whether an owner requires what a requirement names."""
-        owners = self._owners.get(_slot(requirement), {})
-        return any(each.namespace == requirement.namespace for own in owners.values() for each in own)
+        return _slot(requirement) in self._owners
 
     def on(self, cluster: str) -> tuple[OwnerKey, ...]:
         """Return the owners that require something of a cluster."""
         return tuple(self._by_cluster.get(cluster, ()))
 
     def woken_by(self, item: Mapping[str, Any], cluster: str) -> Iterator[OwnerKey]:
-        """Yield the owners that a change of an object, on a cluster or the control plane, concerns."""
+        """Yield the owners that a change of an object, on a cluster or the control plane, concerns.
+
+        Of those that got less than they asked for, the one that has waited longest comes first.
+        """
         metadata = item["metadata"]
-        for name in (metadata["name"], ""):
-            slot = _Slot(cluster, item["apiVersion"], item["kind"], name)
-            for owner, own in tuple(self._owners.get(slot, {}).items()):
-                short = owner in self._short
-                if any((short or each.wakes) and matches(each, item) for each in own):
+        for namespace, name, wakes in product(
+            dict.fromkeys((metadata.get("namespace", ""), "")), (metadata["name"], ""), (True, False)
+        ):
+            slot = _Slot(cluster, item["apiVersion"], item["kind"], namespace, name, wakes)
+            owners = self._owners.get(slot, {})
+            for owner in tuple(owners if wakes else self._short):
+                if any(matches(each, item) for each in owners.get(owner, ())):
                     yield owner
 
 
 def _slot(requirement: Requirement) -> _Slot:
-    return _Slot(requirement.cluster, requirement.api_version, requirement.kind, requirement.name)
+    return _Slot(
+        requirement.cluster,
+        requirement.api_version,
+        requirement.kind,
+        requirement.namespace,
+        requirement.name,
+        requirement.wakes,
+    )
 
 
 def matches(requirement: Requirement, item: Mapping[str, Any]) -> bool:

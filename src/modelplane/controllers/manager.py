@@ -20,6 +20,8 @@ from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.front_door import FrontDoor, Write
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
+from modelplane.controllers.open_files import allow_many
+from modelplane.controllers.ownership import owner_of
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import NotYet, Reconciler
 from modelplane.kube import errors, resources
@@ -84,6 +86,7 @@ class Manager:
 
     async def run(self) -> None:
         """Work until cancelled."""
+        allow_many()
         informers = [*self._informers.values(), self._secrets]
         await self._until_installed(informers)
         try:
@@ -181,6 +184,9 @@ class Manager:
         uid = item["metadata"].get("labels", {}).get(labels.OWNER_UID, "")
         if uid in self._uids:
             self._enqueue(self._uids[uid])
+        named = OwnerKey(*owner_of(item))
+        if named.kind in COMPOSERS:
+            self._enqueue(named)  # it may have been taken from an owner of that name
         for owner in self._interests.woken_by(item, cluster):
             self._enqueue(owner)
         self._front_door.touch()

@@ -68,6 +68,16 @@ def child_key(item: Mapping[str, Any]) -> str:
     return str(item["metadata"].get("annotations", {}).get(labels.CHILD, ""))
 
 
+def owner_of(item: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return kind, namespace and name of the owner of an object on a cluster; empty where it has none."""
+    annotations = item["metadata"].get("annotations", {})
+    return (
+        str(annotations.get(labels.OWNER_KIND, "")),
+        str(annotations.get(labels.OWNER_NAMESPACE, "")),
+        str(annotations.get(labels.OWNER_NAME, "")),
+    )
+
+
 def _digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]
 

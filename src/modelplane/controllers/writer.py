@@ -12,7 +12,7 @@ from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
-from modelplane.controllers.children import ChildIndex, identity
+from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.clusters import Clusters, Connection
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.settled import Settled
@@ -108,10 +108,18 @@ class Writer:
         # Fields of an object that was not known to be ours are not taken from whoever set them.
         force = observed is not None
         if child.cluster:
-            written = await self._connection(child.cluster).apply(manifest, force=force)
+            connection = self._connection(child.cluster)
+            if observed is None:
+                _leave_to_its_owner(owner, identity(manifest), connection.children)
+            written = await connection.apply(manifest, force=force)
         else:
+            informer = self._informers.get(manifest["kind"])
+            if informer is None:
+                # Nobody would see it again, neither to correct it nor to delete it.
+                message = "these controllers write no object of that kind to the control plane"
+                raise errors.ApiError(400, "BadRequest", message)
             written = await self._client.apply(manifest, force=force)
-            self._informers[written["kind"]].remember(written)
+            informer.remember(written)
         self._settled.remember(manifest, written)
 
     def _connection(self, name: str) -> Connection:
@@ -159,6 +167,29 @@ class Writer:
                 if not stays(cluster, child):
                     await delete(client, child)
                     self._settled.forget(child)
+
+
+def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) -> None:
+    """Raise ``Conflict`` where an object of a cluster is another owner's.
+
+    An owner takes over what one of the very same name left there: it was made again, perhaps with its
+    whole control plane. But what is then taken from it in its turn has two that live, who would restart
+    each other's engines without end.
+    """
+    uid = owner["metadata"]["uid"]
+    if children.holder(child) in ("", uid):
+        return
+    kind, namespace, name = ownership.owner_of(children.get(child))
+    if (kind, namespace, name) != identity(owner):
+        message = f'it belongs to {kind} "{namespace}/{name}": rename one of the two, or delete what is left'
+    elif children.taken_from(child) == uid:
+        message = (
+            f'another control plane has taken it over for its own {kind} "{namespace}/{name}": '
+            "let only one of the two have the cluster"
+        )
+    else:
+        return
+    raise errors.Conflict(409, "Conflict", message)
 
 
 async def delete(client: Client, child: Object) -> None:

@@ -34,6 +34,9 @@ _SILENCE_S = 90.0
 _DEADLINE = 3
 """How many times the time-out a whole request may take, whatever the server sends meanwhile."""
 
+_LONGEST_TEXT = 200
+"""How much is told of an answer that is not the server's own."""
+
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -351,7 +354,8 @@ def _raise_for_status(response: httpx2.Response) -> None:
         status = _decode(response.content)
         reason, message = status.get("reason", ""), status.get("message", "")
     except (msgspec.DecodeError, AttributeError):
-        reason, message = "", response.text.strip()
+        # Whatever stands in front of the server: often a whole page.
+        reason, message = "", " ".join(response.text.split())[:_LONGEST_TEXT]
     raise errors.from_status(response.status_code, reason, message or response.reason_phrase)
 
 

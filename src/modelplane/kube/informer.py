@@ -200,6 +200,8 @@ class Informer:
                 self._seen = max(self._seen, _version(event.object))
 
     def _put(self, item: Object) -> None:
+        # Who wrote which field is the server's business, and half of an object.
+        item["metadata"].pop("managedFields", None)
         known = self._objects.get(key_of(item))
         if known is not None and known["metadata"]["uid"] != item["metadata"]["uid"]:
             self._drop(known)  # whoever knew the old object of that name must hear that it is gone

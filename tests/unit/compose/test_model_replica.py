@@ -64,6 +64,30 @@ def test_both_phases_must_serve_and_the_one_that_does_not_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        pytest.param(
+            {},
+            'LeaderWorkerSet "g" waits for its controller: see that it runs there',
+            id="a controller that is not installed",
+        ),
+        pytest.param(
+            {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: gpus"}]},
+            "exceeded quota: gpus",
+            id="pods that are refused",
+        ),
+    ],
+)
+def test_a_workload_without_pods_says_why(status: dict[str, Any], why: str) -> None:
+    found = {"kind": "LeaderWorkerSet", "metadata": {"name": "g"}, "status": status}
+    assert _ready(composed(replica(gang()), {"model-gang-qwen": found})) == (
+        False,
+        "ModelStarting",
+        f'engine qwen is not serving yet on cluster "east": {why}',
+    )
+
+
 def test_a_gang_serves_once_a_whole_group_does() -> None:
     found = {"kind": "LeaderWorkerSet", "metadata": {"name": "g"}, "status": {"readyReplicas": 1}}
     assert _ready(composed(replica(gang()), {"model-gang-qwen": found})) == (

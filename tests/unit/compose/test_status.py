@@ -25,6 +25,11 @@ def test_the_transition_time_stays_while_the_status_does() -> None:
     assert all(each["observedGeneration"] == 3 for each in written)
 
 
+def test_a_message_that_is_too_long_does_not_keep_a_status_from_being_written() -> None:
+    [written] = status.with_times([false("A", "New", "x" * 40_000)], [], 1, NOW)
+    assert len(written["message"]) == 32_768
+
+
 def test_only_news_is_an_event() -> None:
     before = [_old("A", "True", "Same"), _old("B", "False", "Old")]
     same, other = true("A", "Same", "another message"), false("B", "New", "why")

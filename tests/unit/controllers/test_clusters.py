@@ -164,6 +164,8 @@ async def test_a_cluster_that_goes_away_is_reported(clusters: Clusters, east: An
     informer.problem, informer.problem_since = "refused", asyncio.get_running_loop().time()
     assert (connection.problem, connection.lost) == ("", ""), "a moment's silence is none"
     informer.problem_since -= 60
+    assert (connection.problem, connection.lost) == ("refused", ""), "it may be restarting"
+    informer.problem_since -= 300
     assert (connection.problem, connection.lost) == ("refused", "refused")
     assert clusters.find(PODS) == Unknown("refused")
     assert (clusters.lost("east"), clusters.lost("west")) == (

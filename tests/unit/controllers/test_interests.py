@@ -52,6 +52,16 @@ def test_a_quiet_requirement_wakes_only_an_owner_that_is_short() -> None:
     assert list(interests.woken_by(replica, "")) == []
 
 
+def test_of_those_that_are_short_the_one_that_has_waited_longest_comes_first() -> None:
+    interests = Interests()
+    waiting = [OwnerKey("ModelDeployment", "ml-team", name) for name in ("b", "c", "a")]
+    for owner in sorted(waiting):
+        interests.set(owner, (_requirement("ModelReplica", wakes=False),))
+    for owner in [*waiting, waiting[0]]:
+        interests.set_short(owner, short=True)
+    assert list(interests.woken_by(_object("ModelReplica", "r", "other"), "")) == waiting
+
+
 def test_replaced_and_forgotten_requirements_wake_nobody() -> None:
     interests = Interests()
     interests.set(SERVICE, (_requirement("InferenceGateway", name="default"),))

@@ -5,6 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from modelplane.api import labels
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.kinds import COMPOSERS
@@ -14,6 +15,7 @@ from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer, delete
+from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import resource_for
@@ -135,6 +137,47 @@ async def test_what_is_not_known_to_be_ours_is_not_taken_from_anyone(
     ]
 
 
+def _of(stored: dict[str, Any], uid: str, name: str = "owner") -> dict[str, Any]:
+    """Return an object as another owner's."""
+    item = copy.deepcopy(stored)
+    item["metadata"]["labels"][labels.OWNER_UID] = uid
+    item["metadata"]["annotations"][labels.OWNER_NAME] = name
+    item["metadata"]["resourceVersion"] = str(int(item["metadata"]["resourceVersion"]) + 1)
+    return item
+
+
+async def test_what_another_owner_has_is_left_to_it(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    bench.recorded = ["east"]
+    east.has([_of(bench.stored(_service("s")), "v", "other")])
+    await connected(clusters, "east", east)
+    problem = await bench.writer.write(bench.owner, {}, _composed(_service("s")))
+    assert problem == (
+        'cannot write Service "n/s": it belongs to ModelReplica "n/other": '
+        "rename one of the two, or delete what is left"
+    )
+    assert east.writes == []
+
+
+async def test_an_owner_that_was_made_again_takes_over_but_two_that_live_do_not_fight(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    bench.recorded = ["east"]
+    east.has([_of(bench.stored(_service("s"), uid="uid"), "v")])
+    connection = await connected(clusters, "east", east)
+    assert await bench.writer.write(bench.owner, {}, _composed(_service("s"))) == ""
+    assert east.wrote("PATCH") == [f"{SERVICES}s"]
+    taken_back = _of(connection.children.keyed("u")["s"], "v")
+    connection.informer(resources.SERVICES).remember(taken_back)
+    problem = await bench.writer.write(bench.owner, {}, _composed(_service("s")))
+    assert problem == (
+        'cannot write Service "n/s": another control plane has taken it over for its own '
+        'ModelReplica "n/owner": let only one of the two have the cluster'
+    )
+    assert east.wrote("PATCH") == [f"{SERVICES}s"]
+
+
 async def test_one_refused_child_keeps_no_other_from_being_written_and_all_from_being_deleted(
     east: Any, bench: Bench, clusters: Clusters, connected: Any
 ) -> None:
@@ -150,6 +193,14 @@ async def test_one_refused_child_keeps_no_other_from_being_written_and_all_from_
     east.answers.clear()
     assert await bench.writer.write(bench.owner, {}, composition) == ""
     assert east.wrote("DELETE") == [f"{SERVICES}old"]
+
+
+async def test_what_would_not_be_seen_again_is_not_written(plane: Any, bench: Bench) -> None:
+    problem = await bench.writer.write(bench.owner, {}, _composed(_service("s", cluster="")))
+    assert problem == (
+        'cannot write Service "n/s": these controllers write no object of that kind to the control plane'
+    )
+    assert plane.writes == []
 
 
 async def test_a_cluster_that_does_not_answer_is_asked_once(

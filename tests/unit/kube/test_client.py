@@ -112,6 +112,13 @@ async def test_a_failure_that_is_no_status_is_told_in_its_own_words() -> None:
         await _client(lambda _: httpx2.Response(503, text="no healthy upstream")).apply(POD)
 
 
+async def test_of_a_page_that_a_proxy_answers_only_the_beginning_is_told() -> None:
+    page = "<html>\n  <title>502 Bad Gateway</title>\n" + "<p>sorry</p>\n" * 10_000
+    with pytest.raises(errors.ApiError) as raised:
+        await _client(lambda _: httpx2.Response(502, text=page)).apply(POD)
+    assert str(raised.value) == ("<html> <title>502 Bad Gateway</title> " + "<p>sorry</p> " * 100)[:200]
+
+
 @pytest.mark.parametrize(
     "answer", [pytest.param("<html>", id="a page"), pytest.param('{"a": 1}', id="some other API")]
 )

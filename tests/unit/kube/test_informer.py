@@ -125,6 +125,14 @@ async def test_a_write_is_read_before_the_watch_brings_it() -> None:
         assert heard == [("uid-a", "7", True)], "older news is no news"
 
 
+async def test_who_wrote_which_field_is_not_kept() -> None:
+    pod = _pod("a", 3)
+    listed = {**pod, "metadata": {**pod["metadata"], "managedFields": [{"manager": "kubectl"}]}}
+    async with _running(Server(_list(5, listed))) as (informer, _):
+        await informer.wait_until_synced()
+        assert informer.get("a", "n") == pod
+
+
 async def test_a_list_older_than_a_write_does_not_take_the_write_back() -> None:
     server = Server(_list(5), _list(6, _pod("b", 4)))
     async with _running(server) as (informer, heard):

@@ -85,12 +85,12 @@ class Copies:
 
 
 def copies(request: Request[ModelReplica]) -> Copies:
-    """Return the copies for a replica's pods. A copy outlives its original, because pods read it."""
+    """Return the copies for a replica's pods. What was copied outlives its original, because pods read it."""
     children: list[Desired | Keep] = []
     names = {}
     for each in references(request.owner):
         if found := request.found(each.key):
-            copy = _copy(request.owner, each, found[0])
+            copy = _copy(request.owner, each, found[0], request.observed.get(each.key, {}))
             children.append(Desired(each.key, copy, exists, request.owner.spec.cluster_name))
         elif kept := request.observed.get(each.key):
             copy = kept
@@ -101,8 +101,11 @@ def copies(request: Request[ModelReplica]) -> Copies:
     return Copies(tuple(children), names)
 
 
-def _copy(replica: ModelReplica, reference: Reference, original: Object) -> Object:
+def _copy(replica: ModelReplica, reference: Reference, original: Object, former: Object) -> Object:
     data = original.get("data") or {}
+    if not reference.whole:
+        # A Secret that is made anew may be empty for a moment, in which pods may start.
+        data = {**(former.get("data") or {}), **data}
     name = part_name(replica, reference.key)
     copy: dict[str, Any] = {
         "apiVersion": "v1",

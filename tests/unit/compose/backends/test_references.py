@@ -39,6 +39,13 @@ def test_only_the_keys_that_are_read_leave_the_namespace() -> None:
     assert copy["data"] == {"x": "1"}
 
 
+def test_a_key_that_the_original_loses_stays_in_the_copy_because_pods_read_it() -> None:
+    owner = replica(engine("qwen", member(env=[_secret("x"), _secret("y")])))
+    former = {"secret-token": {"data": {"x": "1", "y": "2", "z": "read no more"}}}
+    [copy] = _copied(composed(owner, former, **{"secret-token": _original(x="3")}))
+    assert copy["data"] == {"x": "3", "y": "2"}
+
+
 def test_a_pull_secret_is_copied_whole_though_a_variable_reads_one_key_of_it() -> None:
     [copy] = _copied(
         composed(_pulling(_secret("x")), **{"secret-token": _original("example.com/t", x="1", z="2")})
