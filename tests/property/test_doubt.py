@@ -1,6 +1,7 @@
 """Never delete on doubt: whatever cannot be read, or makes no sense, takes nothing away."""
 
 import copy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose.composition import Composition, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
@@ -77,7 +79,33 @@ def test_what_makes_no_sense_takes_nothing_away(path: Path) -> None:
             assert _lost(doubtful) <= usual, key
 
 
+def _forgetful(child: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield a child as it may be seen after somebody, or a backup, has touched it."""
+    yield "no status", {name: value for name, value in child.items() if name != "status"}
+    for index in (None, "", "x", "7", "99999999999"):
+        touched = copy.deepcopy(child)
+        found = touched["metadata"].setdefault("labels", {})
+        found.pop(labels.REPLICA_INDEX, None)
+        if index is not None:
+            found[labels.REPLICA_INDEX] = index
+        yield f"index {index}", touched
+
+
 DEPLOYMENTS = [path for path in CASES if path.parent.parent.name == "model_deployment"]
+KEPT = [path for path in DEPLOYMENTS if "scale-down" not in path.parent.name]
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.parent.name)
+def test_what_a_child_no_longer_tells_takes_nothing_away(path: Path) -> None:
+    case = _case(path)
+    usual = _lost(case)
+    for key, child in case["observed"].items():
+        for what, touched in _forgetful(child):
+            doubtful = copy.deepcopy(case)
+            doubtful["observed"][key] = touched
+            assert _lost(doubtful) <= usual, (key, what)
+
+
 SELECTORS = st.one_of(
     st.text(max_size=40),
     st.sampled_from(

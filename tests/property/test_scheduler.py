@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import re
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
@@ -22,6 +23,7 @@ from modelplane.scheduler import (
     Engine,
     Fleet,
     Member,
+    Operator,
     PlacedEngine,
     PlacedMember,
     Pool,
@@ -29,6 +31,7 @@ from modelplane.scheduler import (
     ResolvedRequest,
     Role,
     Taint,
+    Toleration,
     schedule,
     usage,
 )
@@ -332,3 +335,134 @@ def test_two_engines_share_pools_where_taking_the_first_that_fits_would_fail() -
             ),
         ),
     )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 9999))
+def test_deployments_that_were_given_the_same_room_settle(sizes: list[int], seed: int) -> None:
+    """They decide without knowing of each other; whichever pods get the nodes, all serve in the end."""
+    random = Random(seed)  # noqa: S311 - it decides which pods get nodes, and no secrets
+    gpu = Device("gpu", "gpu.example.com", 1, Claim.DRA, "gpu", capacity={"memory": "80Gi"})
+    asks = (DeviceRequest("gpu", 1, (MEMORY.format(20),)),)
+    fleet = tuple(
+        Cluster(f"c{at}", gateway_address="192.0.2.1", pools=(Pool("p", size, (gpu,)),))
+        for at, size in enumerate(sizes)
+    )
+    wanted = random.randint(1, sum(sizes))
+    here = random.randint(0, wanted)
+    teams = [
+        Deployment("ml-team", uid, uid, count, (Engine("main", 1, (Member(requests=asks),)),))
+        for uid, count in (("first", here), ("second", wanted - here))
+    ]
+    there: list[Replica] = []
+    snapshot: tuple[Replica, ...] = ()
+    made = itertools.count()
+    quiet = 0
+    for turn in range(40):
+        # At first both look at the same empty fleet; then one after the other.
+        snapshot = () if turn < 2 else tuple(there)
+        team = teams[turn % 2]
+        placement = schedule(Fleet(fleet, snapshot), team)
+        gone = {each.replica for each in placement.dropped}
+        serving = sum(
+            each.ready for each in there if each.deployment_uid == team.uid and each.name not in gone
+        )
+        before = sum(each.ready for each in there if each.deployment_uid == team.uid)
+        assert serving >= min(before, team.replicas)
+        new = [each for each in placement.assignments if not each.retained]
+        there = [each for each in there if each.name not in gone]
+        for each in new:
+            number = next(made)
+            there.append(
+                Replica(
+                    "ml-team",
+                    f"{team.uid}-{number}",
+                    team.uid,
+                    team.name,
+                    each.cluster,
+                    each.index,
+                    each.engines,
+                    created=f"{number:03}",
+                )
+            )
+        quiet = 0 if new or gone else quiet + 1
+        # A pod that has its node keeps it; the others get what is left, in any order.
+        random.shuffle(there)
+        for at, size in enumerate(sizes if turn else ()):
+            free = size - sum(each.ready for each in there if each.cluster == f"c{at}")
+            waiting = [each for each in there if each.cluster == f"c{at}" and not each.ready]
+            for each in waiting[:free]:
+                there[there.index(each)] = dataclasses.replace(each, ready=True)
+    assert Counter(each.deployment_uid for each in there if each.ready) == Counter(
+        {team.uid: team.replicas for team in teams if team.replicas}
+    )
+    assert quiet > 10
+
+
+def placed_of(fleet: Fleet, deployment: Deployment) -> int:
+    return schedule(fleet, deployment).diagnosis.placed
+
+
+def enlarged(fleet: Fleet, name: str, pool: str, nodes: int) -> Fleet:
+    def grown(cluster: Cluster) -> Cluster:
+        pools = tuple(
+            dataclasses.replace(each, nodes=each.nodes + nodes) if each.name == pool else each
+            for each in cluster.pools
+        )
+        return dataclasses.replace(cluster, pools=pools) if cluster.name == name else cluster
+
+    return dataclasses.replace(fleet, clusters=tuple(map(grown, fleet.clusters)))
+
+
+def relaxed(deployment: Deployment, request: str, before: str, after: str) -> Deployment:
+    def edited(text: str) -> str:
+        return text.replace(f'quantity("{before}")', f'quantity("{after}")')
+
+    engines = tuple(
+        dataclasses.replace(
+            engine,
+            members=tuple(
+                dataclasses.replace(
+                    member,
+                    requests=tuple(
+                        dataclasses.replace(each, selectors=tuple(map(edited, each.selectors)))
+                        if each.name == request
+                        else each
+                        for each in member.requests
+                    ),
+                )
+                for member in engine.members
+            ),
+        )
+        for engine in deployment.engines
+    )
+    return dataclasses.replace(deployment, engines=engines)
+
+
+@settings(max_examples=300, deadline=None)
+@given(clusters(), st.none() | deployments, deployments, st.booleans())
+def test_a_proposed_change_places_one_more(
+    clusters: tuple[Cluster, ...], before: Deployment | None, after: Deployment, ready: bool
+) -> None:
+    running: tuple[Replica, ...] = ()
+    if before is not None:
+        running = replicas_of(UID, schedule(Fleet(clusters), before).assignments, ready)
+    # A change comes when what could be placed is there.
+    there = replicas_of(UID, schedule(Fleet(clusters, running), after).assignments, ready)
+    fleet = Fleet(clusters, there)
+    diagnosis = schedule(fleet, after).diagnosis
+    for remedy in diagnosis.remedies:
+        if match := re.fullmatch(
+            r'add (\d+) nodes? to pool (\S+) of InferenceCluster "(\w+)"', remedy.change
+        ):
+            nodes, pool, name = int(match[1]), match[2], match[3]
+            assert placed_of(enlarged(fleet, name, pool, nodes), after) > diagnosis.placed
+            assert placed_of(enlarged(fleet, name, pool, nodes - 1), after) == diagnosis.placed
+        elif match := re.fullmatch(r'relax memory from (\w+) to (\w+) in request "(\w+)"', remedy.change):
+            assert placed_of(fleet, relaxed(after, match[3], match[1], match[2])) > diagnosis.placed
+        elif remedy.change == "tolerate taint t:NoSchedule" or remedy.change == "tolerate taint t:NoExecute":
+            tolerant = dataclasses.replace(after, tolerations=(Toleration("t", Operator.EXISTS),))
+            assert placed_of(fleet, tolerant) > diagnosis.placed
+        else:
+            assert remedy.change == "remove tier=prod from the clusterSelector"
+            assert placed_of(fleet, dataclasses.replace(after, cluster_selector={})) > diagnosis.placed

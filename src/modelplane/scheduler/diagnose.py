@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from modelplane.scheduler.cluster import Cluster, Pool
 from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal
+from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.engines import Placer
 from modelplane.scheduler.fill import Filled, Refused
 from modelplane.scheduler.ledger import Ledger
@@ -25,6 +26,7 @@ def diagnose(
     filled: Filled,
     placer: Placer,
     ledger: Ledger,
+    effort: Effort,
 ) -> Diagnosis:
     """Explain a placement."""
     placed = len(kept) + len(filled.placed)
@@ -36,7 +38,7 @@ def diagnose(
         clusters=len(clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each)),
         blocked="its ModelCache cannot be read, so nothing new is placed" if waits else "",
-        remedies=remedies(deployment, refused, leaving, clusters, placer, ledger) if refused else (),
+        remedies=remedies(deployment, refused, leaving, clusters, placer, ledger, effort) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(kept, clusters, ledger)),
     )
 

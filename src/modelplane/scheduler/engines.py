@@ -5,7 +5,7 @@ split. Different engines may use different pools. Where some choice of pools fit
 published order, an engine in one pool before one that is in two.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
@@ -14,17 +14,12 @@ from modelplane.scheduler.cluster import Cluster, Pool
 from modelplane.scheduler.demand import Group, Load
 from modelplane.scheduler.deployment import Deployment, Engine, Member
 from modelplane.scheduler.device import Device
+from modelplane.scheduler.effort import Effort, numbered
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.replica import PlacedEngine, PlacedMember, ResolvedRequest
 from modelplane.scheduler.rooms import NodeRoom, Room
 from modelplane.scheduler.selection import Selection, traits
 from modelplane.scheduler.verdict import Reason, Rejected
-
-# Eight engines over eight pools is a packing problem; what takes this long is refused, and says so.
-_MAX_STEPS = 50_000
-
-# A pool of counted devices is tried with one node more at a time, up to here.
-_MOST_NODES = 65
 
 Pins: TypeAlias = Mapping[str, tuple[str, ...]]
 """The pools that engines must stay in, by the engine's name: one for each member."""
@@ -61,10 +56,11 @@ class _Fits:
 class Placer:
     """Places replicas of one deployment; remembers what fits a pool's devices."""
 
-    def __init__(self, deployment: Deployment, selection: Selection) -> None:
+    def __init__(self, deployment: Deployment, selection: Selection, effort: Effort) -> None:
         self._engines = deployment.engines
-        self._gangs = any(engine.gang for engine in deployment.engines)
+        self._largest = max((_gang_size(engine) for engine in deployment.engines), default=0)
         self._selection = selection
+        self._effort = effort
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
         self._fits: dict[object, tuple[_Fits, ...]] = {}
         self._known: dict[int, tuple[tuple[Device, ...], int]] = {}
@@ -77,16 +73,18 @@ class Placer:
         options = self._options(cluster, pins)
         if isinstance(options, Misfit):
             return options
-        possible = []
-        for engine, wanted in zip(self._engines, options, strict=True):
-            fitting = [option for option in wanted if _taken(rooms, option) is not None]
-            if not fitting:
-                return self._no_room(engine, cluster, wanted, rooms, pins)
-            possible.append(fitting)
-        search = _Search(possible)
-        chosen = search.run(tuple(rooms))
+        chosen = _first_fits(options, rooms)
         if chosen is None:
-            return _competing(self._engines, cluster, possible, rooms, search.outcome)
+            # Where nothing is pinned, pools with the same hardware and fabric are interchangeable.
+            kinds = self._kinds(cluster.pools) if pins is None else tuple(range(len(rooms)))
+            search = _Search(options, rooms, kinds, self._effort)
+            possible = search.possible()
+            for engine, wanted, fitting in zip(self._engines, options, possible, strict=True):
+                if not fitting:
+                    return self._no_room(engine, cluster, wanted, rooms, pins)
+            chosen = search.run()
+            if chosen is None:
+                return _competing(self._engines, cluster, possible, rooms, search.outcome)
         return tuple(
             _placed(engine, cluster, option) for engine, option in zip(self._engines, chosen, strict=True)
         )
@@ -138,17 +136,21 @@ class Placer:
         )
 
     def _pool_fits(self, cluster: Cluster, *, moving: bool) -> tuple[_Fits, ...]:
-        hardware = tuple(self._hardware_of(pool) for pool in cluster.pools)
-        # Fabrics join pools for gangs only, and the number of nodes limits them only.
-        key: object = (moving, hardware)
-        if self._gangs:
-            key = (moving, hardware, tuple((pool.fabric, pool.nodes) for pool in cluster.pools))
+        key = (moving, self._kinds(cluster.pools))
         fits = self._fits.get(key)
         if fits is None:
+            hardware = [self._hardware_of(pool) for pool in cluster.pools]
             fits = self._fits[key] = tuple(
                 self._engine_fits(engine, cluster.pools, hardware, moving=moving) for engine in self._engines
             )
         return fits
+
+    def _kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
+        """Return what tells pools apart, but for their names and what is free."""
+        if not self._largest:
+            return tuple(self._hardware_of(pool) for pool in pools)
+        # Fabrics join pools for gangs only, and only a gang can have more pods than a pool has nodes.
+        return tuple((self._hardware_of(pool), pool.fabric, min(pool.nodes, self._largest)) for pool in pools)
 
     def _engine_fits(
         self, engine: Engine, pools: Sequence[Pool], hardware: Sequence[int], *, moving: bool
@@ -178,7 +180,7 @@ class Placer:
     def _member(self, member: Member, pool: Pool, identity: int) -> Served | Rejected:
         key = (member, identity)
         if key not in self._served:
-            self._served[key] = devices(member.requests, pool.devices, self._selection)
+            self._served[key] = devices(member.requests, pool.devices, self._selection, self._effort)
         return self._served[key]
 
     def _hardware_of(self, pool: Pool) -> int:
@@ -191,6 +193,10 @@ class Placer:
         # The devices are kept beside their number, so that their id is not used again while it is a key.
         self._known[id(pool.devices)] = (pool.devices, number)
         return number
+
+
+def _gang_size(engine: Engine) -> int:
+    return sum(member.pods for member in engine.members) if engine.gang else 0
 
 
 def _wares(device: Device) -> tuple[object, ...]:
@@ -272,6 +278,23 @@ def _taken(rooms: Sequence[Room], option: Option) -> dict[int, Room] | None:
     return smaller
 
 
+def _first_fits(options: Sequence[Sequence[Option]], rooms: Sequence[Room]) -> tuple[Option, ...] | None:
+    """Return the first option of each engine that fits beside those before, None where one has none."""
+    chosen = []
+    left = [*rooms]
+    for wanted in options:
+        for option in wanted:
+            smaller = _taken(left, option)
+            if smaller is not None:
+                break
+        else:
+            return None
+        chosen.append(option)
+        for pool, room in smaller.items():
+            left[pool] = room
+    return tuple(chosen)
+
+
 def _placed(engine: Engine, cluster: Cluster, option: Option) -> PlacedEngine:
     members = tuple(
         PlacedMember(member.role, cluster.pools[pool].name, member.pods, claim)
@@ -281,36 +304,142 @@ def _placed(engine: Engine, cluster: Cluster, option: Option) -> PlacedEngine:
 
 
 class _Search:
-    """Depth first: engines in order, options in order; dead ends are remembered."""
+    """Depth first: engines in order, options in order; if that takes too long, the largest engine first.
 
-    def __init__(self, options: Sequence[Sequence[Option]]) -> None:
+    A state is a dead end where an engine that is still to come has no option left, where those to come need
+    more nodes than are free, or where the search from one like it has failed. `kinds` are equal for pools
+    that have the same options. Rooms and loads go by number, and what a load leaves of a room is found once.
+    """
+
+    def __init__(
+        self,
+        options: Sequence[Sequence[Option]],
+        rooms: Sequence[Room],
+        kinds: Sequence[Hashable],
+        effort: Effort,
+    ) -> None:
         self._options = options
-        self._dead: set[tuple[int, tuple[Room, ...]]] = set()
-        self._steps = 0
+        self._kinds = numbered(kinds)
+        self._effort = effort
+        self._order: Sequence[int] = range(len(options))
+        self._limit = self._steps = 0
+
+        every = [load for wanted in options for each in wanted for _, load in each.loads]
+        self._loads = tuple(dict.fromkeys(every))
+        numbers = iter(numbered(every))
+        self._wanted = [
+            [[(pool, next(numbers)) for pool, _ in each.loads] for each in wanted] for wanted in options
+        ]
+        self._nodes = [
+            min(
+                sum(load.nodes for pool, load in each.loads if isinstance(rooms[pool], NodeRoom))
+                for each in wanted
+            )
+            for wanted in options
+        ]
+        self._rooms: list[Room] = []
+        self._numbers: dict[Room, int] = {}
+        self._left: dict[tuple[int, int], int | None] = {}
+        self._dead: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+        self._start = tuple(map(self._number, rooms))
 
     @property
     def outcome(self) -> str:
-        if self._steps > _MAX_STEPS:
+        if self._steps > self._limit:
             return "too many ways to place them were tried"
         return "each would fit, but not all at once"
 
-    def run(self, rooms: tuple[Room, ...], position: int = 0) -> tuple[Option, ...] | None:
-        """Return the chosen option of each engine from `position` on."""
-        if position == len(self._options):
+    def possible(self) -> list[list[Option]]:
+        """Return the options of each engine that would fit if it were alone."""
+        fitting = [
+            [option for option, loads in zip(options, wanted, strict=True) if self._after(self._start, loads)]
+            for options, wanted in zip(self._options, self._wanted, strict=True)
+        ]
+        self._effort.spend(self._steps)
+        return fitting
+
+    def run(self) -> tuple[Option, ...] | None:
+        """Return the chosen option of each engine."""
+        engines = range(len(self._options))
+        for order in (engines, sorted(engines, key=self._size, reverse=True)):
+            self._order = order
+            self._dead.clear()
+            self._steps, self._limit = 0, self._effort.allowance
+            chosen = self._from(0, self._start)
+            self._effort.spend(self._steps)
+            if chosen is not None:
+                by_engine = dict(zip(order, chosen, strict=True))
+                return tuple(by_engine[engine] for engine in engines)
+            if self._steps <= self._limit:
+                break
+        return None
+
+    def _size(self, engine: int) -> tuple[int, int]:
+        """Return the nodes and devices that an engine needs."""
+        claimed = sum(
+            load.copies * pods * sum(demand.need)
+            for _, load in self._options[engine][0].loads
+            for demand, pods in load.group.pods
+        )
+        return (self._nodes[engine], claimed)
+
+    def _from(self, position: int, state: tuple[int, ...]) -> tuple[Option, ...] | None:
+        if position == len(self._order):
             return ()
-        self._steps += 1
-        if (position, rooms) in self._dead or self._steps > _MAX_STEPS:
+        alike = (position, tuple(sorted(zip(self._kinds, state, strict=True))))
+        if alike in self._dead or not self._promising(position, state):
             return None
-        for option in self._options[position]:
-            smaller = _taken(rooms, option)
-            if smaller is None:
-                continue
-            left = tuple(smaller.get(pool, room) for pool, room in enumerate(rooms))
-            chosen = self.run(left, position + 1)
+        engine = self._order[position]
+        for option, loads in zip(self._options[engine], self._wanted[engine], strict=True):
+            left = self._after(state, loads)
+            chosen = self._from(position + 1, left) if left else None
             if chosen is not None:
                 return (option, *chosen)
-        self._dead.add((position, rooms))
+            if self._steps > self._limit:
+                return None
+        self._dead.add(alike)
         return None
+
+    def _promising(self, position: int, state: tuple[int, ...]) -> bool:
+        to_come = self._order[position:]
+        free = sum(_free_nodes(self._rooms[number]) for number in state)
+        if free < sum(self._nodes[engine] for engine in to_come):
+            return False
+        return all(any(self._after(state, loads) for loads in self._wanted[engine]) for engine in to_come)
+
+    def _after(self, state: tuple[int, ...], loads: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
+        """Return the state that an option leaves, None where it does not fit."""
+        self._steps += 1
+        left = [*state]
+        for pool, load in loads:
+            number = self._take(state[pool], load)
+            if number is None:
+                return None
+            left[pool] = number
+        return tuple(left)
+
+    def _take(self, room: int, load: int) -> int | None:
+        key = (room, load)
+        if key not in self._left:
+            smaller = self._rooms[room].take(self._loads[load])
+            self._left[key] = None if smaller is None else self._number(smaller)
+            self._steps += _price(self._rooms[room])
+        return self._left[key]
+
+    def _number(self, room: Room) -> int:
+        number = self._numbers.setdefault(room, len(self._rooms))
+        if number == len(self._rooms):
+            self._rooms.append(room)
+        return number
+
+
+def _free_nodes(room: Room) -> int:
+    return max(room.free, 0) if isinstance(room, NodeRoom) else 0
+
+
+def _price(room: Room) -> int:
+    """Return how many steps it is to find out what a load leaves of a room."""
+    return 1 if isinstance(room, NodeRoom) else 30 + 3 * len(room.groups) ** 2
 
 
 def _misfit(engine: Engine, cluster: Cluster, fits: _Fits, pin: tuple[str, ...] | None) -> Misfit:
@@ -358,7 +487,7 @@ def _full(pool: Pool, room: Room, load: Load) -> Rejected:
     if isinstance(room, NodeRoom):
         free = max(room.free, 0)
         detail = f"pool {pool.name} has {free} of {pool.nodes} nodes free, {load.nodes} needed"
-        remedy = f"add {_nodes(load.nodes - free)} to pool {pool.name}"
+        remedy = f"add {_nodes(room.missing(load))} to pool {pool.name}"
         return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
     parts, scarce = [], False
     for entry, device in enumerate(pool.devices):
@@ -370,7 +499,7 @@ def _full(pool: Pool, room: Room, load: Load) -> Rejected:
     detail = f"pool {pool.name} has {' and '.join(parts)}"
     if not scarce:
         detail += ", which might not be on one node when Kubernetes has chosen"
-    missing = next((nodes for nodes in range(1, _MOST_NODES) if room.enlarged(nodes).take(load)), 0)
+    missing = room.missing(load)
     remedy = f"add {_nodes(missing)} to pool {pool.name}" if missing else ""
     return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)
 

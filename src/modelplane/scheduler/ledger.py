@@ -8,12 +8,13 @@ nothing when it claims nothing.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from modelplane.api.inference_cluster import Accounting
 from modelplane.scheduler.cluster import Cluster, Pool
 from modelplane.scheduler.demand import Demand, Group, Load
 from modelplane.scheduler.device import Device
+from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.replica import PlacedEngine, Replica, ResolvedRequest
 from modelplane.scheduler.rooms import DeviceRoom, NodeRoom, Room
@@ -31,6 +32,8 @@ def held(engines: Iterable[PlacedEngine]) -> Counter[str]:
 
 
 _NONE: Final[Mapping[Group, int]] = {}
+_Entry: TypeAlias = tuple[Sequence[PlacedEngine], int, Sequence[PlacedEngine]]
+"""What was taken (1) or given back (-1), and engines whose share of it is counted already."""
 
 
 @dataclass(slots=True)
@@ -45,23 +48,26 @@ class _Account:
 class Ledger:
     """What is held on every cluster."""
 
-    def __init__(self, replicas: Iterable[Replica], selection: Selection) -> None:
+    def __init__(self, replicas: Iterable[Replica], selection: Selection, effort: Effort) -> None:
         """Charge what exists; a replica that is being deleted holds its place until it is gone."""
         self._selection = selection
-        # Per cluster, what was taken (1) and given back (-1). Most clusters are never asked about.
-        self._log: dict[str, list[tuple[Sequence[PlacedEngine], int]]] = {}
+        self._effort = effort
+        # Per cluster. Most clusters are never asked about.
+        self._log: dict[str, list[_Entry]] = {}
         self._accounts: dict[str, _Account] = {}
         self._demands: dict[tuple[int, tuple[ResolvedRequest, ...]], tuple[tuple[Device, ...], Demand]] = {}
         for replica in replicas:
-            self._log.setdefault(replica.cluster, []).append((replica.engines, 1))
+            self._log.setdefault(replica.cluster, []).append((replica.engines, 1, ()))
 
-    def charge(self, cluster: str, engines: Sequence[PlacedEngine]) -> None:
-        """Take room."""
-        self._log.setdefault(cluster, []).append((engines, 1))
+    def charge(
+        self, cluster: str, engines: Sequence[PlacedEngine], beyond: Sequence[PlacedEngine] = ()
+    ) -> None:
+        """Take room for engines, as far as they need more than others, which have theirs already."""
+        self._log.setdefault(cluster, []).append((engines, 1, beyond))
 
     def refund(self, cluster: str, engines: Sequence[PlacedEngine]) -> None:
         """Give room back."""
-        self._log.setdefault(cluster, []).append((engines, -1))
+        self._log.setdefault(cluster, []).append((engines, -1, ()))
 
     def rooms(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[Room]:
         """Return the room of each pool, in published order; `without` engines that are there."""
@@ -108,15 +114,18 @@ class Ledger:
         counts = [device.count for device in pool.devices]
         return DeviceRoom.of(pool.nodes, counts, (Load(group, count) for group, count in left.items()))
 
-    def _sum(self, log: Sequence[tuple[Sequence[PlacedEngine], int]], cluster: Cluster) -> _Account:
+    def _sum(self, log: Sequence[_Entry], cluster: Cluster) -> _Account:
         account = self._accounts.setdefault(cluster.name, _Account())
         counted = [pool for pool in cluster.pools if pool.accounting is Accounting.DEVICES]
-        for engines, sign in log[account.summed :]:
-            for pool_name, nodes in held(engines).items():
+        for engines, sign, beyond in log[account.summed :]:
+            taken = held(engines)
+            if beyond:
+                taken -= held(beyond)
+            for pool_name, nodes in taken.items():
                 account.nodes[pool_name] += sign * nodes
             for pool in counted:
                 groups = account.groups.setdefault(pool.name, Counter())
-                for group, copies in self._groups(engines, pool).items():
+                for group, copies in (self._groups(engines, pool) - self._groups(beyond, pool)).items():
                     groups[group] += sign * copies
         account.summed = len(log)
         return account
@@ -139,5 +148,6 @@ class Ledger:
         known = self._demands.get(key)
         if known is None:
             # The devices are kept beside it, so that their id is not used again while it is a key.
-            known = self._demands[key] = (pool.devices, demand(claims, pool.devices, self._selection))
+            found = demand(claims, pool.devices, self._selection, self._effort)
+            known = self._demands[key] = (pool.devices, found)
         return known[1]

@@ -16,6 +16,7 @@ from modelplane.cel import Read, SelectorError
 from modelplane.scheduler.cluster import Cluster
 from modelplane.scheduler.deployment import Deployment, DeviceRequest
 from modelplane.scheduler.diagnosis import Remedy
+from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.engines import Misfit, Pins, Placer
 from modelplane.scheduler.fill import Refused
 from modelplane.scheduler.filters import admit
@@ -46,13 +47,14 @@ def remedies(
     clusters: Mapping[str, Cluster],
     placer: Placer,
     ledger: Ledger,
+    effort: Effort,
 ) -> tuple[Remedy, ...]:
     """Return the smallest change of each sort that helps: more nodes first, then edits of the deployment."""
     found = [
-        _more_nodes(refused, leaving, clusters, placer, ledger),
-        _first(_relaxed(deployment, refused), ledger, leaving),
-        _first(_tolerating(deployment, refused), ledger, leaving),
-        _first(_selecting_less(deployment, refused), ledger, leaving),
+        _more_nodes(refused, leaving, clusters, placer, ledger, effort),
+        _first(_relaxed(deployment, refused), ledger, leaving, effort),
+        _first(_tolerating(deployment, refused), ledger, leaving, effort),
+        _first(_selecting_less(deployment, refused), ledger, leaving, effort),
     ]
     return tuple(remedy for remedy in found if remedy is not None)
 
@@ -63,37 +65,33 @@ def _more_nodes(
     clusters: Mapping[str, Cluster],
     placer: Placer,
     ledger: Ledger,
+    effort: Effort,
 ) -> Remedy | None:
     """Return the fewest nodes that one pool would need more."""
-    choices: list[tuple[int, str, int]] = []
-    for each in [each for each in refused if _lacks(each, _ROOM_REASONS)][:_CLUSTERS_ENLARGED]:
-        choices.extend(_missing(each.cluster, ledger.rooms(each.cluster), placer, None))
+    full = [each.cluster for each in refused if _lacks(each, _ROOM_REASONS)]
+    trials: list[tuple[Cluster, Sequence[Room], Pins | None]] = [
+        (cluster, ledger.rooms(cluster), None) for cluster in full[:_CLUSTERS_ENLARGED]
+    ]
     for fate in leaving[:_CLUSTERS_ENLARGED]:
         cluster = clusters[fate.replica.cluster]
-        rooms = ledger.rooms(cluster, without=fate.replica.engines)
-        choices.extend(_missing(cluster, rooms, placer, pinned(fate.replica)))
-    if not choices:
-        return None
-    nodes, name, position = min(choices)
-    noun = "node" if nodes == 1 else "nodes"
-    pool = clusters[name].pools[position].name
-    return Remedy(f'add {nodes} {noun} to pool {pool} of InferenceCluster "{name}"', (name,))
+        trials.append((cluster, ledger.rooms(cluster, without=fate.replica.engines), pinned(fate.replica)))
+    most, best = _MOST_NODES, None
+    for cluster, rooms, pins in trials:
+        for position, pool in enumerate(cluster.pools):
+            if effort.spent:
+                break
+            nodes = _least(partial(_fits_with, cluster, rooms, placer, pins, position), most)
+            if nodes:
+                noun = "node" if nodes == 1 else "nodes"
+                change = f'add {nodes} {noun} to pool {pool.name} of InferenceCluster "{cluster.name}"'
+                most, best = nodes - 1, Remedy(change, (cluster.name,))
+    return best
 
 
 def _lacks(refused: Refused, reasons: Iterable[Reason]) -> bool:
     return isinstance(refused.refusal, Misfit) and any(
         refusal.reason in reasons for _, refusal in refused.refusal.pools
     )
-
-
-def _missing(
-    cluster: Cluster, rooms: Sequence[Room], placer: Placer, pins: Pins | None
-) -> Iterator[tuple[int, str, int]]:
-    """Yield (nodes, cluster, position) for each pool that would do if it had so many nodes more."""
-    for position in range(len(cluster.pools)):
-        nodes = _least(partial(_fits_with, cluster, rooms, placer, pins, position))
-        if nodes:
-            yield nodes, cluster.name, position
 
 
 def _fits_with(
@@ -111,14 +109,13 @@ def _fits_with(
     return not isinstance(placer.place(replace(cluster, pools=larger), enlarged, pins), Misfit)
 
 
-def _least(fits: Callable[[int], bool]) -> int:
-    """Return the least number from which on a condition holds, 0 where it does for none that is tried."""
-    high = 1
-    while not fits(high):
-        high *= 2
-        if high > _MOST_NODES:
-            return 0
-    low = high // 2
+def _least(fits: Callable[[int], bool], most: int) -> int:
+    """Return the least number, up to `most`, from which on a condition holds; 0 where it does for none."""
+    if most < 1 or not fits(most):
+        return 0
+    low, high = 0, 1
+    while high < most and not fits(high):
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle, high)
@@ -134,12 +131,14 @@ class _Edit:
     clusters: tuple[Cluster, ...]
 
 
-def _first(edits: Iterable[_Edit], ledger: Ledger, leaving: Iterable[Leaving]) -> Remedy | None:
+def _first(
+    edits: Iterable[_Edit], ledger: Ledger, leaving: Iterable[Leaving], effort: Effort
+) -> Remedy | None:
     """Return the first edit with which some cluster takes a replica, or keeps one that is to leave."""
     without = {fate.replica.cluster: fate.replica.engines for fate in leaving}
     for edit in edits:
         try:
-            placer = Placer(edit.deployment, Selection(edit.deployment))
+            placer = Placer(edit.deployment, Selection(edit.deployment), effort)
         except SelectorError:
             continue
         opened = tuple(

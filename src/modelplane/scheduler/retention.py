@@ -9,11 +9,11 @@ Not asked here: labels, the clusterSelector, the cache's footprint, readiness, t
 pool that shrinks moves nothing that serves.
 
 Two decisions that did not know of each other can give one room to two replicas. Then the newest that does not
-serve yet yields: it leaves, as if it did not fit.
+serve yields, to older ones and to those that serve: it leaves, as if it did not fit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from modelplane.scheduler.cluster import Cluster
@@ -29,10 +29,11 @@ _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The replica stays, with these engines."""
+    """The replica stays, with these engines. `grows`: they take room that it does not hold yet."""
 
     replica: Replica
     engines: tuple[PlacedEngine, ...]
+    grows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,19 @@ def retain(
     fates = []
     for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name)):
         fate = _fate(deployment, replica, clusters, placer, ledger)
-        # A replica that is to shrink holds what it has until it is seen to hold less.
         if isinstance(fate, Kept) and ledger.grows(clusters[replica.cluster], fate.engines, replica.engines):
             ledger.refund(replica.cluster, replica.engines)
             ledger.charge(replica.cluster, fate.engines)
+            fate = replace(fate, grows=True)
         fates.append(fate)
     return fates
+
+
+def hold(fates: Iterable[Fate], ledger: Ledger) -> None:
+    """Keep from new replicas what those that grow give up elsewhere: they have it until their turn comes."""
+    for fate in fates:
+        if isinstance(fate, Kept) and fate.grows:
+            ledger.charge(fate.replica.cluster, fate.replica.engines, beyond=fate.engines)
 
 
 def _fate(
@@ -131,7 +139,7 @@ def _why(misfit: Misfit, cluster: Cluster) -> str:
 def yielding(
     fates: Sequence[Fate], replicas: Iterable[Replica], clusters: Mapping[str, Cluster], ledger: Ledger
 ) -> list[Fate]:
-    """Let kept replicas leave whose room another deployment's replica was given before."""
+    """Let kept replicas leave whose room belongs to another deployment's replica."""
     kept = {fate.replica.cluster for fate in fates if isinstance(fate, Kept)}
     losers: dict[tuple[str, str], str] = {}
     for name in sorted(kept):
@@ -139,12 +147,17 @@ def yielding(
         full = [at for at, room in enumerate(ledger.rooms(cluster)) if room.overcommitted]
         if full:
             losers |= _losers(cluster, full, [each for each in replicas if each.cluster == name], ledger)
-    return [
-        Leaving(fate.replica, losers[fate.replica.namespace, fate.replica.name])
-        if isinstance(fate, Kept) and (fate.replica.namespace, fate.replica.name) in losers
-        else fate
-        for fate in fates
-    ]
+    decided: list[Fate] = []
+    for fate in fates:
+        why = losers.get((fate.replica.namespace, fate.replica.name))
+        if isinstance(fate, Kept) and why:
+            if fate.grows:
+                ledger.refund(fate.replica.cluster, fate.engines)
+                ledger.charge(fate.replica.cluster, fate.replica.engines)
+            decided.append(Leaving(fate.replica, why))
+        else:
+            decided.append(fate)
+    return decided
 
 
 def _losers(
@@ -154,23 +167,24 @@ def _losers(
     losers: dict[tuple[str, str], str] = {}
     for at in full:
         pool = cluster.pools[at].name
-        there = sorted((each for each in replicas if _holds(each, pool)), key=_age)
+        there = sorted((each for each in replicas if _holds(each, pool)), key=_standing)
         gone: list[PlacedEngine] = []
         for position in reversed(range(len(there))):
             replica = there[position]
-            older = {each.deployment_uid for each in there[:position]} - {replica.deployment_uid}
+            before = {each.deployment_uid for each in there[:position]} - {replica.deployment_uid}
             if not ledger.rooms(cluster, without=gone)[at].overcommitted:
                 break
-            if older and not (replica.ready or replica.deleting):
+            if before and not (replica.ready or replica.deleting):
                 gone += replica.engines
                 losers[replica.namespace, replica.name] = (
-                    f'pool {pool} of InferenceCluster "{cluster.name}" was given to an older deployment too'
+                    f'pool {pool} of InferenceCluster "{cluster.name}" was given to another deployment too'
                 )
     return losers
 
 
-def _age(replica: Replica) -> tuple[str, str, str]:
-    return (replica.created, replica.deployment_uid, replica.name)
+def _standing(replica: Replica) -> tuple[bool, str, str, str]:
+    """Sort those that serve before the others, and the oldest first."""
+    return (not replica.ready, replica.created, replica.deployment_uid, replica.name)
 
 
 def _holds(replica: Replica, pool: str) -> bool:

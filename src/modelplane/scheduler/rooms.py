@@ -22,15 +22,12 @@ would fit only if kube-scheduler chose its nodes well.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import reduce
+from math import lcm
 from operator import or_
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from modelplane.scheduler.demand import Demand, Group, Load
-
-_ALL: Final = Fraction(1)
-_NOTHING: Final = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,10 @@ class NodeRoom:
         """Return what is left after the load, None where it does not fit."""
         left = self.free - load.nodes
         return NodeRoom(self.nodes, left) if left >= 0 else None
+
+    def missing(self, load: Load) -> int:
+        """Return how many nodes more the load needs."""
+        return max(load.nodes - self.free, 0)
 
     @property
     def overcommitted(self) -> bool:
@@ -73,10 +74,18 @@ class DeviceRoom:
         room = DeviceRoom(self.nodes, self.devices, _added(self.groups, (load,)))
         return None if room.overcommitted else room
 
+    def missing(self, load: Load) -> int:
+        """Return how many nodes more the load needs; 0 also where no number would do."""
+        groups = _added(self.groups, (load,))
+        room = DeviceRoom(self.nodes, self.devices, groups)
+        if not all(room._ever(group) for group, _ in groups):
+            return 0
+        return max(0, *(room._needed(group) - self.nodes for group, _ in groups))
+
     @property
     def overcommitted(self) -> bool:
         """Whether some pod might find no node."""
-        return any(not self._sure(group) for group, _ in self.groups)
+        return any(not self._ever(group) or self._needed(group) > self.nodes for group, _ in self.groups)
 
     def enlarged(self, nodes: int) -> "DeviceRoom":
         """Return the room as it would be with more nodes."""
@@ -89,48 +98,59 @@ class DeviceRoom:
         )
         return self.devices[entry] * self.nodes - taken
 
-    def _sure(self, group: Group) -> bool:
-        """Whether each pod of a group is sure to find a node."""
+    def _ever(self, group: Group) -> bool:
+        """Whether each pod of a group fits on an empty node."""
+        return all(
+            need <= have
+            for demand, _ in group.pods
+            for need, have in zip(demand.need, self.devices, strict=True)
+        )
+
+    def _needed(self, group: Group) -> int:
+        """Return how many nodes make each pod of a group sure to find one."""
         others = [(each, copies - (each == group)) for each, copies in self.groups]
-        return all(self._closed(demand, others) + group.size <= self.nodes for demand, _ in group.pods)
+        return group.size + max(self._closed(demand, others) for demand, _ in group.pods)
 
     def _closed(self, demand: Demand, others: Sequence[tuple[Group, int]]) -> int:
-        """Return how many nodes other pods can close to a pod, at most; all where it fits on none."""
-        if any(need > have for need, have in zip(demand.need, self.devices, strict=True)):
-            return self.nodes
+        """Return how many nodes other pods can close to a pod, at most."""
         closing = {
             entry: least
             for entry, need in enumerate(demand.need)
             if need and (least := self._least_closing(entry, need, others))
         }
-        return int(
-            sum(
-                copies * pods * _contribution(other, closing)
-                for group, copies in others
-                for other, pods in group.pods
-            )
+        if not closing:
+            return 0
+        whole = lcm(*closing.values())
+        parts = sum(
+            copies * pods * _contribution(other, closing, whole)
+            for group, copies in others
+            if copies
+            for other, pods in group.pods
         )
+        return parts // whole
 
     def _least_closing(self, entry: int, need: int, others: Sequence[tuple[Group, int]]) -> int:
         """Return the least that can be taken of an entry on a node it then closes, 0 where nothing can."""
         have = self.devices[entry]
+        within = (2 << have) - 1
         reachable = 1  # bit n: n devices of a node can be taken together
         for group, copies in others:
             steps = {step for demand, _ in group.pods for step in _steps(demand, entry) if step <= have}
             # No two pods of one gang are on one node.
             for _ in range(min(copies, have) if steps else 0):
-                reachable |= reduce(or_, (reachable << step for step in steps))
+                before = reachable
+                reachable |= reduce(or_, (reachable << step for step in steps)) & within
+                if reachable == before:
+                    break
         return next((taken for taken in range(have - need + 1, have + 1) if reachable >> taken & 1), 0)
 
 
 Room: TypeAlias = NodeRoom | DeviceRoom
 
 
-def _contribution(demand: Demand, closing: Mapping[int, int]) -> Fraction:
-    """Return what part of closing one node a pod can do: at most all, for it is on one node."""
-    return max(
-        (min(Fraction(demand.may[at], least), _ALL) for at, least in closing.items()), default=_NOTHING
-    )
+def _contribution(demand: Demand, closing: Mapping[int, int], whole: int) -> int:
+    """Return how much of closing a node, in parts of `whole`, a pod can do: at most all, for it is on one."""
+    return max(min(demand.may[at] * (whole // least), whole) for at, least in closing.items())
 
 
 def _steps(demand: Demand, entry: int) -> Iterable[int]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.diagnose import diagnose
+from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.engines import Placer
 from modelplane.scheduler.fill import Filled, fill
 from modelplane.scheduler.fleet import Fleet
@@ -14,7 +15,7 @@ from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.replica import Replica
-from modelplane.scheduler.retention import Gone, Kept, Leaving, retain, yielding
+from modelplane.scheduler.retention import Gone, Kept, Leaving, hold, retain, yielding
 from modelplane.scheduler.scale_down import victims
 from modelplane.scheduler.selection import Selection
 
@@ -26,13 +27,15 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     selector does not compile; the caller then keeps everything as it is.
     """
     selection = Selection(deployment)
-    placer = Placer(deployment, selection)
-    ledger = Ledger(fleet.replicas, selection)
+    effort = Effort()
+    placer = Placer(deployment, selection, effort)
+    ledger = Ledger(fleet.replicas, selection, effort)
     clusters = {cluster.name: cluster for cluster in fleet.clusters}
     ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
 
     fates = retain(deployment, ours, clusters, placer, ledger)
     fates = yielding(fates, fleet.replicas, clusters, ledger)
+    hold(fates, ledger)
     kept = [fate for fate in fates if isinstance(fate, Kept)]
     leaving = [fate for fate in fates if isinstance(fate, Leaving)]
     gone = [fate for fate in fates if isinstance(fate, Gone)]
@@ -59,7 +62,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     return Placement(
         tuple(sorted(assignments, key=lambda each: (each.cluster, each.index, each.replica))),
         _dropped(gone, surplus, relieved),
-        diagnose(deployment, clusters, kept, leaving, filled, placer, ledger),
+        diagnose(deployment, clusters, kept, leaving, filled, placer, ledger, effort),
     )
 
 

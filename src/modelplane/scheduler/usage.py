@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from modelplane.api.inference_cluster import Accounting
 from modelplane.scheduler.cluster import Cluster, Pool
+from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.fleet import Fleet
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.rooms import NodeRoom, Room
@@ -41,7 +42,7 @@ class Usage:
 
 def usage(fleet: Fleet) -> tuple[Usage, ...]:
     """Return what is taken of every pool, in order of cluster name and published pool."""
-    ledger = Ledger(fleet.replicas, Selection())
+    ledger = Ledger(fleet.replicas, Selection(), Effort())
     return tuple(_usages(sorted(fleet.clusters, key=lambda cluster: cluster.name), ledger))
 
 

@@ -1,6 +1,7 @@
 """Serving several requests from the devices of one node."""
 
 import dataclasses
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from modelplane.scheduler import (
     ResolvedRequest,
 )
 from modelplane.scheduler.demand import Demand
+from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.verdict import Rejected
@@ -33,7 +35,7 @@ def request(name: str, memory: int, count: int = 1) -> DeviceRequest:
 
 def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> list[str] | Rejected:
     selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=requests),)),)))
-    verdict = devices(requests, entries, selection)
+    verdict = devices(requests, entries, selection, Effort())
     if isinstance(verdict, Rejected):
         return dataclasses.replace(verdict, reads=(), remedy="")
     return [f"{claim.name}={claim.device_class_name}*{claim.count}" for claim in verdict.claims]
@@ -98,9 +100,9 @@ BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
             Rejected(
                 Reason.DEVICES_COMPETE,
                 ", ".join(f"r{number}" for number in range(16)),
-                "too many ways to serve them were tried",
+                "each can be served, but not all from one node",
             ),
-            id="the search is bounded",
+            id="that there is one entry too few is found at once",
         ),
     ],
 )
@@ -118,6 +120,20 @@ def test_an_attribute_of_another_type_is_another_device() -> None:
 def test_what_is_claimed_is_the_request_as_written() -> None:
     ask = request("x", 20, 2)
     selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),)))
-    assert devices((ask,), (BIG,), selection) == Served(
+    assert devices((ask,), (BIG,), selection, Effort()) == Served(
         (ResolvedRequest("x", "big", 2, ask.selectors),), Demand((2,), (2,), (True,))
     )
+
+
+def test_requests_that_fill_a_node_to_the_last_device_are_served() -> None:
+    """In the order as written this takes more steps than there are."""
+    counts = (4, 3, 6, 3, 9, 9, 9, 8, 5, 3, 9, 2, 8, 8, 2, 9)
+    asks = tuple(request(f"r{at}", 20, count) for at, count in enumerate(counts))
+    entries = tuple(entry(f"e{at}", 24, have) for at, have in enumerate((39, 3, 13, 15, 11, 16)))
+    served = serve(asks, entries)
+    assert isinstance(served, list)
+    taken = Counter(dict.fromkeys((each.name for each in entries), 0))
+    for claim in served:
+        name, count = claim.split("=")[1].split("*")
+        taken[name] += int(count)
+    assert taken == {each.name: each.count for each in entries}

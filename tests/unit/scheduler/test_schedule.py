@@ -278,6 +278,13 @@ def test_clusters_that_new_replicas_may_go_to(
             id="nor one that only its own deployment crowds",
         ),
         pytest.param(
+            "a: l4 x1 | b: l4 x1",
+            "o1@a/0 l4 other t2 ready | q1@a/0 l4 t1",
+            "1: 20Gi",
+            ["q1@a/0 l4 leaving", "b/0 l4"],
+            id="but the older does where the newer serves: its pods came first",
+        ),
+        pytest.param(
             "a: h200 *1 | b: h200 *1",
             "o1@a/0 h200*5 other t1 | q1@a/0 h200*5 t2",
             "1: 20Gi x5",
@@ -321,6 +328,27 @@ def test_clusters_that_new_replicas_may_go_to(
             "1: new=20Gi",
             ["q1@a/0 new:l4"],
             id="and may use the nodes that the replica holds",
+        ),
+        pytest.param(
+            "a: l4 x2, h200 x4",
+            "q1@a/0 x:l4*2 y:h200",
+            "2: x=20Gi, y=100Gi x2",
+            ["q1@a/0 x:l4 y:h200"],
+            id="what a replica gives up while it grows elsewhere is its own until it has changed",
+        ),
+        pytest.param(
+            "a: l4 x2, h200 x4",
+            "q1@a/0 x:l4 y:h200*2",
+            "2: x=20Gi, y=100Gi x2",
+            ["q1@a/0 x:l4 y:h200", "a/1 x:l4 y:h200"],
+            id="then it is for others",
+        ),
+        pytest.param(
+            "a: h200 *2, l4 x2",
+            "q1@a/0 x:h200#8 y:l4",
+            "2: x=100Gi*4, y=20Gi x2",
+            ["q1@a/0 x:h200 y:l4"],
+            id="devices are held like nodes",
         ),
     ],
 )

@@ -7,18 +7,20 @@ through DRA, else the first that serves them at all.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from modelplane.api.devices import Claim
 from modelplane.cel import Match
 from modelplane.scheduler.demand import Demand
 from modelplane.scheduler.deployment import DeviceRequest
 from modelplane.scheduler.device import Device
+from modelplane.scheduler.effort import Effort, numbered
 from modelplane.scheduler.replica import ResolvedRequest
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.verdict import Reason, Rejected
 
-# Sixteen requests over sixteen entries could be tried for ever; what takes this long is refused, and says so.
-_MAX_STEPS = 20_000
+# A step here is as long as this many that Effort counts.
+_PRICE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Served:
 
 
 def devices(
-    requests: Sequence[DeviceRequest], entries: Sequence[Device], selection: Selection
+    requests: Sequence[DeviceRequest], entries: Sequence[Device], selection: Selection, effort: Effort
 ) -> Served | Rejected:
     """Serve all requests from one node's devices."""
     matching = []
@@ -43,7 +45,7 @@ def devices(
         matching.append(matches)
         options.append(enough)
     counts = [request.count for request in requests]
-    search = _Search(counts, entries, options)
+    search = _Search(counts, entries, options, effort)
     chosen = (search.run(claim=True) if search.could_claim else None) or search.run(claim=False)
     if chosen is None:
         return Rejected(Reason.DEVICES_COMPETE, _names(requests), search.outcome)
@@ -67,7 +69,9 @@ def devices(
     )
 
 
-def demand(claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection) -> Demand:
+def demand(
+    claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection, effort: Effort
+) -> Demand:
     """Return what a pod with these claims takes from a node with these devices.
 
     Where the devices cannot serve the claims any more, the pod may hold any device of the same class.
@@ -85,7 +89,7 @@ def demand(claims: Sequence[ResolvedRequest], entries: Sequence[Device], selecti
         for claim, option in zip(claims, options, strict=True)
     ]
     counts = [claim.count for claim in claims]
-    chosen = _Search(counts, entries, enough).run(claim=False) if all(enough) else None
+    chosen = _Search(counts, entries, enough, effort).run(claim=False) if all(enough) else None
     if chosen is None:
         options = [_of_class(entries, range(len(entries)), claim.device_class_name) for claim in claims]
         chosen = (-1,) * len(claims)
@@ -114,51 +118,91 @@ def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequenc
 
 
 class _Search:
-    """Depth first: requests in order, entries in published order; dead ends are remembered."""
+    """Depth first: requests in order, entries in published order; if that takes too long, the largest first.
+
+    A state is a dead end where the requests that are still to come need more devices than are left for them,
+    or where the search from one like it has failed. Entries that may serve the same requests are alike.
+    """
 
     def __init__(
-        self, counts: Sequence[int], entries: Sequence[Device], options: Sequence[Sequence[int]]
+        self,
+        counts: Sequence[int],
+        entries: Sequence[Device],
+        options: Sequence[Sequence[int]],
+        effort: Effort,
     ) -> None:
         self._counts = counts
-        self._entries = entries
         self._options = options
-        self._dead: set[tuple[int, tuple[int, ...], bool]] = set()
+        self._effort = effort
+        self._left = tuple(entry.count for entry in entries)
+        self._claimed = [entry.claim is Claim.DRA for entry in entries]
+        self._kinds = numbered(
+            (claimed, *(entry in option for option in options)) for entry, claimed in enumerate(self._claimed)
+        )
+        self._order: Sequence[int] = ()
+        self._dead: set[tuple[object, ...]] = set()
+        self._limit = 0
         self._steps = 0
 
     @property
     def could_claim(self) -> bool:
-        return any(self._entries[entry].claim is Claim.DRA for option in self._options for entry in option)
+        return any(self._claimed[entry] for option in self._options for entry in option)
 
     @property
     def outcome(self) -> str:
-        if self._steps > _MAX_STEPS:
+        if self._steps > self._limit:
             return "too many ways to serve them were tried"
         return "each can be served, but not all from one node"
 
     def run(self, *, claim: bool) -> tuple[int, ...] | None:
         """Return the chosen entry of each request, with at least one claim if wanted."""
+        asked = range(len(self._counts))
+        for order in (asked, sorted(asked, key=lambda at: (-self._counts[at], len(self._options[at])))):
+            chosen = self._in(order, claim=claim)
+            if chosen is not None:
+                return tuple(entry for _, entry in sorted(zip(order, chosen, strict=True)))
+            if self._steps <= self._limit:
+                break
+        return None
+
+    def _in(self, order: Sequence[int], *, claim: bool) -> tuple[int, ...] | None:
+        self._order = order
         self._dead.clear()
-        self._steps = 0
-        return self._from(0, tuple(entry.count for entry in self._entries), not claim)
+        self._steps, self._limit = 0, self._effort.allowance // _PRICE
+        chosen = self._from(0, self._left, not claim)
+        self._effort.spend(self._steps * _PRICE)
+        return chosen
 
     def _from(self, position: int, left: tuple[int, ...], satisfied: bool) -> tuple[int, ...] | None:
-        if position == len(self._counts):
+        if position == len(self._order):
             return () if satisfied else None
-        state = (position, left, satisfied)
         self._steps += 1
-        if state in self._dead or self._steps > _MAX_STEPS:
+        alike = (position, satisfied, *sorted(zip(self._kinds, left, strict=True)))
+        if alike in self._dead or not self._promising(position, left):
             return None
-        count = self._counts[position]
-        for entry in self._options[position]:
+        request = self._order[position]
+        count = self._counts[request]
+        for entry in self._options[request]:
             if left[entry] < count:
                 continue
             rest = (*left[:entry], left[entry] - count, *left[entry + 1 :])
-            claims = satisfied or self._entries[entry].claim is Claim.DRA
-            chosen = self._from(position + 1, rest, claims)
+            chosen = self._from(position + 1, rest, satisfied or self._claimed[entry])
             if chosen is not None:
                 return (entry, *chosen)
-        self._dead.add(state)
+            if self._steps > self._limit:
+                return None
+        self._dead.add(alike)
         return None
+
+    def _promising(self, position: int, left: tuple[int, ...]) -> bool:
+        to_come = self._order[position:]
+        least = min(self._counts[request] for request in to_come)
+        if sum(have for have in left if have >= least) < sum(self._counts[request] for request in to_come):
+            return False
+        return all(
+            any(left[entry] >= self._counts[request] for entry in self._options[request])
+            for request in to_come
+        )
 
 
 def _unserved(

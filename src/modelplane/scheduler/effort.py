@@ -1,0 +1,42 @@
+"""How much one placement may search, all its searches together.
+
+One rule: effort is counted in steps, not in time, so that the answer is the same on every machine.
+"""
+
+from collections.abc import Hashable, Iterable
+from typing import Final
+
+# Packing engines into pools, or requests into devices, can take for ever. This is about half a second.
+_STEPS: Final = 200_000
+
+# A hard cluster must not use up what the others need, nor the many easy ones before it what a hard one needs.
+_SHARE: Final = 8
+_LEAST: Final = 64
+
+
+class Effort:
+    """The steps that are left."""
+
+    def __init__(self) -> None:
+        """Begin with all of them."""
+        self._left = _STEPS
+
+    @property
+    def allowance(self) -> int:
+        """How many steps the next search may take: a share of what is left, and always a few."""
+        return max(self._left // _SHARE, _LEAST)
+
+    @property
+    def spent(self) -> bool:
+        """Whether none are left, so that what need not be searched is not."""
+        return not self._left
+
+    def spend(self, steps: int) -> None:
+        """Take steps off."""
+        self._left = max(self._left - steps, 0)
+
+
+def numbered(items: Iterable[Hashable]) -> list[int]:
+    """Return a number for each item, the same for equal ones, so that searches compare numbers."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(item, len(numbers)) for item in items]
