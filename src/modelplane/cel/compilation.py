@@ -5,18 +5,20 @@ One rule: each step refuses what it can tell: text, compiler, restrictions, esti
 This is a module of its own because all that it needs is only read when a first selector is compiled.
 """
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from modelplane.cel import checked, cost, environment, estimate, restrictions, source
+from modelplane.cel import checked, cost, environment, estimate, explanation, restrictions, source
 from modelplane.cel.bindings import Bindings
-from modelplane.cel.errors import EvaluationError, SelectorError
+from modelplane.cel.errors import EvaluationError, SelectorError, TooMuchWork
 from modelplane.cel.evaluate import Frame, Program, build
-from modelplane.cel.functions import NAMES
 
 MAX_LENGTH: Final = 10_240  # bytes; k8s.io/api resource/v1, CELSelectorExpressionMaxLength
+
+# Each of these macros writes what it stands behind twice, in the library as in Kubernetes.
+_DOUBLING: Final = re.compile("opt(?:Flat)?Map")
+_MOST_DOUBLED: Final = 2**16  # characters
 
 # What a selector gives for a device, or why it fails, and what that cost.
 Run: TypeAlias = Callable[[Bindings], tuple[Any, int]]
@@ -33,13 +35,16 @@ def compiled(expression: str) -> tuple[int, Run]:
     if not expression.strip():
         raise SelectorError(expression, "it is empty")
     text = source.prepared(expression)
+    if len(text) << len(_DOUBLING.findall(text)) > _MOST_DOUBLED:
+        raise SelectorError(expression, "it has too many optMap and optFlatMap")
     try:
         result = environment.compiler().compile(text)
+        kind = result.return_type().name()
     except RuntimeError as error:
-        raise _explained(expression, str(error)) from error
-    kind = result.return_type().name()
+        raise explanation.explained(expression, str(error)) from error
     if kind not in ("BOOL", "DYN"):
-        raise SelectorError(expression, f"it gives {kind.lower()}, but a selector gives true or false")
+        hint = ": compare it, as in `... >= 0`" if kind == "INT" else ""
+        raise SelectorError(expression, f"it gives {kind.lower()}, but a selector gives true or false{hint}")
     tree = checked.Tree(result.serialize())
     try:
         tree.read()
@@ -59,6 +64,8 @@ def _run(program: Program) -> Run:
         try:
             result = program(frame)
             frame.check()
+        except TooMuchWork as error:
+            return EvaluationError(str(error)), frame.cost
         except EvaluationError as error:
             return error, frame.cost
         return result, frame.cost
@@ -69,40 +76,3 @@ def _run(program: Program) -> Run:
 def _expensive(most: int) -> str:
     amount = f"{most:,} units" if most < estimate.UNBOUNDED // 100 else "more than can be told"
     return f"it may cost {amount}, and Kubernetes allows {cost.LIMIT:,}"
-
-
-_ISSUE: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
-_UNDECLARED: Final = re.compile(r"undeclared reference to '([^']*)'")
-_OVERLOAD: Final = re.compile(r"found no matching overload for '([^']*)' applied to '\((.*)\)'")
-_MACROS: Final = ("all", "exists", "exists_one", "filter", "map", "has", "optMap", "optFlatMap", "sortBy")
-
-
-def _explained(expression: str, output: str) -> SelectorError:
-    issue = _ISSUE.search(output)
-    if "recursion" in output or "nesting" in output:
-        return SelectorError(expression, "it is nested too deeply")
-    if issue is None:
-        return SelectorError(expression, " ".join(output.partition(" [")[0].split()))
-    line, column, problem = int(issue[1]), int(issue[2]), issue[3].partition(" [INVALID")[0]
-    undeclared, overload = _UNDECLARED.search(problem), _OVERLOAD.search(problem)
-    if undeclared:
-        problem = _unknown(undeclared[1])
-    elif overload:
-        symbol = overload[1].strip("_@").replace("_", " ") or overload[1]
-        arguments = overload[2].replace(", ", " and ")
-        problem = f"{symbol} cannot be applied to {arguments or 'nothing'}"
-    problem = problem.removeprefix("Syntax error: ").partition(" expecting {")[0].replace("'<EOF>'", "end")
-    return SelectorError(expression, problem, max(line, 0), max(column, 1))
-
-
-def _unknown(name: str) -> str:
-    if name.startswith("device."):
-        return restrictions.unknown_field(name.removeprefix("device."))
-    nearest = difflib.get_close_matches(name, (*NAMES, *_MACROS), n=1, cutoff=0.6)
-    if nearest:
-        return f'unknown name "{name}", did you mean {nearest[0]}?'
-    return f'unknown name "{name}", a selector reads {_listed(environment.FIELDS)}'
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"

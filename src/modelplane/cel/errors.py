@@ -53,6 +53,10 @@ class EvaluationError(Exception):
     """A selector that fails on one device; the message is the reason, without a trailing dot."""
 
 
+class TooMuchWork(Exception):
+    """An evaluation that takes too long or costs too much. Nothing in the selector absorbs it."""
+
+
 def one_line(text: str) -> str:
     """Return a text as one line of a bounded length: a reason may quote what a selector or a device says."""
     if text.isprintable() and len(text) <= _LONGEST:

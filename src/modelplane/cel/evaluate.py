@@ -13,21 +13,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from modelplane.cel import checked, cost, environment, functions, source, values
-from modelplane.cel.bindings import Bindings
+from modelplane.cel import checked, cost, environment, functions, source, values, weight
+from modelplane.cel.bindings import Bindings, Domain, Domains
 from modelplane.cel.checked import Unsupported
-from modelplane.cel.errors import EvaluationError
+from modelplane.cel.errors import EvaluationError, TooMuchWork
 from modelplane.cel.functions.conversions import CONVERSIONS
 from modelplane.cel.functions.optionals import inserted
-from modelplane.cel.functions.texts import BY_LIBRARY, check_pattern
+from modelplane.cel.functions.texts import BY_LIBRARY, check_pattern, work_of_pattern
 from modelplane.cel.numbers import Unsigned
 from modelplane.cel.optional import Optional
+from modelplane.cel.quantity import Quantity
 from modelplane.cel.semver import Semver
 
-# A bound on the work that Kubernetes' cost does not count, or not as it is here: about 0.2 seconds. It is
-# looked at in loops only, because without one a selector is too short to take long.
-WORK_LIMIT: Final = 500_000
-_WORK_OF_A_CALL: Final = 5
+_WORK_OF_A_TURN: Final = 6
+_WORK_OF_A_CALL: Final = 12
 _WORK_OF_A_LIBRARY_CALL: Final = 16
 _WORK_OF_AN_ERROR: Final = 8
 
@@ -43,21 +42,14 @@ class Frame:
     scope: dict[str, _Value] = field(default_factory=dict)
     cost: int = 0
     work: int = 0
-    spent: bool = False
 
-    def check(self, work: int = 1) -> None:
-        """Count work in a loop. Raises EvaluationError when there was too much, or it cost too much."""
+    def check(self, work: int = 0) -> None:
+        """Count work. Raises TooMuchWork when there was too much, or it cost too much."""
         self.work += work
-        if self.cost > cost.LIMIT or self.work > WORK_LIMIT:
-            self.spent = True
-            raise EvaluationError(too_expensive(self))
-
-
-def too_expensive(frame: Frame) -> str:
-    """Say which limit was passed."""
-    if frame.cost > cost.LIMIT:
-        return f"it costs more than {cost.LIMIT:,} units to evaluate"
-    return f"it takes more than {WORK_LIMIT:,} steps to evaluate"
+        if self.cost > cost.LIMIT:
+            raise TooMuchWork(f"it costs more than {cost.LIMIT:,} units to evaluate")
+        if self.work > weight.LIMIT:
+            raise TooMuchWork(f"it takes more than {weight.LIMIT:,} steps to evaluate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +213,8 @@ def _price(node: checked.Call, key: Program) -> int:
     operand, index = node.arguments
     price = 1 if _is_path(operand) else 2
     if isinstance(key, Known):
+        if type(key.value) not in values.INDEXES:
+            raise Unsupported(f"nothing is found by {values.kind(key.value)}", index.identity)
         return price
     return price - 1 if _is_path(index) else price
 
@@ -289,7 +283,7 @@ def _fold(node: checked.Fold) -> Program:
         inner = frame.scope = {**outer, node.accumulator: _fresh(_caught(initial, frame))}
         try:
             for element in elements:
-                frame.check()
+                frame.check(_WORK_OF_A_TURN)
                 if node.second:
                     inner[node.variable], inner[node.second] = element
                 else:
@@ -314,12 +308,10 @@ def _fresh(value: _Value) -> _Value:
 
 
 def _caught(program: Program, frame: Frame) -> _Value:
-    """Return the value, or the error as one: a later step may absorb it. A spent budget is not absorbed."""
+    """Return the value, or the error as one: a later step may absorb it."""
     try:
         return program(frame)
     except EvaluationError as error:
-        if frame.spent:
-            raise
         frame.work += _WORK_OF_AN_ERROR
         return error.with_traceback(None)
 
@@ -376,7 +368,6 @@ def _unary(operator: Callable[..., _Value], operand: Program) -> Program:
 
 def _binary(node: checked.Call, operator: Callable[..., _Value], left: Program, right: Program) -> Program:
     costing = cost.of(node.function, node.overload)
-    grows = node.function == "_+_"
 
     def apply(frame: Frame) -> _Value:
         frame.cost += 1
@@ -386,8 +377,10 @@ def _binary(node: checked.Call, operator: Callable[..., _Value], left: Program, 
             _caught(right, frame)
             raise
         second = right(frame)
-        if grows and type(first) is list:
-            frame.check(len(first) // 16)
+        if type(first) in _WEIGHED:
+            frame.check(weight.of(first))
+        if type(second) in _WEIGHED:
+            frame.check(weight.of(second))
         if costing is not None:
             frame.cost += costing((first, second), None) - 1
         return operator(first, second)
@@ -404,21 +397,40 @@ def _function(node: checked.Call, arguments: tuple[Program, ...]) -> Program:
         frame.cost += 1
         frame.work += work
         handed = _evaluated(frame, arguments)
-        implementation = functions.resolve(name, tuple(map(type, handed)))
+        kinds = tuple(map(type, handed))
+        if not _LIGHT.issuperset(kinds):
+            frame.check(_work(name, handed))
+        implementation = functions.resolve(name, kinds)
         if implementation is None:
             if name == "size" and len(handed) == 1:
                 return len(values.elements(handed[0]))
             raise EvaluationError(values.no_overload(name, handed))
-        if costing is None:
-            return implementation(*handed)
         result = None
         try:
             result = implementation(*handed)
         finally:
-            frame.cost += costing(handed, result) - 1
+            if costing is not None:
+                frame.cost += costing(handed, result) - 1
+        if type(result) in _WEIGHED:
+            frame.check(weight.of(result))
         return result
 
     return apply
+
+
+_LIGHT: Final = frozenset({bool, int, float, Unsigned, Quantity})
+_WEIGHED: Final = frozenset({str, bytes, list, dict, Optional, Semver, Domain, Domains})
+_SQUARED: Final = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
+
+
+def _work(name: str, handed: tuple[_Value, ...]) -> int:
+    """Return how many steps a call takes."""
+    total = sum(map(weight.of, handed))
+    if name in _PATTERNS and len(handed) > 1:
+        return total + work_of_pattern(*handed[:2])
+    if name in _SQUARED and isinstance(handed[-1], list):
+        return total * (1 + len(handed[-1]) // 4)
+    return total
 
 
 def _evaluated(frame: Frame, arguments: tuple[Program, ...]) -> tuple[_Value, ...]:

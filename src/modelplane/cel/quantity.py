@@ -8,6 +8,7 @@ Everything else is stored as an arbitrary decimal and is never an integer. Value
 at 2^63 - 1.
 """
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -20,6 +21,7 @@ _NANO: Final = -9
 _MAX_INT64: Final = 2**63 - 1
 _MAX_EXPONENT: Final = 1000
 _FAST_PATH_DIGITS: Final = 18
+_MOST_DIGITS: Final = 1000  # Kubernetes has no bound; no number of devices needs so many
 
 
 class QuantityError(ValueError):
@@ -53,7 +55,10 @@ class Quantity:
 
     def as_float(self) -> float:
         """Return the nearest double."""
-        return self.nano / 10**9
+        try:
+            return self.nano / 10**9
+        except OverflowError:
+            return math.copysign(math.inf, self.sign)
 
     def __add__(self, other: "Quantity") -> "Quantity":
         return Quantity(self.nano + other.nano, self._common_scale(other), computed=True)
@@ -86,6 +91,8 @@ def parse(text: str) -> Quantity:
         raise QuantityError(f'"{text}" is not a quantity: write a number and a unit, such as 80Gi or 500m')
     sign, zeros, significant, fraction, suffix = found.groups(default="")
     base, exponent = _unit(text, suffix)
+    if len(significant) + len(fraction) > _MOST_DIGITS:
+        raise QuantityError(f'"{text[:20]}..." is not a quantity: it has more than {_MOST_DIGITS} digits')
     digits = int((significant or "0") + fraction)
     places = len(fraction)
 

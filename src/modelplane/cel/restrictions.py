@@ -26,14 +26,16 @@ from modelplane.cel.checked import (
     Node,
     Select,
     Tree,
+    Type,
     Unsupported,
 )
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions import formatting
+from modelplane.cel.functions.formats import Format
 
-_LISTED: Final = f"{', '.join(environment.FIELDS[:-1])} and {environment.FIELDS[-1]}"
-_NAMES: Final = tuple(name.removeprefix("device.") for name in environment.FIELDS)
-_WHOLE: Final = f"device is read through {_LISTED}"
+LISTED: Final = f"{', '.join(environment.FIELDS[:-1])} and {environment.FIELDS[-1]}"
+FIELDS: Final = tuple(name.removeprefix("device.") for name in environment.FIELDS)
+_WHOLE: Final = f"device is read through {LISTED}"
 
 
 def check(tree: Tree) -> None:
@@ -43,9 +45,17 @@ def check(tree: Tree) -> None:
         _device_stands_alone(tree.root, frozenset())
     for call in tree.calls("indexOf", "lastIndexOf"):
         _element_is_of_the_list(tree, call)
-    for call in tree.calls("validate"):
-        _receiver_is(tree, call, "kubernetes.NamedFormat")
+    _validations_are_asked_for_a_value(tree)
+    for call in tree.calls("flatten"):
+        _lists_are_flattened(tree, call)
+    for call in tree.calls("optional.unwrap", "unwrapOpt"):
+        _optionals_are_open(tree, call)
+    for call in tree.calls("@sortByAssociatedKeys"):
+        if tree.type_of(call.identity) == DYNAMIC:
+            raise Unsupported("sortBy needs keys of one known type", call.identity)
     for fold in tree.folds:
+        if fold.binds and tree.type_of(fold.initial.identity).name == "type":
+            raise Unsupported("a type cannot be bound to a name", fold.initial.identity)
         if tree.type_of(fold.items.identity) == DYNAMIC and opens.of(fold.items):
             raise Unsupported("an attribute cannot be iterated over", fold.items.identity)
     for call in tree.calls("format"):
@@ -57,10 +67,10 @@ def check(tree: Tree) -> None:
 
 def unknown_field(name: str) -> str:
     """Say that the device has no such field, and which one may be meant."""
-    nearest = difflib.get_close_matches(name, _NAMES, n=1, cutoff=0.6)
+    nearest = difflib.get_close_matches(name, FIELDS, n=1, cutoff=0.6)
     if nearest:
         return f'unknown name "device.{name}", did you mean device.{nearest[0]}?'
-    return f'unknown name "device.{name}", a selector reads {_LISTED}'
+    return f'unknown name "device.{name}", a selector reads {LISTED}'
 
 
 def _device_stands_alone(node: Node, variables: frozenset[str]) -> None:
@@ -103,10 +113,27 @@ def _element_is_of_the_list(tree: Tree, call: Call) -> None:
         raise Unsupported(problem, call.identity)
 
 
-def _receiver_is(tree: Tree, call: Call, name: str) -> None:
+def _validations_are_asked_for_a_value(tree: Tree) -> None:
+    asked = {call.arguments[0].identity for call in tree.calls("hasValue")}
+    for call in tree.calls("validate"):
+        receiver = tree.type_of(call.arguments[0].identity)
+        if receiver.name != Format.kind:
+            raise Unsupported(f"validate cannot be applied to {receiver.name}", call.identity)
+        if call.identity not in asked:
+            raise Unsupported("what validate gives can only be asked .hasValue()", call.identity)
+
+
+def _lists_are_flattened(tree: Tree, call: Call) -> None:
+    for inside in tree.type_of(call.arguments[0].identity).parameters:
+        if inside.name not in ("list", "dyn"):
+            raise Unsupported(f"flatten cannot be applied to a list of {inside.name}", call.identity)
+
+
+def _optionals_are_open(tree: Tree, call: Call) -> None:
+    """The compiler gives the result as a list of dyn, which is right only where the optionals hold that."""
     found = tree.type_of(call.arguments[0].identity)
-    if found.name not in (name, "dyn"):
-        raise Unsupported(f"{call.function} cannot be applied to {found.name}", call.identity)
+    if found != Type("list", (Type("optional_type", (DYNAMIC,)),)):
+        raise Unsupported(f"{call.function} takes optional attributes only", call.identity)
 
 
 def _values_fit_the_format(tree: Tree, call: Call, opens: "_Openness") -> None:

@@ -6,9 +6,10 @@ One rule: a text is compiled once, and a device's `NoMatch` always says why.
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from modelplane.cel.bindings import Bindings, Read, bind
+from modelplane.cel import bindings
+from modelplane.cel.bindings import Bindings, Read
 from modelplane.cel.device import PublishedDevice
 from modelplane.cel.errors import EvaluationError, one_line
 
@@ -32,6 +33,9 @@ class NoMatch:
 
 MATCH: Final = Match()
 
+# A device as selectors read it, or why none can.
+Bound: TypeAlias = Bindings | NoMatch
+
 
 @dataclass(frozen=True, slots=True)
 class Selector:
@@ -41,22 +45,22 @@ class Selector:
     estimate: int
     _run: Callable[[Bindings], tuple[Any, int]] = field(repr=False, compare=False)
 
-    def evaluate(self, device: PublishedDevice) -> Match | NoMatch:
+    def evaluate(self, device: PublishedDevice | Bound) -> Match | NoMatch:
         """Apply the selector to a device."""
         return self.measure(device)[0]
 
-    def measure(self, device: PublishedDevice) -> tuple[Match | NoMatch, int]:
+    def measure(self, device: PublishedDevice | Bound) -> tuple[Match | NoMatch, int]:
         """Apply the selector to a device, and return what that cost too."""
-        try:
-            bindings = bind(device)
-        except EvaluationError as error:
-            return _failed(error, ()), 0
-        result, cost = self._run(bindings)
+        bound = device if isinstance(device, (Bindings, NoMatch)) else bind(device)
+        if isinstance(bound, NoMatch):
+            return bound, 0
+        bound.reads.clear()
+        result, cost = self._run(bound)
         if result is True:
             return MATCH, cost
-        reads = tuple(bindings.reads.values())
+        reads = tuple(bound.reads.values())
         if result is False:
-            return NoMatch(one_line(_seen(reads, device.driver)), reads=reads), cost
+            return NoMatch(one_line(_seen(reads, bound.driver)), reads=reads), cost
         if isinstance(result, EvaluationError):
             return _failed(result, reads), cost
         return NoMatch(NOT_BOOLEAN, failed=True, reads=reads), cost
@@ -67,6 +71,14 @@ def _failed(error: EvaluationError, reads: tuple[Read, ...]) -> NoMatch:
 
 
 NOT_BOOLEAN: Final = "it gives neither true nor false for this device"
+
+
+def bind(device: PublishedDevice) -> Bound:
+    """Read a device once for many selectors. A malformed one is refused by each."""
+    try:
+        return bindings.bind(device)
+    except EvaluationError as error:
+        return _failed(error, ())
 
 
 @functools.lru_cache(maxsize=4096)

@@ -6,6 +6,7 @@ A map is a dict whose keys are CEL values, except that a boolean key is wrapped 
 would take it for a number. Whole numbers find each other as keys whatever their types, in Python as in CEL.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -30,12 +31,14 @@ class TypeName:
 class Opaque:
     """A value that only functions of its own library can look into; `kind` is its type's name.
 
-    `size` is what Kubernetes' accounting of cost takes it for. It can be compared with its own kind only.
+    `size` is what Kubernetes' accounting of cost takes it for, `weight` how many steps there are to go.
+    It can be compared with its own kind only.
     """
 
     __slots__ = ()
     kind = "opaque"
     size = 1
+    weight = 30
 
 
 _KINDS: Final = {
@@ -90,9 +93,14 @@ def map_key(key: Value) -> Value:
     """Return a key in the form in which a dict holds it. Raises EvaluationError for one that cannot be."""
     if type(key) is bool:
         return ("bool", key)
-    if isinstance(key, (list, dict, Domain, Domains)):
+    if type(key) not in _KEYS:
         raise EvaluationError(f"{kind(key)} cannot be a map key")
     return key
+
+
+# Kubernetes takes more, and ends with a fault of its own where Go cannot hash one (bytes).
+_KEYS: Final = frozenset({str, type(None)}) | numbers.NUMBERS
+INDEXES: Final = frozenset({str, bool}) | numbers.NUMBERS
 
 
 def keys(value: dict[Value, Value]) -> list[Value]:
@@ -113,15 +121,17 @@ def elements(value: Value) -> list[Value]:
     raise EvaluationError(f"{kind(value)} cannot be iterated over")
 
 
-def pairs(value: Value) -> list[tuple[Value, Value]]:
+def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
     """Return what a loop with two variables visits: index or key, and value. Raises EvaluationError."""
     if isinstance(value, list):
-        return list(enumerate(value))
+        return enumerate(value)
     return [(key, index(value, key)) for key in elements(value)]
 
 
 def find(value: Value, key: Value) -> Optional:
     """Return the element under a key, absent when there is none. Raises EvaluationError for a wrong key."""
+    if type(key) not in INDEXES:
+        raise EvaluationError(f"nothing is found by {kind(key)}")
     match value:
         case Domains():
             # Kubernetes' map answers every lookup, so a domain is never absent.

@@ -310,7 +310,7 @@ def _covered(matched: list[_Site]) -> Condition:
             "an Existing one names it in spec.cluster.existing.cache.storageClassName"
         )
         return false(Type.CLUSTERS_MATCHED, Reason.NO_CLUSTERS, message)
-    return true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {len(matched)} cluster(s)")
+    return true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {_clusters(len(matched))}")
 
 
 def _staged(matched: list[_Site], auth: _Auth) -> Condition:
@@ -318,7 +318,7 @@ def _staged(matched: list[_Site], auth: _Auth) -> Condition:
     if not matched:
         return false(type_, Reason.NO_CLUSTERS, "there is no cluster to stage on")
     ready = _count(matched, CachePhase.READY)
-    counts = f"{ready} of {len(matched)} cluster(s) have the weights"
+    counts = f"the weights are on {ready} of {len(matched)} clusters"
     if larger := [site.name for site in matched if site.larger]:
         counts += f"; volumes cannot shrink, and stay larger than sizeGiB on {listing(larger)}"
     if ready == len(matched):
@@ -337,3 +337,7 @@ def _first(matched: list[_Site], phase: CachePhase) -> str:
     late = [site for site in matched if site.phase is not CachePhase.READY]
     late.sort(key=lambda site: (site.phase is not phase, site.name))
     return f"; {late[0].name}: {late[0].message}"
+
+
+def _clusters(count: int) -> str:
+    return f"{count} cluster" if count == 1 else f"{count} clusters"

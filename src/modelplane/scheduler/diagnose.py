@@ -37,7 +37,7 @@ def diagnose(
         placed=placed,
         clusters=len(clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each)),
-        blocked="its ModelCache cannot be read, so nothing new is placed" if waits else "",
+        blocked="its ModelCache is not known, so nothing new is placed" if waits else "",
         remedies=remedies(deployment, refused, leaving, clusters, placer, ledger, effort) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(kept, clusters, ledger)),
     )

@@ -25,6 +25,7 @@ class Selection:
             for expression in request.selectors
         }
         self._verdicts: dict[tuple[str, int], cel.Match | cel.NoMatch] = {}
+        self._bound: dict[int, cel.Bound] = {}
         self._known: dict[int, tuple[Device, int]] = {}
         self._numbers: dict[object, int] = {}
 
@@ -50,7 +51,9 @@ class Selection:
         verdict = self._verdicts.get((expression, identity))
         if verdict is None:
             selector = self._selectors.get(expression) or _compiled(expression)
-            verdict = cel.Match() if selector is None else selector.evaluate(device)
+            if identity not in self._bound:
+                self._bound[identity] = cel.bind(device)
+            verdict = cel.Match() if selector is None else selector.evaluate(self._bound[identity])
             self._verdicts[expression, identity] = verdict
         return verdict
 

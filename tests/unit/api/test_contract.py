@@ -243,6 +243,7 @@ ADDITIONS = {
     "InferenceCluster status.capabilities*": "what was found on the cluster",
     "InferenceCluster status.gpuPools[].accounting": "for the scheduler",
     "InferenceCluster status.gpuPools[].fabric": "for the scheduler",
+    "InferenceGateway status.backend": "what carries the traffic, which a local fleet chooses itself",
     "Model* spec*serving.routing": "an endpoint picker for mode Unified",
     "ModelDeployment spec.tolerations*": "v0.1.0 has no tolerations, and its shape may have them",
     "ModelDeployment status.selector": "for autoscalers",

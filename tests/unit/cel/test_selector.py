@@ -181,9 +181,9 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         pytest.param(
             'device.capacity["g"].memory.comparTo(quantity("1")) > 0',
             'cannot compile selector `device.capacity["g"].memory.comparTo(quantity("1")) > 0`: '
-            'unknown name "comparTo", did you mean compareTo? at line 1, column 37\n'
+            'unknown name "comparTo", did you mean compareTo? at line 1, column 29\n'
             '  device.capacity["g"].memory.comparTo(quantity("1")) > 0\n'
-            "                                      ^",
+            "                              ^",
             id="a misspelt function names the nearest one",
         ),
         pytest.param(
@@ -197,7 +197,7 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         pytest.param(
             'device.driver == "g" &&\n  device.capacity["g"].memory >= quantity("1")',
             'cannot compile selector `device.driver == "g" && device.capacity["g"].memory >= quantity("1")`: '
-            ">= cannot be applied to kubernetes.Quantity and kubernetes.Quantity at line 2, column 31\n"
+            "quantities have no order of their own, write a.compareTo(b) >= 0 at line 2, column 31\n"
             '    device.capacity["g"].memory >= quantity("1")\n'
             "                                ^",
             id="the caret is under the second line where the fault is there",
@@ -218,7 +218,7 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         ),
         pytest.param(
             "device.driver ==",
-            "cannot compile selector `device.driver ==`: mismatched input end at line 1, column 17\n"
+            "cannot compile selector `device.driver ==`: it breaks off at line 1, column 17\n"
             "  device.driver ==\n"
             "                  ^",
             id="a selector that breaks off",
@@ -252,8 +252,8 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         pytest.param(
             "'\u4e2d\u6587e\u0301' == 'a' ||\t'\u4e2d\u6587e\u0301' == foo",
             "cannot compile selector `'\u4e2d\u6587e\u0301' == 'a' || '\u4e2d\u6587e\u0301' == foo`: "
-            'unknown name "foo", a selector reads device.attributes, device.capacity and device.driver '
-            "at line 1, column 28\n"
+            'unknown name "foo", a selector reads device.attributes, device.capacity and device.driver; '
+            "a text is written in quotes at line 1, column 28\n"
             "  '\u4e2d\u6587e\u0301' == 'a' || '\u4e2d\u6587e\u0301' == foo\n"
             f"  {' ' * 29}^",
             id="wide characters, combining marks and tabs are counted as they are shown",
@@ -261,8 +261,8 @@ def test_a_malformed_device_says_so_to_every_selector(changes: dict[str, object]
         pytest.param(
             f"{'true && ' * 20}foo && {'true && ' * 20}true",
             f"cannot compile selector `{('true && ' * 15)[:117]}...`: "
-            'unknown name "foo", a selector reads device.attributes, device.capacity and device.driver '
-            "at line 1, column 161\n"
+            'unknown name "foo", a selector reads device.attributes, device.capacity and device.driver; '
+            "a text is written in quotes at line 1, column 161\n"
             f"  ...{'true && ' * 10}foo && {'true && ' * 4}t...\n"
             f"  {' ' * 83}^",
             id="of a long line, what is around the fault is shown",
@@ -358,6 +358,30 @@ TOO_LONG = NoMatch("it takes more than 500,000 steps to evaluate", failed=True)
             + ")" * 21,
             id="a list that doubles",
         ),
+        pytest.param(
+            "cel.bind(a, [1, 2, 3, 4], " + "cel.bind(a, a + a, " * 28 + "a.size() > 0" + ")" * 29,
+            id="a list that doubles, read twice after it failed",
+        ),
+        pytest.param(
+            "cel.bind(a, dyn([1]), " + "cel.bind(a, dyn([a, a]), " * 26 + "a == a" + ")" * 27,
+            id="a list that holds itself twice, again and again",
+        ),
+        pytest.param(
+            "cel.bind(l, lists.range(1000), lists.range(400).map(x, l + [x]).distinct().size() > 0)",
+            id="long lists compared with each other",
+        ),
+        pytest.param(
+            f"cel.bind(s, semver('1.0.0-{'a.' * 4900}b'), lists.range(3000).all(x, !s.isLessThan(s)))",
+            id="a version of many identifiers",
+        ),
+        pytest.param(
+            f"cel.bind(u, url('http://a/?{'a=b&' * 2400}'), lists.range(900).all(x, u.getQuery() != {{}}))",
+            id="a long URL taken apart",
+        ),
+        pytest.param(
+            "lists.range(9000).all(x, device.driver.matches('[a-z]{900}') || true)",
+            id="large regular expressions",
+        ),
         pytest.param("lists.range(60000).all(x, quantity('1Gi') == quantity('1Gi'))", id="many calls"),
         pytest.param(
             "lists.range(90000).exists(x, x < 0 || 1 / 0 == 1) || true", id="errors that are absorbed"
@@ -366,6 +390,147 @@ TOO_LONG = NoMatch("it takes more than 500,000 steps to evaluate", failed=True)
 )
 def test_work_that_kubernetes_counts_as_cheap_is_bounded(expression: str) -> None:
     assert cel.compile(expression).evaluate(gpu()) == TOO_LONG
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param(
+            f"'{'a' * 100}'.replace('a', '{'b' * 4000}').replace('b', '{'c' * 4000}').size() > 0",
+            id="replace",
+        ),
+        pytest.param("cel.bind(a, 'a', " + "cel.bind(a, a + a, " * 20 + "a != ''" + ")" * 21, id="+"),
+        pytest.param(
+            f"cel.bind(t, '{'a' * 1000}', dyn([{', '.join(['t'] * 250)}]).join('') == '')", id="join"
+        ),
+        pytest.param(
+            "cel.bind(a, 'a', " + "cel.bind(a, '%s%s%s%s'.format([a, a, a, a]), " * 12 + "a != ''" + ")" * 13,
+            id="format",
+        ),
+    ],
+)
+def test_a_text_does_not_grow_without_bound(expression: str) -> None:
+    verdict = cel.compile(expression).evaluate(gpu())
+    assert verdict == NoMatch("a text grows beyond 100,000 characters", failed=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        pytest.param(
+            f"optional.of(1){'.optMap(x, x)' * 20}.hasValue()",
+            "it has too many optMap and optFlatMap",
+            id="a macro that doubles what it stands behind",
+        ),
+        pytest.param(
+            '{b"a": 1}.size() == 1', "bytes cannot be a map key", id="a key that Kubernetes cannot bear"
+        ),
+        pytest.param(
+            "{quantity('1'): 1}", "Unsupported map key type: kubernetes.Quantity", id="a map of quantities"
+        ),
+    ],
+)
+def test_what_would_harm_whoever_reads_it_is_refused(expression: str, problem: str) -> None:
+    with pytest.raises(cel.SelectorError) as error:
+        cel.compile(expression)
+    assert error.value.problem == problem
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        pytest.param(
+            "{optional.of([1]): 1} == {}", "optional_type cannot be a map key", id="a key that has no hash"
+        ),
+        pytest.param(
+            f"quantity('{'9' * 5000}').isInteger()",
+            '"99999999999999999999..." is not a quantity: it has more than 1000 digits',
+            id="a number of thousands of digits",
+        ),
+    ],
+)
+def test_what_would_harm_whoever_evaluates_it_fails(expression: str, reason: str) -> None:
+    assert cel.compile(expression).evaluate(gpu()) == NoMatch(reason, failed=True)
+
+
+def test_a_device_is_read_once_for_many_selectors() -> None:
+    device = cel.bind(gpu())
+    memory, driver = (
+        cel.compile(text)
+        for text in (
+            'device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("1Ti"))',
+            'device.driver == "gpu.amd.com"',
+        )
+    )
+    assert [memory.evaluate(device), driver.evaluate(device)] == [
+        memory.evaluate(gpu()),
+        driver.evaluate(gpu()),
+    ]
+
+
+def test_a_malformed_device_is_refused_by_each_selector() -> None:
+    device = cel.bind(gpu(capacity={"memory": "80GB"}))
+    assert device == cel.compile("true").evaluate(gpu(capacity={"memory": "80GB"}))
+    assert cel.compile("true").evaluate(device) == device
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem", "column"),
+    [
+        pytest.param("device.driver = 'a'", '"=" is not an operator, write ==', 15, id="one equals sign"),
+        pytest.param("true and true", '"and" is not an operator, write &&', 6, id="a word for an operator"),
+        pytest.param("not true", '"not" is not an operator, write !', 1, id="a word for a negation"),
+        pytest.param("device.driver == 'a", "a text is not closed", 18, id="a quote is missing"),
+        pytest.param("device.driver == \u201ca\u201d", 'unexpected "\u201c"', 18, id="a typographic quote"),
+        pytest.param(
+            "device.driver in ('a', 'b')", 'unexpected ",": a list is written in [ ]', 22, id="a tuple"
+        ),
+        pytest.param(
+            "driver == 'a'", 'unknown name "driver", did you mean device.driver?', 1, id="no device"
+        ),
+        pytest.param(
+            "device.driver == gpu.nvidia.com",
+            'unknown name "gpu.nvidia.com", a selector reads device.attributes, device.capacity and '
+            "device.driver; a text is written in quotes",
+            18,
+            id="a text without quotes",
+        ),
+        pytest.param(
+            "device.driver.toLower() == 'a'",
+            'unknown name "toLower", did you mean lowerAscii?',
+            15,
+            id="a function of another language",
+        ),
+        pytest.param(
+            "exists(device.driver)",
+            "exists is not called so, write list.exists(x, ...) with a variable and what is done with it",
+            1,
+            id="a macro called as a function",
+        ),
+        pytest.param(
+            "has(device.attributes['a'])",
+            'has takes a name behind a dot; of a domain, ask "domain" in device.attributes',
+            22,
+            id="the presence of a domain",
+        ),
+        pytest.param(
+            "device.capacity['a'].memory.compareTo('1Gi') >= 0",
+            "compareTo cannot be applied to quantity and string, write quantity(...) around the text",
+            29,
+            id="a quantity compared with a text",
+        ),
+        pytest.param(
+            "device.capacity['a'].memory.compareTo(quantity('1Gi'))",
+            "it gives int, but a selector gives true or false: compare it, as in `... >= 0`",
+            0,
+            id="a comparison without what it is compared with",
+        ),
+    ],
+)
+def test_a_usual_mistake_is_answered_with_what_to_write(expression: str, problem: str, column: int) -> None:
+    with pytest.raises(cel.SelectorError) as error:
+        cel.compile(expression)
+    assert (error.value.problem, error.value.column) == (problem, column)
 
 
 def test_a_text_is_compiled_once() -> None:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from modelplane.cel import values
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.functions.overload import Overload, overload
+from modelplane.cel.functions.overload import Overload, overload, takes
 
 _Ip: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -69,14 +69,6 @@ def _ip(text: str) -> Address:
     return Address(_parsed(text))
 
 
-def _is_ip(text: str) -> bool:
-    try:
-        _parsed(text)
-    except EvaluationError:
-        return False
-    return True
-
-
 def _cidr(text: str) -> Network:
     address, slash, bits = text.rpartition("/")
     if not slash or not _BITS.fullmatch(bits):
@@ -87,20 +79,8 @@ def _cidr(text: str) -> Network:
     return Network(ip, int(bits))
 
 
-def _is_cidr(text: str) -> bool:
-    try:
-        _cidr(text)
-    except EvaluationError:
-        return False
-    return True
-
-
 def _contains_network(outer: Network, inner: Network) -> bool:
     return outer.bits <= inner.bits and outer.holds(inner.ip)
-
-
-def _is_unspecified(address: Address) -> bool:
-    return address.ip.is_unspecified
 
 
 def _is_link_local_multicast(address: Address) -> bool:
@@ -147,7 +127,7 @@ def _of(
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
     _of("ip", ("string",), _ip, _IP, "string_to_ip", member=False),
-    _of("isIP", ("string",), _is_ip, "bool", "is_ip", member=False),
+    _of("isIP", ("string",), takes(_parsed), "bool", "is_ip", member=False),
     _of(
         "ip.isCanonical",
         ("string",),
@@ -157,13 +137,13 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
         member=False,
     ),
     _of("family", (_IP,), lambda address: address.ip.version, "int", "ip_family"),
-    _of("isUnspecified", (_IP,), _is_unspecified, "bool", "ip_is_unspecified"),
+    _of("isUnspecified", (_IP,), lambda address: address.ip.is_unspecified, "bool", "ip_is_unspecified"),
     _of("isLoopback", (_IP,), lambda address: address.ip.is_loopback, "bool", "ip_is_loopback"),
     _of("isLinkLocalMulticast", (_IP,), _is_link_local_multicast, "bool", "ip_is_link_local_multicast"),
     _of("isLinkLocalUnicast", (_IP,), _is_link_local_unicast, "bool", "ip_is_link_local_unicast"),
     _of("isGlobalUnicast", (_IP,), _is_global_unicast, "bool", "ip_is_global_unicast"),
     _of("cidr", ("string",), _cidr, _CIDR, "string_to_cidr", member=False),
-    _of("isCIDR", ("string",), _is_cidr, "bool", "is_cidr", member=False),
+    _of("isCIDR", ("string",), takes(_cidr), "bool", "is_cidr", member=False),
     _of("ip", (_CIDR,), lambda network: Address(network.ip), _IP, "cidr_ip"),
     _of("masked", (_CIDR,), Network.masked, _CIDR, "cidr_masked"),
     _of("prefixLength", (_CIDR,), lambda network: network.bits, "int", "cidr_prefix_length"),

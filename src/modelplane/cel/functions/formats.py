@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.cel import optional, values
-from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions import urls
 from modelplane.cel.functions.overload import Overload, overload
 from modelplane.cel.optional import Optional
@@ -96,16 +95,6 @@ _FORMATS: Final = {
 _FORMAT: Final = Format.kind
 
 
-def _validated(form: object, text: str) -> Optional:
-    if not isinstance(form, Format):
-        raise EvaluationError(values.no_overload("validate", (form, text)))
-    return form.validate(text)
-
-
-def _named(name: str) -> Optional:
-    return optional.of(_FORMATS[name]) if name in _FORMATS else optional.ABSENT
-
-
 OVERLOADS: Final[tuple[Overload, ...]] = (
     *(
         overload(f"format.{name}", (), lambda found=found: found, _FORMAT, f"format.{name}")
@@ -113,16 +102,7 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     ),
 )
 
-# The compiler knows optionals only under types of its own, so these two are declared with `dyn` for the
-# format.
+# Beside the compiler's own type of optionals it cannot name ours, so `restrictions` looks at the receiver.
 MERGED: Final[tuple[Overload, ...]] = (
-    overload("format.named", ("string",), _named, "optional<dyn>", "format-named"),
-    overload(
-        "validate",
-        ("dyn", "string"),
-        _validated,
-        "optional<list<string>>",
-        "format-validate",
-        member=True,
-    ),
+    overload("validate", ("dyn", "string"), Format.validate, "optional<dyn>", "format-validate", member=True),
 )

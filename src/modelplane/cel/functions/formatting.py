@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from modelplane.cel import values
+from modelplane.cel import values, weight
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions.conversions import text_of_bytes, text_of_double
 from modelplane.cel.moments import Duration, Timestamp
@@ -55,9 +55,14 @@ def written(template: str, arguments: list[Any]) -> str:
     if needed != len(arguments):
         raise EvaluationError(f"a format of {needed} clauses is given {len(arguments)} values")
     rest = iter(arguments)
+    length = len(template)
 
     def fill(clause: re.Match[str]) -> str:
-        return "%" if clause[1] else _WRITERS[clause[3]](next(rest), clause[2])
+        nonlocal length
+        text = "%" if clause[1] else _WRITERS[clause[3]](next(rest), clause[2])
+        length += len(text)
+        weight.bounded_text(length)
+        return text
 
     return _CLAUSE.sub(fill, template)
 

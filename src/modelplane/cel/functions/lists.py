@@ -20,7 +20,7 @@ _SUMMABLE: Final = {"int": 0, "uint": Unsigned(0), "double": 0.0, "duration": Du
 _COMPARABLE: Final = (*_SUMMABLE, "bool", "timestamp", "string", "bytes")
 _LIST: Final = f"list<{ANY}>"
 _OPTIONALS: Final = f"list<optional<{ANY}>>"
-_MAX_RANGE: Final = 1_000_000
+_MAX_RANGE: Final = 500_000  # Kubernetes: 1,000,000
 
 _List = list[Any]
 

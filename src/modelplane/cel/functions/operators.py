@@ -9,7 +9,7 @@ costs as much as all the rest of one.
 from collections.abc import Callable
 from typing import Any, Final
 
-from modelplane.cel import moments, numbers, values
+from modelplane.cel import moments, numbers, values, weight
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.moments import Duration, Timestamp
 from modelplane.cel.numbers import NUMBERS, Unsigned
@@ -19,12 +19,18 @@ _Binary = Callable[[_Value, _Value], _Value]
 
 _ORDERED: Final = frozenset({str, bytes, bool, Duration, Timestamp})
 
+
+def _joined(left: _Value, right: _Value) -> _Value:
+    weight.bounded_text(len(left) + len(right))
+    return left + right
+
+
 _PLUS: Final[dict[tuple[type, type], _Binary]] = {
     (int, int): numbers.add,
     (Unsigned, Unsigned): numbers.add,
     (float, float): numbers.add,
-    (str, str): str.__add__,
-    (bytes, bytes): bytes.__add__,
+    (str, str): _joined,
+    (bytes, bytes): _joined,
     (list, list): list.__add__,
     (Duration, Duration): moments.sum_of,
     (Timestamp, Duration): moments.moved,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from modelplane.cel.errors import EvaluationError
 from modelplane.cel.moments import Duration, Timestamp
 from modelplane.cel.numbers import Unsigned
 from modelplane.cel.optional import Optional
@@ -55,6 +56,19 @@ class Overload:
         return len(kinds) == len(self.parameters) and all(
             own is object or own is kind for own, kind in zip(self.kinds, kinds, strict=True)
         )
+
+
+def takes(parse: Callable[..., object]) -> Callable[..., bool]:
+    """Return a function that tells whether a text can be parsed."""
+
+    def taken(*arguments: object) -> bool:
+        try:
+            parse(*arguments)
+        except (EvaluationError, ValueError):
+            return False
+        return True
+
+    return taken
 
 
 def overload(

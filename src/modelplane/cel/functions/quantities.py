@@ -8,7 +8,7 @@ from typing import Final
 
 from modelplane.cel import quantity
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.functions.overload import Overload, overload
+from modelplane.cel.functions.overload import Overload, overload, takes
 from modelplane.cel.numbers import MIN_INT
 from modelplane.cel.quantity import Quantity
 
@@ -20,14 +20,6 @@ def _parsed(text: str) -> Quantity:
         return quantity.parse(text)
     except quantity.QuantityError as error:
         raise EvaluationError(str(error)) from error
-
-
-def _parses(text: str) -> bool:
-    try:
-        quantity.parse(text)
-    except quantity.QuantityError:
-        return False
-    return True
 
 
 def _as_integer(value: Quantity) -> int:
@@ -72,7 +64,7 @@ def _is_integer(value: Quantity) -> bool:
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
     overload("quantity", ("string",), _parsed, _Q, "string_to_quantity"),
-    overload("isQuantity", ("string",), _parses, "bool", "is_quantity_string"),
+    overload("isQuantity", ("string",), takes(_parsed), "bool", "is_quantity_string"),
     overload("sign", (_Q,), lambda value: value.sign, "int", "quantity_sign"),
     overload("isInteger", (_Q,), _is_integer, "bool", "quantity_is_integer", member=True),
     overload("asInteger", (_Q,), _as_integer, "int", "quantity_get_int", member=True),

@@ -8,7 +8,7 @@ from typing import Final
 
 from modelplane.cel import semver
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.functions.overload import Overload, overload
+from modelplane.cel.functions.overload import Overload, overload, takes
 from modelplane.cel.semver import Semver
 
 _S: Final = "kubernetes.Semver"
@@ -19,14 +19,6 @@ def _parsed(text: str, normalize: bool = False) -> Semver:
         return semver.parse(text, normalize=normalize)
     except semver.SemverError as error:
         raise EvaluationError(str(error)) from error
-
-
-def _parses(text: str, normalize: bool = False) -> bool:
-    try:
-        semver.parse(text, normalize=normalize)
-    except semver.SemverError:
-        return False
-    return True
 
 
 def _compare(left: Semver, right: Semver) -> int:
@@ -40,8 +32,8 @@ def _signed(part: int) -> int:
 OVERLOADS: Final[tuple[Overload, ...]] = (
     overload("semver", ("string",), _parsed, _S, "string_to_semver"),
     overload("semver", ("string", "bool"), _parsed, _S, "string_bool_to_semver"),
-    overload("isSemver", ("string",), _parses, "bool", "is_semver_string"),
-    overload("isSemver", ("string", "bool"), _parses, "bool", "is_semver_string_bool"),
+    overload("isSemver", ("string",), takes(_parsed), "bool", "is_semver_string"),
+    overload("isSemver", ("string", "bool"), takes(_parsed), "bool", "is_semver_string_bool"),
     overload("major", (_S,), lambda value: _signed(value.major), "int", "semver_major", member=True),
     overload("minor", (_S,), lambda value: _signed(value.minor), "int", "semver_minor", member=True),
     overload("patch", (_S,), lambda value: _signed(value.patch), "int", "semver_patch", member=True),

@@ -10,7 +10,7 @@ import itertools
 import re
 from typing import Any, Final
 
-from modelplane.cel import standard
+from modelplane.cel import standard, weight
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.functions import formatting
 from modelplane.cel.functions.overload import ANY, Overload, overload
@@ -23,6 +23,14 @@ _MARKS: Final = range(0xE000, 0xF8FF)  # characters for private use
 def check_pattern(pattern: str) -> None:
     """Check a regular expression. Raises EvaluationError when it is not one."""
     _matches("", pattern)
+
+
+def work_of_pattern(text: Any, pattern: Any) -> int:
+    """Return how many steps it takes to match: what is repeated is compiled as often."""
+    if not isinstance(text, str) or not isinstance(pattern, str):
+        return 0
+    size = len(pattern) + 1000 * (pattern.count("{") + pattern.count("\\p") + pattern.count("\\P"))
+    return size * (1 + len(text) // 64)
 
 
 def _matches(text: str, pattern: str) -> Any:
@@ -68,6 +76,17 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
     return start if not part else text.rfind(part, 0, start + len(part)) if start < len(text) else -1
 
 
+def _join(items: list[Any], between: str = "") -> Any:
+    weight.bounded_text(sum(len(each) + len(between) for each in items if isinstance(each, str)))
+    return standard.evaluate("a.join(b)", (items, between))
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    found = text.count(old)
+    weight.bounded_text(len(text) + len(new) * (found if limit < 0 else min(found, limit)))
+    return text.replace(old, new, max(limit, -1))
+
+
 def _split(text: str, between: str, limit: int = -1) -> Any:
     if not text and not between:
         return []
@@ -76,15 +95,13 @@ def _split(text: str, between: str, limit: int = -1) -> Any:
 
 _CALLED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "charAt": ((_S, "int"),),
-    "join": (("list",), ("list", _S)),
     "lowerAscii": ((_S,),),
-    "replace": ((_S, _S, _S), (_S, _S, _S, "int")),
     "substring": ((_S, "int"), (_S, "int", "int")),
     "trim": ((_S,),),
     "upperAscii": ((_S,),),
 }
 
-BY_LIBRARY: Final = frozenset({*_CALLED, "matches", "find", "findAll", "split", "strings.quote"})
+BY_LIBRARY: Final = frozenset({*_CALLED, "join", "matches", "find", "findAll", "split", "strings.quote"})
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
     overload("contains", (_S, _S), lambda text, part: part in text),
@@ -97,6 +114,8 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
         for name, call in (("indexOf", _index_of), ("lastIndexOf", _last_index_of), ("split", _split))
         for parameters in ((_S, _S), (_S, _S, "int"))
     ),
+    *(overload("join", parameters, _join) for parameters in (("list",), ("list", _S))),
+    *(overload("replace", parameters, _replace) for parameters in ((_S, _S, _S), (_S, _S, _S, "int"))),
     overload("strings.quote", (_S,), standard.function("strings.quote")),
     *(
         overload(name, parameters, standard.member(name))
