@@ -5,7 +5,7 @@ for each of its pods and copies, or, where its pool counts devices, the devices 
 nothing when it claims nothing.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -52,12 +52,13 @@ class Ledger:
         """Charge what exists; a replica that is being deleted holds its place until it is gone."""
         self._selection = selection
         self._effort = effort
-        # Per cluster. Most clusters are never asked about.
+        # What there is, and what came since, per cluster. Most clusters are never asked about.
+        self._there: defaultdict[str, list[Sequence[PlacedEngine]]] = defaultdict(list)
         self._log: dict[str, list[_Entry]] = {}
         self._accounts: dict[str, _Account] = {}
         self._demands: dict[tuple[int, tuple[ResolvedRequest, ...]], tuple[tuple[Device, ...], Demand]] = {}
         for replica in replicas:
-            self._log.setdefault(replica.cluster, []).append((replica.engines, 1, ()))
+            self._there[replica.cluster].append(replica.engines)
 
     def charge(
         self, cluster: str, engines: Sequence[PlacedEngine], beyond: Sequence[PlacedEngine] = ()
@@ -71,10 +72,9 @@ class Ledger:
 
     def rooms(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[Room]:
         """Return the room of each pool, in published order; `without` engines that are there."""
-        log = self._log.get(cluster.name)
-        if log is None:
+        account = self._sum(cluster)
+        if account is None:
             return [self._room(pool, 0, _NONE, without) for pool in cluster.pools]
-        account = self._sum(log, cluster)
         return [
             self._room(pool, account.nodes[pool.name], account.groups.get(pool.name, _NONE), without)
             for pool in cluster.pools
@@ -82,11 +82,10 @@ class Ledger:
 
     def full(self, cluster: Cluster) -> bool:
         """Whether no pool of a cluster has a node left, so that nothing fits whatever it needs."""
-        log = self._log.get(cluster.name)
-        if log is None or any(pool.accounting is not Accounting.NODES for pool in cluster.pools):
+        account = self._sum(cluster)
+        if account is None or any(pool.accounting is not Accounting.NODES for pool in cluster.pools):
             return False
-        nodes = self._sum(log, cluster).nodes
-        return all(nodes[pool.name] >= pool.nodes for pool in cluster.pools)
+        return all(account.nodes[pool.name] >= pool.nodes for pool in cluster.pools)
 
     def grows(
         self, cluster: Cluster, engines: Sequence[PlacedEngine], held_now: Sequence[PlacedEngine]
@@ -114,21 +113,34 @@ class Ledger:
         counts = [device.count for device in pool.devices]
         return DeviceRoom.of(pool.nodes, counts, (Load(group, count) for group, count in left.items()))
 
-    def _sum(self, log: Sequence[_Entry], cluster: Cluster) -> _Account:
-        account = self._accounts.setdefault(cluster.name, _Account())
-        counted = [pool for pool in cluster.pools if pool.accounting is Accounting.DEVICES]
-        for engines, sign, beyond in log[account.summed :]:
-            taken = held(engines)
-            if beyond:
-                taken -= held(beyond)
-            for pool_name, nodes in taken.items():
-                account.nodes[pool_name] += sign * nodes
-            for pool in counted:
+    def _sum(self, cluster: Cluster) -> _Account | None:
+        """Return what is held on a cluster, None where nothing was ever."""
+        account = self._accounts.get(cluster.name)
+        log = self._log.get(cluster.name, ())
+        if account is None:
+            there = self._there.get(cluster.name)
+            if there is None and not log:
+                return None
+            account = self._accounts[cluster.name] = _Account()
+            for engines in there or ():
+                self._add(account, cluster, (engines, 1, ()))
+        for entry in log[account.summed :]:
+            self._add(account, cluster, entry)
+        account.summed = len(log)
+        return account
+
+    def _add(self, account: _Account, cluster: Cluster, entry: _Entry) -> None:
+        engines, sign, beyond = entry
+        taken = held(engines)
+        if beyond:
+            taken -= held(beyond)
+        for name, nodes in taken.items():
+            account.nodes[name] += sign * nodes
+        for pool in cluster.pools:
+            if pool.accounting is Accounting.DEVICES:
                 groups = account.groups.setdefault(pool.name, Counter())
                 for group, copies in (self._groups(engines, pool) - self._groups(beyond, pool)).items():
                     groups[group] += sign * copies
-        account.summed = len(log)
-        return account
 
     def _groups(self, engines: Iterable[PlacedEngine], pool: Pool) -> Counter[Group]:
         """Return the groups of pods that engines have in a pool whose devices are counted."""
