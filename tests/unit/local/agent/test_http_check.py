@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -17,14 +18,22 @@ class Server:
         self.over = asyncio.Event()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        self.seen.append(head)
-        path = head.split()[1]
-        if path == "/silent":
-            await self.over.wait()
-        body = b"not http\r\n" if path == "/odd" else f"HTTP/1.1 {CODES[path]} X\r\n\r\n".encode()
-        writer.write(body)
-        writer.close()
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            self.seen.append(head)
+            path = head.split()[1]
+            if path == "/silent":
+                await self.over.wait()
+            elif path == "/odd":
+                writer.write(b"not http\r\n")
+            else:
+                writer.write(f"HTTP/1.1 {CODES[path]} X\r\n\r\n".encode())
+        except asyncio.IncompleteReadError:
+            pass  # who only connects says nothing
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 @pytest.fixture
