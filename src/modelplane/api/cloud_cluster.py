@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Annotated
 
 from modelplane.api import labels
-from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, SECRET_KEY, Rule, about
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, SECRET_KEY, Rule, about
+from modelplane.api.inference_class import AcceleratorType
 from modelplane.api.inference_cluster import MAX_NODES, CacheStorage, IdentityType
 from modelplane.api.meta import Model, Status
 
@@ -101,15 +102,7 @@ Zones = Annotated[
 class GPUs(Model):
     """The GPUs of a pool's nodes."""
 
-    accelerator_type: Annotated[
-        str,
-        about(
-            f"The cloud's name of the GPU; nodes carry it as the label {labels.GPU}.",
-            min_length=1,
-            max_length=63,
-            pattern=LABEL_VALUE,
-        ),
-    ]
+    accelerator_type: AcceleratorType
 
 
 POOLS = about(

@@ -26,18 +26,21 @@ class Provider(StrEnum):
 DiskSizeGb = Annotated[int, about("Size of the boot disk, in GB.", ge=10, le=65536)]
 
 
+AcceleratorType = Annotated[
+    str,
+    about(
+        f"The cloud's name of the GPU; nodes carry it as the label {labels.GPU}.",
+        min_length=1,
+        max_length=63,
+        pattern=LABEL_VALUE,
+    ),
+]
+
+
 class Accelerator(Model):
     """The GPU of a node, in the cloud's words."""
 
-    type: Annotated[
-        str,
-        about(
-            f"The cloud's name of the GPU; nodes carry it as the label {labels.GPU}.",
-            min_length=1,
-            max_length=63,
-            pattern=LABEL_VALUE,
-        ),
-    ]
+    type: AcceleratorType
     count: Annotated[int, about("GPUs of one node.", ge=1, le=16)]
 
 

@@ -23,7 +23,7 @@ SERVING = "modelplane.ai/serving"
 """On pods that take requests: the ModelReplica."""
 
 WORKLOAD = "modelplane.ai/workload"
-"""On Standalone pods: the Deployment, which selects by it."""
+"""On every pod of an engine, and of an endpoint picker: its workload."""
 
 LWS_ROLE = "modelplane.ai/lws-role"
 """On the leader pods of a gang: ``leader``."""
@@ -61,9 +61,6 @@ SECURITY_GROUP_ROLE = "modelplane.ai/sg-role"
 FABRIC = "modelplane.ai/fabric"
 """On AWS EFA groups and Nebius GPU clusters: the fabric."""
 
-PICKER_CONFIG_CHECKSUM = "modelplane.ai/epp-config-checksum"
-"""Annotation of endpoint picker pods: the hash of their configuration, so that a change restarts them."""
-
 MANAGED_BY = "modelplane.ai/managed-by"
 """On everything that Modelplane applies to an inference cluster: ``modelplane``."""
 
@@ -84,9 +81,6 @@ CHILD = "modelplane.ai/child"
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """On EndpointSlices: the Service they are for (Kubernetes)."""
-
-APP = "app"
-"""On endpoint picker pods: what their Service selects by."""
 
 LLM_D_ROLE = "llm-d.ai/role"
 """On PrefillDecode pods: ``prefill`` or ``decode``, which the endpoint picker filters by (llm-d)."""

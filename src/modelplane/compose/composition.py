@@ -47,6 +47,15 @@ class Requirement:
     Where it is False, it is one only for an owner whose last composition was ``short``.
     """
 
+    def matches(self, item: Object) -> bool:
+        """Whether an object of the required kind is one of those required."""
+        metadata = item["metadata"]
+        return bool(
+            self.name in ("", metadata["name"])
+            and self.namespace in ("", metadata.get("namespace", ""))
+            and self.labels.items() <= metadata.get("labels", {}).items()
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:

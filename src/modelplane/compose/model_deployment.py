@@ -55,20 +55,35 @@ def compose(request: Request[ModelDeployment]) -> Composition:
     for key in ("clusters", "replicas"):
         if cause := request.unknown(key):
             return Composition(doubt=f"cannot list the fleet's {key}: {cause}")
+    try:
+        placement = place(request)
+    except SelectorError as error:
+        return _invalid(request, str(error))
+    return placed(request, placement)
+
+
+def place(request: Request[ModelDeployment]) -> scheduler.Placement:
+    """Place the replicas on the fleet that a request shows.
+
+    Raises ``SelectorError``, and ``InvalidObject`` for a replica that cannot be read.
+    """
+    deployment = request.owner
+    footprint, _ = _cache(request)
+    clusters = tuple(map(fleet.cluster, request.found("clusters")))
+    return scheduler.schedule(
+        scheduler.Fleet(clusters, _replicas(request)), fleet.deployment(deployment, footprint)
+    )
+
+
+def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
+    """Compose what follows from a placement."""
     deployment = request.owner
     template = deployment.replica_template()
-    clusters = _clusters(request)
-    cache, cache_conditions = _cache(request, template)
-    try:
-        placement = scheduler.schedule(
-            scheduler.Fleet(tuple(clusters.values()), _replicas(request)), fleet.deployment(deployment, cache)
-        )
-    except SelectorError as error:
-        return _invalid(request, str(error), cache_conditions)
+    _, cache_conditions = _cache(request)
     wanted = _wanted(deployment, template, placement)
     rollout = plan({key: item for key, (_, item) in wanted.items()}, request.observed)
-    children = tuple(_children(request, template, placement, wanted, rollout, clusters))
-    scheduled = _scheduled(request, placement, clusters)
+    children = tuple(_children(request, template, placement, wanted, rollout))
+    scheduled = _scheduled(request, placement)
     ready, ready_condition = _ready(request, placement, rollout)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     counts = {"total": len(staying), "ready": ready, "updated": len(rollout.updated)}
@@ -85,8 +100,14 @@ def _selector(deployment: ModelDeployment) -> str:
     return f"{labels.DEPLOYMENT}={deployment.metadata.name}"
 
 
-def _clusters(request: Request[ModelDeployment]) -> dict[str, scheduler.Cluster]:
-    return {cluster.name: cluster for cluster in map(fleet.cluster, request.found("clusters"))}
+def _gateways(request: Request[ModelDeployment], placement: scheduler.Placement) -> dict[str, str]:
+    """Return the gateway's address of each cluster that has a replica."""
+    used = {assignment.cluster for assignment in placement.assignments}
+    return {
+        name: fleet.cluster(found).gateway_address
+        for found in request.found("clusters")
+        if (name := found["metadata"]["name"]) in used
+    }
 
 
 def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
@@ -109,9 +130,9 @@ def _full_name(item: Object) -> tuple[str, str]:
 
 
 def _cache(
-    request: Request[ModelDeployment], template: ReplicaTemplate
+    request: Request[ModelDeployment],
 ) -> tuple[scheduler.CacheFootprint | None, tuple[Condition, ...]]:
-    name = template.model_cache_name
+    name = request.owner.replica_template().model_cache_name
     if not name:
         return None, ()
     type_ = Type.MODEL_CACHE_RESOLVED
@@ -126,9 +147,8 @@ def _cache(
     return footprint, (true(type_, Reason.MODEL_CACHE_RESOLVED, f'ModelCache "{name}" is read'),)
 
 
-def _invalid(
-    request: Request[ModelDeployment], problem: str, cache_conditions: tuple[Condition, ...]
-) -> Composition:
+def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
+    _, cache_conditions = _cache(request)
     counts = request.owner.status.replicas or ReplicaCounts(total=0, ready=0)
     return Composition(
         children=keep_all(request.observed),
@@ -172,8 +192,8 @@ def _children(
     placement: scheduler.Placement,
     wanted: Wanted,
     rollout: Rollout,
-    clusters: dict[str, scheduler.Cluster],
 ) -> Iterator[Desired | Keep]:
+    gateways = _gateways(request, placement)
     for assignment in placement.assignments:
         replica_key, endpoint_key = _keys(assignment.cluster, assignment.index)
         if assignment.leaving or replica_key in rollout.waiting:
@@ -182,7 +202,7 @@ def _children(
         _, manifest = wanted[replica_key]
         yield Desired(replica_key, manifest, when_condition(READY))
         observed = request.observed.get(replica_key)
-        address = clusters[assignment.cluster].gateway_address
+        address = gateways[assignment.cluster]
         if observed is None or not _serves(observed, endpoint_key in request.observed):
             continue
         if address:
@@ -303,15 +323,11 @@ def _endpoint(
     }
 
 
-def _scheduled(
-    request: Request[ModelDeployment],
-    placement: scheduler.Placement,
-    clusters: dict[str, scheduler.Cluster],
-) -> Condition:
+def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement) -> Condition:
     type_ = Type.REPLICAS_SCHEDULED
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
-    if wanted and not clusters:
+    if wanted and not placement.diagnosis.clusters:
         return false(type_, Reason.NO_CLUSTERS, "the fleet has no InferenceCluster: register one")
     problem = placement.diagnosis.sentence()
     if len(staying) < wanted:

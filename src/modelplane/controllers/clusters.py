@@ -23,7 +23,6 @@ from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.controllers.children import ChildIndex
-from modelplane.controllers.interests import matches
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -228,7 +227,7 @@ class Connection:
             return Unknown(informer.problem or _LOADING, loading=not informer.problem)
         if problem := _silent(informer, _PATIENCE_S):
             return Unknown(problem)
-        return tuple(item for item in informer if matches(requirement, item))
+        return tuple(item for item in informer if requirement.matches(item))
 
     def _copy_for(self, resource: Resource, requirement: Requirement) -> Informer:
         """Return the copy that holds what is required, begun now where nobody asked before."""

@@ -16,7 +16,6 @@ from modelplane.compose.composition import Guard, Requirement
 from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
 from modelplane.controllers.clusters import LOST_S, Clusters, Connection
-from modelplane.controllers.interests import matches
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
 from modelplane.kube import errors, resources
@@ -74,7 +73,7 @@ class Finalizer:
                 item
                 for requirement in guards.on_deletion(owner)
                 for item in self._informers[requirement.kind]
-                if matches(requirement, item)
+                if requirement.matches(item)
             ),
         )
         problem = self._clusters.lost(target.name) if target.kind == "InferenceCluster" else ""

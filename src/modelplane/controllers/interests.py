@@ -103,7 +103,7 @@ class Interests:
             slot = _Slot(cluster, item["apiVersion"], item["kind"], namespace, name, wakes)
             owners = self._owners.get(slot, {})
             for owner in tuple(owners if wakes else self._short):
-                if any(matches(each, item) for each in owners.get(owner, ())):
+                if any(each.matches(item) for each in owners.get(owner, ())):
                     yield owner
 
 
@@ -116,13 +116,3 @@ def _slot(requirement: Requirement) -> _Slot:
         requirement.name,
         requirement.wakes,
     )
-
-
-def matches(requirement: Requirement, item: Mapping[str, Any]) -> bool:
-    """Whether an object of the required kind is one of those required."""
-    metadata = item["metadata"]
-    if requirement.name and requirement.name != metadata["name"]:
-        return False
-    if requirement.namespace and requirement.namespace != metadata.get("namespace", ""):
-        return False
-    return bool(requirement.labels.items() <= metadata.get("labels", {}).items())

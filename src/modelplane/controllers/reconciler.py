@@ -16,7 +16,7 @@ from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.finalizer import Finalizer
-from modelplane.controllers.interests import Interests, OwnerKey, matches
+from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer
@@ -105,7 +105,7 @@ class Reconciler:
         if requirement.name:
             found = informer.get(requirement.name, requirement.namespace)
             return () if found is None else (found,)
-        return tuple(item for item in informer if matches(requirement, item))
+        return tuple(item for item in informer if requirement.matches(item))
 
     def _observed(self, owner: Object, clusters: Collection[str]) -> dict[str, Object]:
         """Return the owner's children on the control plane, and on the clusters that it now looks at."""

@@ -361,20 +361,3 @@ def _raise_for_status(response: httpx2.Response) -> None:
 
 def _sentence(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-async def wait_until_ready(client: Client, timeout_s: float) -> None:
-    """Return once ``/readyz`` answers; raise ``Unreachable`` with the last cause after the timeout."""
-    cause = "no answer"
-    try:
-        async with asyncio.timeout(timeout_s):
-            while True:
-                try:
-                    await client.get_raw("/readyz")
-                except errors.KubernetesError as error:
-                    cause = str(error)
-                    await asyncio.sleep(0.1)
-                else:
-                    return
-    except TimeoutError:
-        raise errors.Unreachable(f"not ready after {timeout_s:.0f} s: {cause}") from None

@@ -16,16 +16,19 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model
-from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.cel import SelectorError
-from modelplane.compose import fleet
-from modelplane.compose.composition import Composition, Desired, Object, Request
+from modelplane.compose import fleet, inference_cluster, model_deployment
+from modelplane.compose.composition import Desired, Object, Request
 from modelplane.compose.conditions import READY
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.readiness import is_true
 from modelplane.offline.identities import identified, versioned
 from modelplane.offline.store import Store
+
+NEVER: Final = "1970-01-01T00:00:00Z"
+"""When a condition last changed that no server has stored: nothing here has a clock."""
 
 _ASSUMED: Final[Mapping[str, Any]] = {
     "gateway": {"address": "assumed.invalid"},
@@ -35,7 +38,7 @@ _READY: Final = {
     "type": READY,
     "status": "True",
     "reason": "Available",
-    "lastTransitionTime": "1970-01-01T00:00:00Z",
+    "lastTransitionTime": NEVER,
 }
 
 
@@ -77,15 +80,8 @@ def assume_ready(store: Store) -> tuple[str, ...]:
 
 def assumed_ready(files: Files) -> tuple[str, ...]:
     """Return the clusters without a status that are taken to be ready: all whose classes the files have."""
-    ready = {
-        cluster["metadata"]["name"]
-        for cluster in _of(files.store, InferenceCluster)
-        if any(
-            each["status"] == "True"
-            for each in cluster.get("status", {}).get("conditions", ())
-            if each["type"] == READY
-        )
-    }
+    clusters = _of(files.store, InferenceCluster)
+    ready = {cluster["metadata"]["name"] for cluster in clusters if is_true(cluster, READY)}
     return tuple(name for name in files.assumed if name in ready)
 
 
@@ -101,11 +97,14 @@ def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
 
 def _published(cluster: Object, store: Store) -> Object:
     """Return a cluster with the status that it would publish, were it there and ready."""
-    composition = _compose(cluster, store, {})
+    try:
+        composition = inference_cluster.compose(_request(cluster, store, {}))
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
     status = {**composition.status, **_ASSUMED}
     missing = [each for each in composition.conditions if each.reason == "WaitingForClasses"]
     ready = {**_READY, "status": "False", "message": missing[0].message} if missing else _READY
-    published = {**cluster, "status": _plain({**status, "conditions": [ready]})}
+    published = {**cluster, "status": plain({**status, "conditions": [ready]})}
     return versioned({**published, "metadata": _unversioned(cluster["metadata"])})
 
 
@@ -113,18 +112,16 @@ def _unversioned(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in metadata.items() if key != "resourceVersion"}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _compose(owner: Object, store: Store, observed: Mapping[str, Object]) -> Composition:
+def _request(owner: Object, store: Store, observed: Mapping[str, Object]) -> Request[Any]:
     composer = COMPOSERS[owner["kind"]]
-    try:
-        decoded = decode_as(composer.type, owner)
-        required = {each.key: store.find(each) for each in composer.requirements(decoded)}
-        return composer.compose(Request(decoded, observed, required))
-    except InvalidObject as error:
-        raise Unplannable(f"{error}: correct it") from error
+    decoded = decode_as(composer.type, owner)
+    required = {each.key: store.find(each) for each in composer.requirements(decoded)}
+    return Request(decoded, observed, required)
 
 
 def place(files: Files, deployment: Object) -> scheduler.Placement:
@@ -134,13 +131,12 @@ def place(files: Files, deployment: Object) -> scheduler.Placement:
     """
     store = files.store
     try:
-        source = decode_as(ModelDeployment, deployment)
-        wanted = fleet.deployment(source, _footprint(source, store))
-        placement = scheduler.schedule(snapshot(files), wanted)
+        observed = _children(deployment, store)
+        request = _request(deployment, store, observed)
+        placement = model_deployment.place(request)
+        composition = model_deployment.placed(request, placement)
     except (InvalidObject, SelectorError) as error:
         raise Unplannable(f"{error}: correct it") from error
-    observed = _children(deployment, store)
-    composition = _compose(deployment, store, observed)
     dropped = {each.replica for each in placement.dropped}
     for replica in observed.values():
         if replica["metadata"]["name"] in dropped:
@@ -162,25 +158,12 @@ def snapshot(files: Files) -> scheduler.Fleet:
         raise Unplannable(f"{error}: correct it") from error
 
 
-def _footprint(source: ModelDeployment, store: Store) -> scheduler.CacheFootprint | None:
-    """Return where a deployment's cache is, None where it names none."""
-    name = source.replica_template().model_cache_name
-    if not name:
-        return None
-    wanted = (source.metadata.namespace, name)
-    return fleet.footprint(
-        cache
-        for cache in _of(store, ModelCache)
-        if (cache["metadata"]["namespace"], cache["metadata"]["name"]) == wanted
-    )
-
-
 def missing_cache(deployment: Object, files: Files) -> str:
     """Return the name of a deployment's ModelCache where the files do not hold it; else an empty one."""
     source = decode_as(ModelDeployment, deployment)
-    footprint = _footprint(source, files.store)
-    known = footprint is None or footprint.known
-    return "" if known else source.replica_template().model_cache_name or ""
+    needed = model_deployment.requirements(source)
+    missing = (each.name for each in needed if each.key == "cache" and not files.store.find(each))
+    return next(missing, "")
 
 
 def _children(deployment: Object, store: Store) -> dict[str, Object]:
@@ -197,7 +180,7 @@ def _children(deployment: Object, store: Store) -> dict[str, Object]:
 
 def _merged(observed: Object | None, child: Desired, deployment: Object) -> Object:
     """Return a replica as it is after the controllers have written it."""
-    manifest = _plain(child.manifest)
+    manifest = plain(child.manifest)
     before = observed or {"metadata": {"uid": f"planned:{manifest['metadata']['name']}"}}
     owner = {
         "apiVersion": deployment["apiVersion"],

@@ -7,14 +7,12 @@ is shown.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-import msgspec
-
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Desired, Keep, Object, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline.fleet import Files, Unplannable, assume_ready, assumed_ready
+from modelplane.offline.fleet import NEVER, Files, Unplannable, assume_ready, assumed_ready, plain
 from modelplane.offline.identities import identified
 from modelplane.offline.output import Output, Report
 from modelplane.offline.problems import ObjectName
@@ -25,9 +23,6 @@ from modelplane.offline.yaml_output import as_yaml
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
 """Annotations that say which child of its owner an object is: ours, and Crossplane's."""
-
-NEVER = "1970-01-01T00:00:00Z"
-"""When a condition last changed that no server has stored: nothing here has a clock."""
 
 
 class NotRendered(Exception):
@@ -167,7 +162,7 @@ def _rendered(
     conditions = status_of.with_times((*composition.conditions, ready), before, generation, NEVER)
     status = owner.get("status", {})
     if not composition.doubt:
-        status = _plain({**composition.status, "conditions": conditions})
+        status = plain({**composition.status, "conditions": conditions})
     written = [child for child in composition.children if isinstance(child, Desired)]
     kept = sorted(child.key for child in composition.children if isinstance(child, Keep))
     named = {child.key for child in composition.children}
@@ -187,15 +182,10 @@ def _rendered(
 
 
 def _child(child: Desired, hidden: frozenset[str]) -> Child:
-    manifest = _plain(child.manifest)
+    manifest = plain(child.manifest)
     annotations = {**manifest["metadata"].get("annotations", {}), labels.CHILD: child.key}
     manifest["metadata"] = {**manifest["metadata"], "annotations": annotations}
     return Child(key=child.key, cluster=child.cluster, manifest=redacted(manifest, hidden))
-
-
-def _plain(value: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
-    return plain
 
 
 def _object_name(item: Object) -> ObjectName:

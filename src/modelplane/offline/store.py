@@ -59,19 +59,11 @@ class Store:
         """Return the objects that a requirement names."""
         where = (requirement.cluster, requirement.api_version, requirement.kind)
         slot = self._objects.get(where, {})
-        return tuple(slot[key] for key in sorted(slot) if _matches(requirement, *key, slot[key]))
+        return tuple(slot[key] for key in sorted(slot) if requirement.matches(slot[key]))
 
     def __iter__(self) -> Iterator[Object]:
         for slot in self._objects.values():
             yield from slot.values()
-
-
-def _matches(requirement: Requirement, namespace: str, name: str, item: Object) -> bool:
-    return (
-        requirement.name in ("", name)
-        and requirement.namespace in ("", namespace)
-        and requirement.labels.items() <= item["metadata"].get("labels", {}).items()
-    )
 
 
 @dataclass(frozen=True, slots=True)
