@@ -7,6 +7,9 @@ names.
 PREFIX = "modelplane.ai/"
 """Reserved: users cannot set such keys on what Modelplane makes."""
 
+CROSSPLANE_PREFIX = "crossplane.io/"
+"""Of what Crossplane sets on everything that it composes."""
+
 DEPLOYMENT = "modelplane.ai/deployment"
 """On ModelReplicas and ModelEndpoints: the ModelDeployment they belong to."""
 

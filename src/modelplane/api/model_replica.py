@@ -107,6 +107,10 @@ class ModelReplicaSpec(Model):
         tuple[PlacedEngine, ...],
         about("Engines of the replica, with their place.", min_length=1, max_length=8, keys=("name",)),
     ]
+    draining: Annotated[
+        bool,
+        about("Whether the replica is about to go: its endpoint is withdrawn, and its engines run on."),
+    ] = False
 
 
 class ModelReplicaStatus(Status):
@@ -119,6 +123,9 @@ class ModelReplicaStatus(Status):
             unique=True,
         ),
     ] = ()
+    endpoint: (
+        Annotated[str, about("ModelEndpoint at which services reach the replica, while it serves.")] | None
+    ) = None
 
 
 class ModelReplica(Model):

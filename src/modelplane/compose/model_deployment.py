@@ -1,8 +1,8 @@
-"""A ModelDeployment composes one ModelReplica per placement, and one ModelEndpoint per serving replica.
+"""A ModelDeployment composes one ModelReplica per placement.
 
 The scheduler says where; ``rollout`` says when an edit reaches a replica; this
-module says what follows. A replica leaves in two steps: first its endpoint goes,
-so that no gateway sends it any more, and then the replica itself.
+module says what follows. A replica leaves in two steps: first it is told to
+withdraw its endpoint, so that no gateway sends it any more, and then it goes.
 """
 
 from collections.abc import Iterator
@@ -82,7 +82,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     _, cache_conditions = _cache(request)
     wanted = _wanted(deployment, template, placement)
     rollout = plan({key: item for key, (_, item) in wanted.items()}, request.observed)
-    children = tuple(_children(request, template, placement, wanted, rollout))
+    children = tuple(_children(request, placement, wanted, rollout))
     scheduled = _scheduled(request, placement)
     ready, ready_condition = _ready(request, placement, rollout)
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
@@ -98,16 +98,6 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
 
 def _selector(deployment: ModelDeployment) -> str:
     return f"{labels.DEPLOYMENT}={deployment.metadata.name}"
-
-
-def _gateways(request: Request[ModelDeployment], placement: scheduler.Placement) -> dict[str, str]:
-    """Return the gateway's address of each cluster that has a replica."""
-    used = {assignment.cluster for assignment in placement.assignments}
-    return {
-        name: fleet.cluster(found).gateway_address
-        for found in request.found("clusters")
-        if (name := found["metadata"]["name"]) in used
-    }
 
 
 def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
@@ -181,63 +171,47 @@ def _wanted(deployment: ModelDeployment, template: ReplicaTemplate, placement: s
             continue
         name = assignment.replica or _new_name(deployment, assignment, taken)
         taken.add(name)
-        key, _ = _keys(assignment.cluster, assignment.index)
+        key = _key(assignment.cluster, assignment.index)
         wanted[key] = (assignment, _replica(deployment, template, assignment, name))
     return wanted
 
 
 def _children(
-    request: Request[ModelDeployment],
-    template: ReplicaTemplate,
-    placement: scheduler.Placement,
-    wanted: Wanted,
-    rollout: Rollout,
+    request: Request[ModelDeployment], placement: scheduler.Placement, wanted: Wanted, rollout: Rollout
 ) -> Iterator[Desired | Keep]:
-    gateways = _gateways(request, placement)
     for assignment in placement.assignments:
-        replica_key, endpoint_key = _keys(assignment.cluster, assignment.index)
-        if assignment.leaving or replica_key in rollout.waiting:
-            yield from (Keep(key) for key in (replica_key, endpoint_key) if key in request.observed)
+        key = _key(assignment.cluster, assignment.index)
+        if assignment.leaving or key in rollout.waiting:
+            if key in request.observed:
+                yield Keep(key)
             continue
-        _, manifest = wanted[replica_key]
-        yield Desired(replica_key, manifest, when_condition(READY))
-        observed = request.observed.get(replica_key)
-        address = gateways[assignment.cluster]
-        if observed is None or not _serves(observed, endpoint_key in request.observed):
-            continue
-        if address:
-            name = manifest["metadata"]["name"]
-            yield Desired(
-                endpoint_key,
-                _endpoint(request.owner, template, assignment, name, address),
-                when_condition(READY),
-            )
-        elif endpoint_key in request.observed:
-            yield Keep(endpoint_key)
+        yield Desired(key, wanted[key][1], when_condition(READY))
     staying = {manifest["metadata"]["name"] for _, manifest in wanted.values()}
     staying |= {assignment.replica for assignment in placement.assignments if assignment.leaving}
-    for key in sorted(request.observed):
-        endpoint_key = key.replace("replica-", "endpoint-", 1)
-        departing = key.startswith("replica-") and _object_name(request, key) not in staying
-        if departing and endpoint_key in request.observed:
-            yield Keep(key)
+    for key, child in sorted(request.observed.items()):
+        if child["metadata"]["name"] not in staying and not _withdrawn(child):
+            yield Desired(key, _draining(child), when_condition(READY))
 
 
-def _serves(replica: Object, announced: bool) -> bool:
-    """Whether a replica is to have an endpoint.
-
-    An edited replica says nothing of its new form yet. One that has an endpoint keeps it until it says
-    that it does not serve; one that has none gets it when it says that it does.
-    """
-    return condition_of(replica, READY).get("status") != "False" if announced else holds(replica, READY)
+def _withdrawn(replica: Object) -> bool:
+    """Whether a replica says of itself that it has no endpoint; one that says nothing yet may have one."""
+    status = replica.get("status")
+    return bool(status) and not status.get("endpoint")
 
 
-def _object_name(request: Request[ModelDeployment], key: str) -> str:
-    return str(request.observed[key]["metadata"]["name"])
+def _draining(replica: Object) -> Object:
+    """Return a replica as it is, but told to withdraw its endpoint."""
+    metadata = {field: replica["metadata"].get(field) for field in ("name", "namespace", "labels")}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ModelReplica",
+        "metadata": metadata,
+        "spec": {**replica["spec"], "draining": True},
+    }
 
 
-def _keys(cluster: str, index: int) -> tuple[str, str]:
-    return f"replica-{cluster}-{index}", f"endpoint-{cluster}-{index}"
+def _key(cluster: str, index: int) -> str:
+    return f"replica-{cluster}-{index}"
 
 
 def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: set[str]) -> str:
@@ -246,17 +220,6 @@ def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: s
     while (name := replica_name(owner.metadata.name, assignment.cluster, assignment.index, digits)) in taken:
         digits += 1
     return name
-
-
-def _metadata(
-    owner: ModelDeployment, template: ReplicaTemplate, assignment: scheduler.Assignment, name: str
-) -> dict[str, Any]:
-    own = {
-        labels.DEPLOYMENT: owner.metadata.name,
-        labels.CLUSTER: assignment.cluster,
-        labels.REPLICA_INDEX: str(assignment.index),
-    }
-    return {"name": name, "namespace": owner.metadata.namespace, "labels": {**template.labels, **own}}
 
 
 def _replica(
@@ -273,12 +236,20 @@ def _replica(
         spec["serving"] = {"mode": str(template.serving)}
     if template.routing is not None:
         spec["serving"]["routing"] = str(template.routing)
-    metadata = _metadata(owner, template, assignment, name)
-    metadata["labels"][labels.REVISION] = revision(template)
+    own = {
+        labels.DEPLOYMENT: owner.metadata.name,
+        labels.CLUSTER: assignment.cluster,
+        labels.REPLICA_INDEX: str(assignment.index),
+        labels.REVISION: revision(template),
+    }
     return {
         "apiVersion": API_VERSION,
         "kind": "ModelReplica",
-        "metadata": metadata,
+        "metadata": {
+            "name": name,
+            "namespace": owner.metadata.namespace,
+            "labels": {**template.labels, **own},
+        },
         "spec": spec,
     }
 
@@ -307,22 +278,6 @@ def _claim(claim: scheduler.ResolvedRequest) -> dict[str, Any]:
     }
 
 
-def _endpoint(
-    owner: ModelDeployment,
-    template: ReplicaTemplate,
-    assignment: scheduler.Assignment,
-    name: str,
-    address: str,
-) -> Object:
-    path = f"/{owner.metadata.namespace}/{name}/"
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ModelEndpoint",
-        "metadata": _metadata(owner, template, assignment, name),
-        "spec": {"url": f"http://{address}{path}v1", "rewritePath": path},
-    }
-
-
 def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement) -> Condition:
     type_ = Type.REPLICAS_SCHEDULED
     wanted = request.owner.spec.replicas
@@ -332,7 +287,7 @@ def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement
     problem = placement.diagnosis.sentence()
     if len(staying) < wanted:
         return false(type_, Reason.INSUFFICIENT_CAPACITY, problem)
-    if wanted and not any(_keys(a.cluster, a.index)[0] in request.observed for a in staying):
+    if wanted and not any(_key(a.cluster, a.index) in request.observed for a in staying):
         return false(type_, Reason.SCHEDULING, f"{len(staying)} of {wanted} replicas are being created")
     on = ", ".join(sorted({assignment.cluster for assignment in staying}))
     message = f"{len(staying)} of {wanted} replicas placed" + (f", on {on}" if on else "")
@@ -345,7 +300,7 @@ def _ready(
     type_ = Type.REPLICAS_READY
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
-    observed = [request.observed.get(_keys(a.cluster, a.index)[0]) for a in staying]
+    observed = [request.observed.get(_key(a.cluster, a.index)) for a in staying]
     ready = sum(1 for replica in observed if replica is not None and holds(replica, READY))
     message = f"{ready} of {wanted} replicas ready"
     if serving := _serving_until_replaced(request, placement):
@@ -371,5 +326,5 @@ def _ready(
 
 
 def _serving_until_replaced(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
-    leaving = (_keys(each.cluster, each.index)[0] for each in placement.assignments if each.leaving)
+    leaving = (_key(each.cluster, each.index) for each in placement.assignments if each.leaving)
     return sum(key in request.observed and is_true(request.observed[key], READY) for key in leaving)

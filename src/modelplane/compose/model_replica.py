@@ -1,8 +1,9 @@
-"""A ModelReplica composes what serves one copy of a model on one cluster.
+"""A ModelReplica composes what serves one copy of a model on one cluster, and the endpoint that says so.
 
 Per engine a Deployment or a LeaderWorkerSet, what its pods claim and a budget for evictions; for the
 whole replica the way in, from the cluster's gateway at ``/<namespace>/<replica>/``. All of it lives on
-the replica's cluster, in a namespace named like the replica's own.
+the replica's cluster, in a namespace named like the replica's own. Beside the replica itself there is a
+ModelEndpoint while it serves, and no longer than that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,13 +36,17 @@ from modelplane.compose.backends.workload import (
 from modelplane.compose.composition import (
     Composition,
     Desired,
+    Keep,
     Object,
     Request,
     Requirement,
     keep_all,
 )
-from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.readiness import exists, refusal, serves
+from modelplane.compose.conditions import READY, Condition, false, true
+from modelplane.compose.readiness import exists, refusal, serves, when_condition
+
+ENDPOINT_KEY = "endpoint"
+"""Key of the ModelEndpoint."""
 
 _PICKER_PODS = "picker-pods"
 
@@ -84,6 +89,8 @@ def _pods_of(engine: str) -> str:
 def compose(request: Request[ModelReplica]) -> Composition:
     """Compose the workloads of a replica and the way to them."""
     replica = request.owner
+    if replica.spec.draining:
+        return _drained(request)
     if cause := _doubt(request):
         return Composition(doubt=cause)
     if not request.found("cluster"):
@@ -91,7 +98,8 @@ def compose(request: Request[ModelReplica]) -> Composition:
         # Nothing that was seen of it is known to be still there.
         return _kept(request, Refused(Reason.WAITING_FOR_CLUSTER, message), running={})
     copied = copies(request)
-    planned = plan(replica, decode_as(InferenceCluster, request.found("cluster")[0]), copied.names)
+    cluster = decode_as(InferenceCluster, request.found("cluster")[0])
+    planned = plan(replica, cluster, copied.names)
     if isinstance(planned, Refused):
         return _kept(request, planned, _running(request))
     if waiting := _not_staged(request):
@@ -99,12 +107,72 @@ def compose(request: Request[ModelReplica]) -> Composition:
     children = (*copied.children, *_children(replica, planned))
     seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
     accepted, ready = _conditions(request)
+    announced = _announced(request, cluster) if ready.holds else ()
     return Composition(
-        children=(*children, *superseded(request.observed, (child.key for child in children), seen)),
-        status=_status(replica),
+        children=(
+            *children,
+            *superseded(request.observed, (child.key for child in children), seen),
+            *announced,
+        ),
+        status=_status(replica, announced),
         conditions=(accepted, ready),
         ready=ready.holds,
     )
+
+
+def _announced(request: Request[ModelReplica], cluster: InferenceCluster) -> tuple[Desired | Keep, ...]:
+    """Return the endpoint of a replica that serves; none yet, where its cluster has no address."""
+    gateway = cluster.status.gateway
+    if gateway and gateway.address:
+        manifest = _endpoint(request.owner, gateway.address)
+        return (Desired(ENDPOINT_KEY, manifest, when_condition(READY)),)
+    return (Keep(ENDPOINT_KEY),) if ENDPOINT_KEY in request.observed else ()
+
+
+def _endpoint(replica: ModelReplica, address: str) -> Object:
+    metadata = replica.metadata
+    path = f"/{metadata.namespace}/{metadata.name}/"
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ModelEndpoint",
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "labels": dict(_passed_on(metadata.labels)),
+        },
+        "spec": {"url": f"http://{address}{path}v1", "rewritePath": path},
+    }
+
+
+def _passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the labels that an endpoint has in common with its replica: those that services select by."""
+    for key, value in own.items():
+        of_users = not key.startswith((labels.PREFIX, labels.CROSSPLANE_PREFIX))
+        if of_users or key in (labels.DEPLOYMENT, labels.CLUSTER, labels.REPLICA_INDEX):
+            yield key, value
+
+
+def _drained(request: Request[ModelReplica]) -> Composition:
+    """Withdraw the endpoint, whatever is known of the cluster, and leave all else as it is."""
+    known = request.owner.status.conditions
+    accepted, ready = (
+        next((each for each in known if each.type == type_), None)
+        for type_ in (Type.MODEL_ACCEPTED, Type.MODEL_READY)
+    )
+    return Composition(
+        children=_all_but_endpoint(request),
+        status=_status(request.owner),
+        conditions=tuple(
+            Condition(each.type, each.status == "True", each.reason, each.message)
+            for each in (accepted, ready)
+            if each is not None
+        ),
+        ready=ready is not None and ready.status == "True",
+    )
+
+
+def _all_but_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
+    return keep_all(key for key in request.observed if key != ENDPOINT_KEY)
 
 
 def _doubt(request: Request[ModelReplica]) -> str:
@@ -129,9 +197,10 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
         ready = _ready(request, running)
     else:
         ready = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, why.message)
+    announced = (Keep(ENDPOINT_KEY),) if ready.holds and ENDPOINT_KEY in request.observed else ()
     return Composition(
-        children=keep_all(request.observed),
-        status=_status(request.owner),
+        children=(*_all_but_endpoint(request), *announced),
+        status=_status(request.owner, announced),
         conditions=(false(Type.MODEL_ACCEPTED, why.reason, why.message), ready),
         ready=ready.holds,
     )
@@ -167,10 +236,10 @@ def _not_staged(request: Request[ModelReplica]) -> Refused | None:
     return Refused(Reason.WAITING_FOR_CACHE, f"{message}: {state.message}" if state.message else message)
 
 
-def _status(replica: ModelReplica) -> Object:
+def _status(replica: ModelReplica, announced: tuple[Desired | Keep, ...] = ()) -> Object:
     # Every cluster that was ever written to stays listed until the replica is gone from it.
     recorded = set(replica.status.clusters) | {replica.spec.cluster_name}
-    return {"clusters": sorted(recorded)}
+    return {"clusters": sorted(recorded)} | ({"endpoint": replica.metadata.name} if announced else {})
 
 
 def _children(replica: ModelReplica, workloads: Iterable[Workload]) -> Iterator[Desired]:

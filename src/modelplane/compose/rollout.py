@@ -41,7 +41,10 @@ def plan(desired: Mapping[str, Object], observed: Mapping[str, Object]) -> Rollo
     """Decide which replicas may be edited now, given those wanted and those that there are."""
     there = {key: observed[key] for key in sorted(desired) if key in observed}
     updated = frozenset(key for key, replica in there.items() if _same(desired[key], replica))
-    serving = {key for key, replica in there.items() if holds(replica, READY)}
+    # One that is draining takes no requests, so nothing is lost when it is called back.
+    serving = {
+        key for key, replica in there.items() if holds(replica, READY) and not replica["spec"].get("draining")
+    }
     stale = [key for key in there if key not in updated and key in serving]
     in_work = any(key not in serving for key in desired)
     return Rollout(updated, frozenset(stale if in_work else stale[1:]))

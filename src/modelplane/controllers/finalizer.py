@@ -1,4 +1,6 @@
-"""Letting an owner go once nobody needs it, and nothing is left that it made on other clusters.
+"""Letting an owner go once nobody needs it, and nothing is left that it made.
+
+What it made on the control plane goes first: an endpoint is withdrawn before the engines behind it stop.
 
 A cluster that cannot be reached holds its owners, because what is there may
 still run. A person who deletes the InferenceCluster declares it gone: while the
@@ -15,6 +17,7 @@ from modelplane.compose import guards
 from modelplane.compose.composition import Guard, Requirement
 from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
+from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import LOST_S, Clusters, Connection
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
@@ -34,11 +37,17 @@ class Finalizer:
     """Cleans up after owners that are being deleted."""
 
     def __init__(
-        self, client: Client, informers: Mapping[str, Informer], clusters: Clusters, reporter: Reporter
+        self,
+        client: Client,
+        informers: Mapping[str, Informer],
+        clusters: Clusters,
+        children: ChildIndex,
+        reporter: Reporter,
     ) -> None:
         self._client = client
         self._informers = informers
         self._clusters = clusters
+        self._children = children
         self._reporter = reporter
 
     @staticmethod
@@ -95,8 +104,10 @@ class Finalizer:
         return f"; it cannot be reached ({connection.problem}), and after {minutes} they are given up"
 
     async def _left(self, owner: Object) -> list[str]:
-        """Delete what is left on the recorded clusters, and return it."""
+        """Delete what is left, here and on the recorded clusters, and return it."""
         uid = owner["metadata"]["uid"]
+        for child in self._children.of(uid):
+            await delete(self._client, child)
         left: list[str] = []
         reached: list[Connection] = []
         for name in recorded(owner):

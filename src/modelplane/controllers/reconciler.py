@@ -51,7 +51,7 @@ class Reconciler:
             self._children.follow(informer)
         self._reporter = Reporter(client, informers)
         self._writer = Writer(client, informers, clusters, self._children, self._reporter)
-        self._finalizer = Finalizer(client, informers, clusters, self._reporter)
+        self._finalizer = Finalizer(client, informers, clusters, self._children, self._reporter)
 
     async def reconcile(self, key: OwnerKey) -> float | None:
         """Bring one owner up to date; return after how many seconds to look again, if at all.

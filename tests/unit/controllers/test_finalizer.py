@@ -7,6 +7,7 @@ from modelplane.api import labels
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import ownership
+from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.reporter import Reporter
@@ -19,6 +20,7 @@ REPLICA = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/r"
 CLUSTER = "/apis/modelplane.ai/v1alpha1/inferenceclusters/east"
 CLASS = "/apis/modelplane.ai/v1alpha1/inferenceclasses/l4"
 CACHE = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelcaches/weights"
+ENDPOINT = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelendpoints/r"
 SERVICE = "/api/v1/namespaces/n/services/s"
 
 
@@ -53,13 +55,17 @@ class Bench:
         self.plane = plane
         self.informers = {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
         self.informers["InferenceCluster"].remember(_object("InferenceCluster", "east"))
-        self._finalizer = Finalizer(client, self.informers, clusters, Reporter(client, self.informers))
+        children = ChildIndex(ownership.controller_uid)
+        for informer in self.informers.values():
+            children.follow(informer)
+        reporter = Reporter(client, self.informers)
+        self._finalizer = Finalizer(client, self.informers, clusters, children, reporter)
 
     async def finalize(self, owner: dict[str, Any]) -> str:
         """Return what the owner waits for, or nothing when it was let go."""
         self.plane.writes.clear()
         await self._finalizer.finalize(owner)
-        [(_, path, _, body)] = self.plane.writes
+        [(_, path, _, body)] = [write for write in self.plane.writes if write[0] != "DELETE"]
         if path in (REPLICA, CLUSTER, CLASS, CACHE):
             assert body["metadata"]["finalizers"] == []
             return ""
@@ -83,6 +89,20 @@ async def test_an_owner_waits_for_what_it_made_to_be_gone(
     east.has([])
     connection.informer(resources.SERVICES)._drop(_service())
     assert await bench.finalize(_replica()) == ""
+
+
+async def test_the_endpoint_of_a_replica_goes_with_the_first_look(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.has([_service()])
+    await connected(clusters, "east", east)
+    reference = {"kind": "ModelReplica", "name": "r", "uid": "uid-r", "controller": True}
+    endpoint = _object("ModelEndpoint", "r", "n")
+    del endpoint["metadata"]["deletionTimestamp"]
+    endpoint["metadata"] |= {"uid": "uid-e", "ownerReferences": [reference]}
+    bench.informers["ModelEndpoint"].remember(endpoint)
+    assert await bench.finalize(_replica()) == 'waiting for Service "s" on "east" to go'
+    assert bench.plane.wrote("DELETE") == [ENDPOINT]
 
 
 async def test_the_cluster_has_the_last_word_on_what_is_left(
