@@ -35,14 +35,16 @@ COMMANDS = {
     "plan": Entry("Show where deployments would run, without a cluster."),
     "explain": Entry("Say why a deployment is where it is, or why not, from a dump of the fleet."),
     "controller": Entry("Run the controllers against a control plane."),
+    "function": Entry("Compose for Crossplane, over gRPC."),
+    "gateway": Entry("Configure the proxy beside it from what the controllers publish."),
     "agent": Entry("Run the node agent of this machine.", hidden=True),
     "envoy": Entry("Run the proxy of this machine.", hidden=True),
     "supervise": Entry("Keep the processes of a fleet running.", hidden=True),
 }
 """Each command is the function of that name in ``modelplane.cli.NAME``."""
 
-_LOCAL_PACKAGES = frozenset(
-    {
+_EXTRAS = {
+    "local": (
         "aiohttp",
         "cryptography",
         "envoy",
@@ -50,9 +52,10 @@ _LOCAL_PACKAGES = frozenset(
         "platformdirs",
         "pynvml",
         "xllamacpp",
-    }
-)
-"""The packages of the ``local`` extra, as they are imported."""
+    ),
+    "function": ("crossplane", "google", "grpc", "grpc_health"),
+}
+"""The packages of each extra that commands need, as they are imported."""
 
 
 class Commands(click.Group):
@@ -93,9 +96,10 @@ class Commands(click.Group):
 
 def _missing(error: ModuleNotFoundError) -> Exception:
     package = (error.name or "").partition(".")[0]
-    if package not in _LOCAL_PACKAGES:
+    extra = next((extra for extra, packages in _EXTRAS.items() if package in packages), "")
+    if not extra:
         return error
-    return UserError(f"{package} is not installed: run `pip install 'modelplane[local]'`")
+    return UserError(f"{package} is not installed: run `pip install 'modelplane[{extra}]'`")
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model
 from modelplane.compose.conditions import Condition
 
@@ -76,7 +77,11 @@ class Request(Generic[Owner]):
     required: Mapping[str, tuple[Object, ...] | Unknown]
     """What each requirement found, by its key."""
     front_door: str = ""
-    """``host:port`` where the fleet's gateway accepts requests, where whoever composes runs it."""
+    """Where the fleet's gateway accepts requests; empty while it does not, or nobody can tell."""
+    proxy: Backend = Backend.ENVOY
+    """What the fleet's gateway is, where whoever composes knows it."""
+    front_door_problem: str = ""
+    """Why whoever runs the gateway does not know where it accepts requests."""
 
     def found(self, key: str) -> tuple[Object, ...]:
         """Return what a requirement found; empty where it is unknown."""

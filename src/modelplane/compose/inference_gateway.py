@@ -1,6 +1,6 @@
 """The InferenceGateway is the fleet's front door: one address for every ModelService."""
 
-from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.reasons import InferenceGatewayCondition as Type
 from modelplane.api.reasons import InferenceGatewayReason as Reason
 from modelplane.compose.composition import Composition, Request, Requirement, keep_all
@@ -21,18 +21,20 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
     if not request.front_door:
         status = {"address": gateway.status.address, "backend": gateway.status.backend}
-        condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, "the front door is not open yet")
+        waiting = request.front_door_problem or "the front door is not open yet"
+        condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, waiting)
         return Composition(
             children=keep_all(request.observed),
             status={field: known for field, known in status.items() if known},
             conditions=(condition,),
             ready=False,
         )
-    message = f"Envoy accepts requests at {request.front_door}"
-    if gateway.spec.backend != Backend.ENVOY:
+    message = f"{request.proxy} accepts requests at {request.front_door}"
+    if gateway.spec.backend is not request.proxy:
         message += f"; it takes the place of {gateway.spec.backend}, which this fleet does not run"
     return Composition(
-        status={"address": request.front_door, "backend": str(Backend.ENVOY)},
+        children=keep_all(request.observed),
+        status={"address": request.front_door, "backend": str(request.proxy)},
         conditions=(true(Type.CONTROLLER_READY, Reason.CONTROLLER_HEALTHY, message),),
         ready=True,
     )

@@ -7,6 +7,7 @@ name its content, so what follows from the content need be found only once.
 
 from collections.abc import Callable, Mapping
 from functools import wraps
+from threading import Lock
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -24,6 +25,7 @@ def per_version(
     the function returns must not be changed by anyone.
     """
     known: dict[str, tuple[str, T]] = {}
+    turn = Lock()
 
     @wraps(function)
     def remembered(item: Mapping[str, Any]) -> T:
@@ -34,9 +36,10 @@ def per_version(
         found = known.get(uid)
         if found is None or found[0] != version:
             found = (version, function(item))
-            if uid not in known and len(known) >= most:
-                del known[next(iter(known))]
-            known[uid] = found
+            with turn:
+                if uid not in known and len(known) >= most:
+                    del known[next(iter(known))]
+                known[uid] = found
         return found[1]
 
     return remembered

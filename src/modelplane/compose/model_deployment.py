@@ -195,7 +195,7 @@ def _children(
 
 def _withdrawn(replica: Object) -> bool:
     """Whether a replica says of itself that it has no endpoint; one that says nothing yet may have one."""
-    status = replica.get("status")
+    status = replica.get("status") or {}
     return bool(status) and not status.get("endpoint")
 
 

@@ -7,7 +7,7 @@ from modelplane.api.reasons import ReadyReason, SyncedReason
 from modelplane.compose.composition import Composition, Desired, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
 
-_LONGEST_MESSAGE = 32768
+LONGEST_MESSAGE = 32768
 """What a condition's message may have; one that is longer would keep the whole status from being written."""
 
 
@@ -56,7 +56,7 @@ def with_times(
             "observedGeneration": generation,
         }
         if condition.message:
-            written["message"] = condition.message[:_LONGEST_MESSAGE]
+            written["message"] = condition.message[:LONGEST_MESSAGE]
         wire.append(written)
     return wire
 

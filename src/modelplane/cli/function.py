@@ -1,0 +1,83 @@
+"""``modelplane function``: compose for Crossplane."""
+
+import signal
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.logs import log_to_stderr
+
+_ANYWHERE = "0.0.0.0:9443"
+_HERE = "127.0.0.1:9443"
+
+
+@click.command()
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help=f"Where to listen: {_ANYWHERE}, or {_HERE} with --insecure.",
+)
+@click.option(
+    "--tls-certs-dir",
+    envvar="TLS_SERVER_CERTS_DIR",
+    type=click.Path(path_type=Path),
+    help="Holds tls.crt, tls.key and the ca.crt that callers are checked against.",
+)
+@click.option("--insecure", is_flag=True, help="Serve whoever calls, without encryption.")
+@click.option(
+    "--max-recv-message-size",
+    "max_receive_mb",
+    default=64,
+    show_default=True,
+    type=click.IntRange(min=1, max=1024),
+    metavar="MB",
+    help="The largest request to take; 1,000 clusters make one of about 5.",
+)
+@click.option("--metrics-address", metavar="HOST:PORT", help="Where to serve metrics and health over HTTP.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="json", show_default=True)
+@click.option("--debug", is_flag=True, help="Log every step.")
+def function(
+    address: str | None,
+    tls_certs_dir: Path | None,
+    insecure: bool,
+    max_receive_mb: int,
+    metrics_address: str | None,
+    log_format: str,
+    debug: bool,
+) -> None:
+    """Compose for Crossplane, until stopped."""
+    log_to_stderr(debug=debug, format=log_format)
+    if tls_certs_dir is None and not insecure:
+        raise UserError(
+            "there are no certificates to serve with: give --tls-certs-dir, or serve anybody with --insecure"
+        )
+    from modelplane.function import server
+    from modelplane.telemetry import metrics, traces
+    from modelplane.telemetry.server import CannotListen, serve
+    from modelplane.telemetry.table import Program
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with ExitStack() as running:
+            running.enter_context(traces.exporting("modelplane-function"))
+            creds = None if insecure or tls_certs_dir is None else server.credentials(tls_certs_dir)
+            running.enter_context(
+                server.serving(
+                    address or (_HERE if creds is None else _ANYWHERE),
+                    creds,
+                    max_receive_bytes=max_receive_mb << 20,
+                )
+            )
+            if metrics_address:
+                registry = metrics.registry(Program.FUNCTION)
+                running.enter_context(
+                    serve(metrics_address, alive=lambda: "", ready=lambda: "", registry=registry)
+                )
+            stop.wait()
+    except (server.CannotServe, CannotListen) as error:
+        raise UserError(str(error)) from error

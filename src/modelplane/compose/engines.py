@@ -1,0 +1,59 @@
+"""Which of two engines may act on a kind: our controllers, or Crossplane.
+
+Both compose the same children, so two at once would write against each other. One
+rule: who owns the CustomResourceDefinition of a kind acts on its objects. Crossplane
+controls those that it made or took over (``ownerReferences``); every other is ours.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from modelplane.api.listing import listing
+from modelplane.compose.composition import Object
+
+GUIDE = "docs/how-to/move-to-crossplane.md"
+"""The page that tells how a fleet goes from one engine to the other."""
+
+_GROUP = "apiextensions.crossplane.io/"
+_KIND = "CompositeResourceDefinition"
+
+
+class Engine(StrEnum):
+    """Who composes."""
+
+    CONTROLLERS = "controllers"
+    CROSSPLANE = "crossplane"
+
+
+_REFUSALS = {
+    Engine.CONTROLLERS: "the controllers must not run: Crossplane owns",
+    Engine.CROSSPLANE: "Crossplane must not compose: it does not own",
+}
+
+
+def crossplane_owns(definition: Object) -> bool:
+    """Whether Crossplane owns a CustomResourceDefinition."""
+    return any(
+        reference.get("controller") is True
+        and reference["kind"] == _KIND
+        and reference["apiVersion"].startswith(_GROUP)
+        for reference in definition["metadata"].get("ownerReferences") or ()
+    )
+
+
+def refusal(definition: Object, engine: Engine) -> str:
+    """Return why an engine may not act on the objects of a definition; empty where it may."""
+    return engine_problem((definition,), engine)
+
+
+def engine_problem(definitions: Iterable[Object], engine: Engine = Engine.CONTROLLERS) -> str:
+    """Return why an engine may not act on the objects of some definitions; empty where it may."""
+    others = [
+        definition["metadata"]["name"]
+        for definition in definitions
+        if crossplane_owns(definition) != (engine is Engine.CROSSPLANE)
+    ]
+    if not others:
+        return ""
+    noun = "CustomResourceDefinition" + ("s" if len(others) > 1 else "")
+    return f"{_REFUSALS[engine]} {noun} {listing(others)}: see {GUIDE}"

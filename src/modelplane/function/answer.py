@@ -1,0 +1,216 @@
+"""What Crossplane is told: children, status, conditions, events.
+
+Every answer names every child that is to stay, because Crossplane deletes what an answer
+leaves out. So an answer that decides nothing gives back all that is there.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from modelplane.api.kinds import KINDS, kind_named
+from modelplane.api.reasons import ALARMING
+from modelplane.compose import status
+from modelplane.compose.composition import Composition, Desired, Keep, Object
+from modelplane.compose.conditions import READY, SYNCED, Condition
+from modelplane.compose.readiness import exists
+from modelplane.function import remote
+from modelplane.function.companions import PREFIX, provider_config_name
+from modelplane.function.observation import Observation
+from modelplane.function.owned_fields import owned
+from modelplane.function.structs import to_struct
+
+TTL_S = {"ModelDeployment": 15, "ModelEndpoint": 60, "ModelReplica": 30, "ModelService": 10}
+"""For how many seconds an answer is good. Crossplane sees children change; of what a function requires it
+may not, and a service follows endpoints that are others' children."""
+
+_TTL_S = 60
+_LONGEST_MESSAGE = 1024
+"""What a message of an Event may have (Kubernetes API reference, "Event v1")."""
+
+_CROSSPLANES = frozenset({READY, SYNCED, "Responsive"})
+"""Types of the conditions that Crossplane itself sets."""
+
+_OURS = frozenset((kind.api_version, kind.name) for kind in KINDS)
+
+
+def answer(request: fnv1.RunFunctionRequest, kind: str) -> fnv1.RunFunctionResponse:
+    """Return an answer that passes on what other functions said, and decides nothing yet."""
+    response = fnv1.RunFunctionResponse(desired=request.desired, context=request.context)
+    response.meta.tag = request.meta.tag
+    response.meta.ttl.seconds = TTL_S.get(kind, _TTL_S)
+    return response
+
+
+def keep_everything(
+    response: fnv1.RunFunctionResponse, owner: Object, composed: Mapping[str, Object]
+) -> None:
+    """Have everything stay as it is: children, status, conditions."""
+    for key, item in composed.items():
+        _put(response, key, owned(item), ready=True)
+    known = _mapping(owner.get("status"))
+    _put_status(response, {name: known[name] for name in known if name not in ("conditions", "crossplane")})
+    response.desired.composite.ready = fnv1.READY_FALSE
+    for condition in _conditions(owner):
+        if condition.get("type") == READY and condition.get("status") == "True":
+            response.desired.composite.ready = fnv1.READY_TRUE
+        elif condition.get("type") not in _CROSSPLANES:
+            _put_condition(
+                response,
+                str(condition.get("type", "")),
+                str(condition.get("status", "")),
+                str(condition.get("reason", "")),
+                str(condition.get("message", "")),
+            )
+
+
+def _conditions(owner: Object) -> list[Mapping[str, Any]]:
+    listed = _mapping(owner.get("status")).get("conditions")
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def refuse(response: fnv1.RunFunctionResponse, message: str) -> None:
+    """Say that nothing can be decided, and why; Crossplane then applies nothing."""
+    response.results.append(
+        fnv1.Result(severity=fnv1.SEVERITY_FATAL, message=message[:_LONGEST_MESSAGE], target=_TARGET)
+    )
+
+
+_TARGET = fnv1.TARGET_COMPOSITE
+_STATUSES = {"True": fnv1.STATUS_CONDITION_TRUE, "False": fnv1.STATUS_CONDITION_FALSE}
+
+
+def decide(
+    response: fnv1.RunFunctionResponse,
+    owner: Object,
+    observation: Observation,
+    composition: Composition,
+    companions: Iterable[tuple[str, Object]],
+    secrets: Mapping[str, Object],
+) -> None:
+    """Say what was composed."""
+    for child in composition.children:
+        if isinstance(child, Keep):
+            if child.key in observation.composed:
+                _put(response, child.key, owned(observation.composed[child.key]), ready=True)
+        else:
+            _put(response, child.key, _manifest(child, secrets), ready=_is_ready(child, observation))
+    for key in _unseen(observation, composition):
+        _put(response, key, owned(observation.composed[key]), ready=True)
+    for key, manifest in companions:
+        _put(response, key, manifest, ready=True)
+    for key in _needed_namespaces(response, observation):
+        _put(response, key, owned(observation.composed[key]), ready=True)
+    before = _conditions(owner)
+    is_ready = status.ready(composition, observation.children, before).holds
+    response.desired.composite.ready = fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
+    _put_status(response, composition.status)
+    conditions = [*_explained(composition.conditions, observation.problems)]
+    for condition in conditions:
+        _put_condition(response, condition.type, condition.status, condition.reason, condition.message)
+    for condition in status.transitions(conditions, before):
+        alarming = not condition.holds and condition.reason in ALARMING
+        response.results.append(
+            fnv1.Result(
+                severity=fnv1.SEVERITY_WARNING if alarming else fnv1.SEVERITY_NORMAL,
+                message=(condition.message or condition.reason)[:_LONGEST_MESSAGE],
+                reason=condition.reason,
+                target=_TARGET,
+            )
+        )
+
+
+def _manifest(child: Desired, secrets: Mapping[str, Object]) -> Object:
+    if child.cluster:
+        return remote.write(child, provider_config_name(child.cluster), secrets)
+    manifest = child.manifest
+    if (manifest["apiVersion"], manifest["kind"]) not in _OURS:
+        return manifest
+    # Named from the start: Crossplane would choose the very same, in one more write.
+    kind = kind_named(manifest["apiVersion"], manifest["kind"])
+    crossplane = {"compositionRef": {"name": f"{kind.plural}.{kind.group}"}}
+    return {**manifest, "spec": {**manifest["spec"], "crossplane": crossplane}}
+
+
+def _is_ready(child: Desired, observation: Observation) -> bool:
+    """Whether a child is ready; one that only has to be there is not waited for, which saves an update."""
+    if child.ready is exists:
+        return True
+    seen = observation.children.get(child.key)
+    return seen is not None and child.ready(seen)
+
+
+def _unseen(observation: Observation, composition: Composition) -> Iterable[str]:
+    """Yield children that nobody spoke of because nobody can see them yet.
+
+    Where everything else is decided, one that its cluster has refused goes.
+    """
+    named = {child.key for child in composition.children}
+    decided = any(isinstance(child, Desired) for child in composition.children)
+    for key in sorted(observation.unseen - named):
+        if not (decided and key in observation.problems):
+            yield key
+
+
+def _needed_namespaces(response: fnv1.RunFunctionResponse, observation: Observation) -> list[str]:
+    """Return the namespaces that are still written to by what stays."""
+    used = {
+        _provider_config(child.resource)
+        for key, child in response.desired.resources.items()
+        if not key.startswith(PREFIX)
+    }
+    return [
+        key
+        for key, item in observation.composed.items()
+        if key.startswith(f"{PREFIX}namespace-")
+        and key not in response.desired.resources
+        and item.get("spec", {}).get("providerConfigRef", {}).get("name") in used
+    ]
+
+
+def _provider_config(struct: Any) -> str:
+    spec = struct.fields["spec"].struct_value if "spec" in struct.fields else None
+    if spec is None or "providerConfigRef" not in spec.fields:
+        return ""
+    return str(spec.fields["providerConfigRef"].struct_value.fields["name"].string_value)
+
+
+def _explained(conditions: Iterable[Condition], problems: Mapping[str, str]) -> Iterable[Condition]:
+    """Yield the conditions, the first that does not hold with what the provider could not do."""
+    causes = [f'cannot write "{key}": {cause}' for key, cause in problems.items()]
+    for condition in conditions:
+        if causes and not condition.holds:
+            message = "; ".join(part for part in (condition.message, causes[0]) if part)
+            yield Condition(condition.type, condition.holds, condition.reason, message)
+            causes = []
+        else:
+            yield condition
+
+
+def _put(response: fnv1.RunFunctionResponse, key: str, manifest: Object, *, ready: bool) -> None:
+    child = response.desired.resources[key]
+    child.resource.CopyFrom(to_struct(manifest))
+    child.ready = fnv1.READY_TRUE if ready else fnv1.READY_FALSE
+
+
+def _put_status(response: fnv1.RunFunctionResponse, written: Mapping[str, Any]) -> None:
+    response.desired.composite.resource.update({"status": written})
+
+
+def _put_condition(
+    response: fnv1.RunFunctionResponse, type_: str, is_true: str, reason: str, message: str
+) -> None:
+    response.conditions.append(
+        fnv1.Condition(
+            type=type_,
+            status=_STATUSES.get(is_true, fnv1.STATUS_CONDITION_UNKNOWN),
+            reason=reason,
+            message=message[: status.LONGEST_MESSAGE],
+            target=_TARGET,
+        )
+    )

@@ -1,0 +1,96 @@
+"""What Crossplane applied of an object, to be applied again as it was.
+
+A function that leaves a child out has it deleted, and one that returns more of it than
+was applied takes fields from whoever set them. So a child that is to stay as it is comes
+back with exactly the fields that Crossplane owns, which the object itself tells
+(Kubernetes API reference, "managedFields"; the format is ``FieldsV1``).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.meta import GROUP
+from modelplane.compose.composition import Object
+
+_MANAGER = "apiextensions.crossplane.io/composed"
+"""How the field managers begin under which Crossplane applies what it composes."""
+
+_MARKS = ("labels", "annotations")
+
+
+def owned(item: Object) -> Object:
+    """Return an object with the fields that Crossplane applied, and none besides."""
+    if not isinstance(item.get("metadata"), Mapping):
+        return item  # no object at all: whoever sent it gets it back
+    fields = _fields(item)
+    part = _likely(item) if fields is None else _part(item, fields)
+    metadata = {key: item["metadata"][key] for key in ("name", "namespace") if item["metadata"].get(key)}
+    for field in _MARKS:
+        marks = part.get("metadata", {}).get(field) or {}
+        # Crossplane's own marks come anew with whatever it composes.
+        if kept := {
+            key: value for key, value in marks.items() if not key.startswith(labels.CROSSPLANE_PREFIX)
+        }:
+            metadata[field] = kept
+    content = {key: value for key, value in part.items() if key not in ("metadata", "status")}
+    return {**content, "apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata}
+
+
+def without_crossplane(item: Object) -> Object:
+    """Return one of our objects as its kind knows it: Crossplane keeps notes in spec and status."""
+    group = str(item.get("apiVersion", "")).partition("/")[0]
+    if group != GROUP and not group.endswith(f".{GROUP}"):
+        return item
+    cleaned = {
+        key: {name: value for name, value in item[key].items() if name != "crossplane"}
+        for key in ("spec", "status")
+        if isinstance(item.get(key), Mapping)
+    }
+    return {**item, **cleaned}
+
+
+def _fields(item: Object) -> Mapping[str, Any] | None:
+    for entry in item["metadata"].get("managedFields") or ():
+        applied = entry.get("operation") == "Apply" and not entry.get("subresource")
+        if applied and str(entry.get("manager", "")).startswith(_MANAGER):
+            fields = entry.get("fieldsV1")
+            return fields if isinstance(fields, Mapping) else None
+    return None
+
+
+def _likely(item: Object) -> Object:
+    """Return what was applied of an object that does not tell: all that is not known to be of others."""
+    metadata = {
+        field: {
+            key: value
+            for key, value in (item["metadata"].get(field) or {}).items()
+            if key.startswith(labels.PREFIX)
+        }
+        for field in _MARKS
+    }
+    return {**without_crossplane(item), "metadata": metadata}
+
+
+def _part(value: Any, fields: Mapping[str, Any]) -> Any:
+    """Return what a set of fields names of a value: all of it, where it names nothing within."""
+    if isinstance(value, Mapping) and fields:
+        names = ((key[2:], inner) for key, inner in fields.items() if key.startswith("f:"))
+        return {name: _part(value[name], inner) for name, inner in names if name in value}
+    if isinstance(value, list) and fields:
+        return [part for item in value for part in _items(item, fields)]
+    return value
+
+
+def _items(item: Any, fields: Mapping[str, Any]) -> list[Any]:
+    """Return the item of a list as far as the fields name it, as a list of one or none."""
+    for key, inner in fields.items():
+        if key.startswith("v:") and msgspec.json.decode(key[2:]) == item:
+            return [item]
+        if key.startswith("k:") and isinstance(item, Mapping):
+            named = msgspec.json.decode(key[2:])
+            if named.items() <= item.items():
+                return [{**named, **_part(item, inner)}]
+    return []

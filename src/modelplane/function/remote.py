@@ -1,0 +1,136 @@
+"""Children on other clusters, as provider-kubernetes makes them.
+
+A child of an inference cluster is composed as an ``Object`` (``kubernetes.m.crossplane.io``)
+around its manifest. Seen from the core it is the manifest as the cluster has it, or not
+there at all; what keeps it from being there is told beside it.
+
+A Secret's values never stand in an ``Object``, which more people may read than the Secret:
+the provider takes them from the Secret that they are copies of.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modelplane.compose.composition import Desired, Object, Requirement, Unknown
+
+API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
+KIND = "Object"
+
+_SERVES = {
+    "Deployment": "has(object.status.availableReplicas) && object.status.availableReplicas > 0",
+    "LeaderWorkerSet": "has(object.status.readyReplicas) && object.status.readyReplicas > 0",
+    "Job": "object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')",
+    "PersistentVolumeClaim": "object.status.phase == 'Bound'",
+    "Gateway": "size(object.status.addresses) > 0",
+}
+"""When the provider may look less often, by kind; any other is as good as it gets once it is there."""
+
+_WITH_PODS = frozenset({"Deployment", "Job", "LeaderWorkerSet"})
+"""Kinds that are gone only when their pods are, and what the pods hold is free."""
+
+_ABSENT = ("external resource does not exist", "no matches for kind", "could not find the requested resource")
+"""What the provider says of an object to look at that is not there."""
+
+
+def is_remote(item: Object) -> bool:
+    """Whether a composed object stands for one of another cluster."""
+    return bool(item.get("kind") == KIND and str(item.get("apiVersion", "")).startswith("kubernetes.m."))
+
+
+def there(item: Object) -> Object | None:
+    """Return the object that the cluster has, as the provider saw it last; None while it saw none."""
+    found = item.get("status", {}).get("atProvider", {}).get("manifest")
+    return found if isinstance(found, Mapping) and "metadata" in found else None
+
+
+def problem(item: Object) -> str:
+    """Return why the provider could not bring the cluster in line; empty where it could, or has not tried."""
+    for condition in item.get("status", {}).get("conditions") or ():
+        if condition.get("type") == "Synced" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason"))
+    return ""
+
+
+def write(child: Desired, provider_config: str, sources: Mapping[str, Object]) -> Object:
+    """Return what has a child made on its cluster; ``sources`` are the Secrets that were read, by key."""
+    manifest, references = _by_reference(child, sources)
+    return _object(manifest, provider_config, references=references)
+
+
+def namespace(name: str, provider_config: str) -> Object:
+    """Return what has a namespace made that is missing, and never deletes it: it is not only ours."""
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    return _object(manifest, provider_config, policies=("Observe", "Create", "Update", "LateInitialize"))
+
+
+def look(requirement: Requirement, provider_config: str) -> Object:
+    """Return what has an object of a cluster looked at, and nothing else."""
+    metadata = {"name": requirement.name}
+    if requirement.namespace:
+        metadata["namespace"] = requirement.namespace
+    manifest = {"apiVersion": requirement.api_version, "kind": requirement.kind, "metadata": metadata}
+    return _object(manifest, provider_config, policies=("Observe",))
+
+
+def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
+    """Return what a look found."""
+    if item is None:
+        return Unknown("it has not been looked at yet")
+    cause = problem(item)
+    if any(text in cause for text in _ABSENT):
+        return ()
+    if cause:
+        return Unknown(cause)
+    found = there(item)
+    return Unknown("it has not been looked at yet") if found is None else (found,)
+
+
+def _object(
+    manifest: Object,
+    provider_config: str,
+    *,
+    policies: tuple[str, ...] = (),
+    references: tuple[Object, ...] = (),
+) -> Object:
+    for_provider: dict[str, Any] = {"manifest": manifest}
+    if manifest["kind"] in _WITH_PODS:
+        for_provider["deletionPropagationPolicy"] = "Foreground"
+    spec: dict[str, Any] = {
+        "forProvider": for_provider,
+        "providerConfigRef": {"kind": "ClusterProviderConfig", "name": provider_config},
+    }
+    if query := _SERVES.get(manifest["kind"]):
+        # Without its watch, which is a feature to be switched on, the provider looks every half minute.
+        spec |= {"readiness": {"policy": "DeriveFromCelQuery", "celQuery": query}, "watch": True}
+    if policies:
+        spec["managementPolicies"] = list(policies)
+    if references:
+        spec["references"] = list(references)
+    return {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}
+
+
+def _by_reference(child: Desired, sources: Mapping[str, Object]) -> tuple[Object, tuple[Object, ...]]:
+    manifest = child.manifest
+    if manifest["kind"] != "Secret":
+        return manifest, ()
+    original = _original(child, sources)
+    without = {key: value for key, value in manifest.items() if key != "data"}
+    if original is None:
+        return without, ()
+    return without, tuple(_references(original["metadata"]["name"], manifest.get("data") or {}))
+
+
+def _original(child: Desired, sources: Mapping[str, Object]) -> Object | None:
+    """Return the Secret that a child copies: the one required under its key, or the only one."""
+    if child.key in sources:
+        return sources[child.key]
+    return next(iter(sources.values())) if len(sources) == 1 else None
+
+
+def _references(name: str, data: Mapping[str, str]) -> Iterator[Object]:
+    for key in sorted(data):
+        path = f"data[{key}]"
+        yield {
+            "patchesFrom": {"apiVersion": "v1", "kind": "Secret", "name": name, "fieldPath": path},
+            "toFieldPath": path,
+        }

@@ -1,0 +1,111 @@
+"""What a composition needs to see, in Crossplane's terms.
+
+Crossplane asks a function again until two answers in a row require the same, and gives the
+objects from the second request on. So there are three states: not asked for yet (no entry),
+asked for and not there (an empty entry), and there.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.kinds import Kind
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose import engines
+from modelplane.compose.composition import Object, Requirement, Unknown
+from modelplane.compose.inference_cluster import CRD_API_VERSION
+from modelplane.function import remote
+from modelplane.function.companions import looks
+from modelplane.function.structs import Decoder
+from modelplane.routing import gateway_api
+
+_ENGINE = "engine"
+_FRONT_DOOR = "front-door"
+
+
+def own(kind: Kind) -> tuple[Requirement, ...]:
+    """Return what this engine needs to see beside what the core does."""
+    definition = Requirement(
+        _ENGINE, CRD_API_VERSION, "CustomResourceDefinition", name=f"{kind.plural}.{kind.group}"
+    )
+    if kind.type is not InferenceGateway:
+        return (definition,)
+    gateway = Requirement(
+        _FRONT_DOOR,
+        "gateway.networking.k8s.io/v1",
+        "Gateway",
+        namespace=SYSTEM_NAMESPACE,
+        name=gateway_api.GATEWAY,
+    )
+    return definition, gateway
+
+
+def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
+    """Return what Crossplane is to fetch; what is on a cluster it cannot."""
+    wanted = fnv1.Requirements()
+    for each in requirements:
+        if each.cluster:
+            continue
+        selector = wanted.resources[each.key]
+        selector.api_version, selector.kind = each.api_version, each.kind
+        if each.namespace:
+            selector.namespace = each.namespace
+        if each.name:
+            selector.match_name = each.name
+        else:
+            # Present although empty: without it, a selector matches by nothing at all.
+            selector.match_labels.labels.update(each.labels)
+    return wanted
+
+
+class Answers:
+    """What Crossplane gave of what was required."""
+
+    def __init__(self, request: fnv1.RunFunctionRequest, decode: Decoder) -> None:
+        self._given = {
+            key: tuple(decode(item.resource) for item in found.items)
+            for key, found in request.required_resources.items()
+        }
+
+    def awaited(self, requirements: Iterable[Requirement]) -> bool:
+        """Whether something that was required has not been fetched yet."""
+        return any(not each.cluster and each.key not in self._given for each in requirements)
+
+    def engine_problem(self) -> str:
+        """Return why Crossplane may not compose objects of this kind; empty where it may."""
+        return engines.engine_problem(self._given.get(_ENGINE, ()), engines.Engine.CROSSPLANE)
+
+    def front_door(self) -> tuple[str, Backend]:
+        """Return where the fleet's gateway accepts requests, and what it is.
+
+        It is the Gateway that routes are attached to, whoever serves it.
+        """
+        for gateway in self._given.get(_FRONT_DOOR, ()):
+            for address in gateway.get("status", {}).get("addresses") or ():
+                host = str(address["value"])
+                return f"[{host}]" if ":" in host else host, Backend.TRAEFIK
+        return "", Backend.TRAEFIK
+
+    def required(
+        self, requirements: Iterable[Requirement], composed: Mapping[str, Object]
+    ) -> dict[str, tuple[Object, ...] | Unknown]:
+        """Return what each requirement found."""
+        asked = {requirement.key: key for key, requirement in looks(requirements).items()}
+        found: dict[str, tuple[Object, ...] | Unknown] = {}
+        for each in requirements:
+            if each.key in asked:
+                found[each.key] = remote.seen(composed.get(asked[each.key]))
+            elif each.cluster:
+                found[each.key] = ()
+            else:
+                given = self._given[each.key]
+                # Older versions of Crossplane do not heed the namespace of a selector by labels.
+                found[each.key] = tuple(item for item in given if each.matches(item))
+        return found
+
+    def secrets(self) -> dict[str, Object]:
+        """Return the Secrets among what was given, by the key of their requirement."""
+        return {
+            key: item for key, items in self._given.items() for item in items if item.get("kind") == "Secret"
+        }

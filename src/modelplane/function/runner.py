@@ -1,0 +1,154 @@
+"""Answering one request of Crossplane's.
+
+A request that makes no sense gets an answer that says so and keeps what is there; no
+request ends the process or is answered with nothing.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+import grpc
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from crossplane.function.proto.v1.run_function_pb2_grpc import FunctionRunnerServiceServicer
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.kinds import kind_of
+from modelplane.compose.composition import Composition, Desired, Object, Request
+from modelplane.compose.kinds import COMPOSERS, Composer
+from modelplane.function import requirements
+from modelplane.function.answer import answer, decide, keep_everything, refuse
+from modelplane.function.companions import companions
+from modelplane.function.observation import Observation
+from modelplane.function.reservations import Reservations
+from modelplane.function.structs import Decoder
+from modelplane.telemetry import log_lines, metrics, traces
+from modelplane.telemetry.table import Result
+
+_log = logging.getLogger(__name__)
+
+_DEPLOYMENT = "ModelDeployment"
+
+
+class Runner(FunctionRunnerServiceServicer):
+    """Answers requests about objects of every kind, several at a time."""
+
+    def __init__(self) -> None:
+        self._composed = Decoder(managed_fields=True)
+        self._required = Decoder(managed_fields=False)
+        self._reservations = Reservations()
+
+    def RunFunction(  # noqa: N802 - the name in the protocol
+        self, request: fnv1.RunFunctionRequest, context: grpc.ServicerContext
+    ) -> fnv1.RunFunctionResponse:
+        """Answer one request; never raise."""
+        del context
+        begun = perf_counter()
+        kind = _word(request.observed.composite, "kind")
+        with traces.span("RunFunction", kind=kind) as span:
+            response, result = self._answered(request, kind)
+            span.set(result=str(result))
+        metrics.answered(kind, result, perf_counter() - begun)
+        return response
+
+    def _answered(
+        self, request: fnv1.RunFunctionRequest, kind: str
+    ) -> tuple[fnv1.RunFunctionResponse, Result]:
+        response = answer(request, kind)
+        owner: Object = {}
+        composed: dict[str, Object] = {}
+        try:
+            owner = self._composed(request.observed.composite.resource)
+            composed = {
+                key: self._composed(child.resource) for key, child in request.observed.resources.items()
+            }
+            problem = self._compose(request, response, owner, composed)
+        except InvalidObject as error:
+            problem = str(error)
+        except Exception:  # noqa: BLE001 - one request that nobody thought of must not stop all others
+            _log.exception("a bug; nothing is changed", extra=log_lines.fields(kind=kind))
+            return _kept(request, kind, owner, composed, "a bug in Modelplane: see its log"), Result.BUG
+        if problem:
+            return _kept(request, kind, owner, composed, problem), Result.FATAL
+        return response, Result.SUCCESS
+
+    def _compose(
+        self,
+        request: fnv1.RunFunctionRequest,
+        response: fnv1.RunFunctionResponse,
+        owner: Object,
+        composed: Mapping[str, Object],
+    ) -> str:
+        """Fill in the answer; return why nothing can be decided, empty where something was."""
+        api_version, name = owner.get("apiVersion", ""), owner.get("kind", "")
+        composer = COMPOSERS.get(str(name))
+        if composer is None or kind_of(composer.type).api_version != api_version:
+            return f'"{name}" of "{api_version}" is not a kind that Modelplane composes'
+        kind = kind_of(composer.type)
+        decoded: Any = decode_as(composer.type, owner)
+        core = composer.requirements(decoded)
+        own = requirements.own(kind)
+        response.requirements.CopyFrom(requirements.selectors((*own, *core)))
+        given = requirements.Answers(request, self._required)
+        if given.awaited((*own, *core)):
+            keep_everything(response, owner, composed)
+            return ""
+        if problem := given.engine_problem():
+            return problem
+        observation = Observation(composed)
+        front_door, proxy = given.front_door()
+        asked: Request[Any] = Request(
+            decoded, observation.children, given.required(core, composed), front_door, proxy
+        )
+        composition = self._decided(composer, asked)
+        if composition.doubt:
+            return composition.doubt
+        beside = companions(kind, decoded, composition, core)
+        decide(response, owner, observation, composition, beside, given.secrets())
+        return ""
+
+    def _decided(self, composer: Composer, request: Request[Any]) -> Composition:
+        if composer.type.__name__ != _DEPLOYMENT:
+            return composer.compose(request)
+        uid = request.owner.metadata.uid
+        with self._reservations.turn:
+            listed = request.found("replicas")
+            taken = (*listed, *self._reservations.others(uid, listed))
+            composition = composer.compose(replace(request, required={**request.required, "replicas": taken}))
+            self._reservations.hold(uid, _new_replicas(uid, request, composition))
+        return composition
+
+
+def _new_replicas(uid: str, request: Request[Any], composition: Composition) -> tuple[Object, ...]:
+    """Return the replicas that a composition adds, as others will see them."""
+    now = datetime.now(UTC).isoformat()
+    reference = {"apiVersion": "", "kind": _DEPLOYMENT, "name": "", "uid": uid, "controller": True}
+    return tuple(
+        {
+            **child.manifest,
+            "metadata": {
+                **child.manifest["metadata"],
+                "creationTimestamp": now,
+                "ownerReferences": [reference],
+            },
+        }
+        for child in composition.children
+        if isinstance(child, Desired) and child.key not in request.observed
+    )
+
+
+def _kept(
+    request: fnv1.RunFunctionRequest, kind: str, owner: Object, composed: Mapping[str, Object], problem: str
+) -> fnv1.RunFunctionResponse:
+    response = answer(request, kind)
+    keep_everything(response, owner, composed)
+    refuse(response, problem)
+    return response
+
+
+def _word(resource: fnv1.Resource, field: str) -> str:
+    fields = resource.resource.fields
+    return fields[field].string_value if field in fields else ""

@@ -1,0 +1,85 @@
+"""Between protobuf's ``Struct`` and plain objects.
+
+A ``Struct`` knows only floating-point numbers (``google/protobuf/struct.proto``), so a
+whole number comes back as an ``int``: that is what a Kubernetes object had.
+"""
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct, Value
+
+from modelplane.compose.composition import Object
+
+_MOST = 20_000
+"""Objects remembered: the clusters and replicas of a large fleet."""
+
+
+def to_object(struct: Struct) -> dict[str, Any]:
+    """Return a ``Struct`` as a plain object."""
+    return {name: _plain(value) for name, value in struct.fields.items()}
+
+
+def _plain(value: Value) -> Any:
+    match value.WhichOneof("kind"):
+        case "string_value":
+            return value.string_value
+        case "struct_value":
+            return to_object(value.struct_value)
+        case "list_value":
+            return [_plain(each) for each in value.list_value.values]
+        case "number_value":
+            number = value.number_value
+            return int(number) if number.is_integer() else number
+        case "bool_value":
+            return value.bool_value
+        case _:
+            return None
+
+
+def to_struct(item: Mapping[str, Any]) -> Struct:
+    """Return a plain object as a ``Struct``."""
+    struct = Struct()
+    struct.update(item)
+    return struct
+
+
+class Decoder:
+    """Turns Structs into objects, each version of an object once.
+
+    An object's uid and resource version name its content, and a fleet changes far less often than it is
+    asked about. What is returned must not be changed by anyone.
+    """
+
+    def __init__(self, *, managed_fields: bool) -> None:
+        """Leave ``managed_fields`` out where nobody reads them."""
+        self._managed_fields = managed_fields
+        self._known: dict[str, tuple[str, Object]] = {}
+        self._turn = Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __call__(self, struct: Struct) -> Object:
+        """Return an object, the very same for the same version of it."""
+        metadata = struct.fields["metadata"].struct_value.fields if "metadata" in struct.fields else {}
+        uid = metadata["uid"].string_value if "uid" in metadata else ""
+        version = metadata["resourceVersion"].string_value if "resourceVersion" in metadata else ""
+        if not uid or not version:
+            return self._decode(struct)
+        known = self._known.get(uid)
+        if known is not None and known[0] == version:
+            return known[1]
+        item = self._decode(struct)
+        with self._turn:
+            if len(self._known) >= _MOST and uid not in self._known:
+                del self._known[next(iter(self._known))]
+            self._known[uid] = (version, item)
+        return item
+
+    def _decode(self, struct: Struct) -> Object:
+        item = to_object(struct)
+        if not self._managed_fields and isinstance(item.get("metadata"), dict):
+            item["metadata"].pop("managedFields", None)
+        return item
