@@ -35,9 +35,10 @@ _CROSSPLANES = frozenset({READY, SYNCED, "Responsive"})
 _OURS = frozenset((kind.api_version, kind.name) for kind in KINDS)
 
 
-def answer(request: fnv1.RunFunctionRequest, kind: str) -> fnv1.RunFunctionResponse:
+def answer(request: Any, kind: str) -> fnv1.RunFunctionResponse:
     """Return an answer that passes on what other functions said, and decides nothing yet."""
-    response = fnv1.RunFunctionResponse(desired=request.desired, context=request.context)
+    desired = fnv1.State.FromString(request.desired.SerializeToString())
+    response = fnv1.RunFunctionResponse(desired=desired, context=request.context)
     response.meta.tag = request.meta.tag
     response.meta.ttl.seconds = TTL_S.get(kind, _TTL_S)
     return response

@@ -6,6 +6,7 @@ asked for and not there (an empty entry), and there.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
@@ -17,7 +18,7 @@ from modelplane.compose.composition import Object, Requirement, Unknown
 from modelplane.compose.inference_cluster import CRD_API_VERSION
 from modelplane.function import remote
 from modelplane.function.companions import looks
-from modelplane.function.structs import Decoder
+from modelplane.function.structs import Decoder, metadata_of
 from modelplane.routing import gateway_api
 
 _ENGINE = "engine"
@@ -62,9 +63,11 @@ def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
 class Answers:
     """What Crossplane gave of what was required."""
 
-    def __init__(self, request: fnv1.RunFunctionRequest, decode: Decoder) -> None:
+    def __init__(self, request: Any, decode: Decoder) -> None:
+        """Read a ``RunFunctionRequest``; ``InvalidObject`` where one of its objects cannot be read."""
         self._given = {
-            key: tuple(decode(item.resource) for item in found.items)
+            # Of a definition only its metadata is wanted, and the rest is nested deeply.
+            key: tuple((metadata_of if key == _ENGINE else decode)(item.resource) for item in found.items)
             for key, found in request.required_resources.items()
         }
 

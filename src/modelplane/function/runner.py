@@ -11,20 +11,18 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-import grpc
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
-from crossplane.function.proto.v1.run_function_pb2_grpc import FunctionRunnerServiceServicer
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
 from modelplane.compose.composition import Composition, Desired, Object, Request
 from modelplane.compose.kinds import COMPOSERS, Composer
-from modelplane.function import requirements
+from modelplane.function import requirements as wanted
 from modelplane.function.answer import answer, decide, keep_everything, refuse
 from modelplane.function.companions import companions
 from modelplane.function.observation import Observation
 from modelplane.function.reservations import Reservations
-from modelplane.function.structs import Decoder
+from modelplane.function.structs import Decoder, metadata_of
 from modelplane.telemetry import log_lines, metrics, traces
 from modelplane.telemetry.table import Result
 
@@ -33,7 +31,7 @@ _log = logging.getLogger(__name__)
 _DEPLOYMENT = "ModelDeployment"
 
 
-class Runner(FunctionRunnerServiceServicer):
+class Runner:
     """Answers requests about objects of every kind, several at a time."""
 
     def __init__(self) -> None:
@@ -41,43 +39,44 @@ class Runner(FunctionRunnerServiceServicer):
         self._required = Decoder(managed_fields=False)
         self._reservations = Reservations()
 
-    def RunFunction(  # noqa: N802 - the name in the protocol
-        self, request: fnv1.RunFunctionRequest, context: grpc.ServicerContext
-    ) -> fnv1.RunFunctionResponse:
-        """Answer one request; never raise."""
-        del context
+    def run(self, request: Any) -> fnv1.RunFunctionResponse:
+        """Answer one ``RunFunctionRequest``; never raise."""
         begun = perf_counter()
-        kind = _word(request.observed.composite, "kind")
+        kind = _kind(request)
         with traces.span("RunFunction", kind=kind) as span:
             response, result = self._answered(request, kind)
             span.set(result=str(result))
         metrics.answered(kind, result, perf_counter() - begun)
+        decoders = (self._composed, self._required)
+        metrics.decoded(sum(each.decoded() for each in decoders), sum(map(len, decoders)))
         return response
 
-    def _answered(
-        self, request: fnv1.RunFunctionRequest, kind: str
-    ) -> tuple[fnv1.RunFunctionResponse, Result]:
+    def _answered(self, request: Any, kind: str) -> tuple[fnv1.RunFunctionResponse, Result]:
         response = answer(request, kind)
         owner: Object = {}
         composed: dict[str, Object] = {}
         try:
             owner = self._composed(request.observed.composite.resource)
-            composed = {
-                key: self._composed(child.resource) for key, child in request.observed.resources.items()
-            }
+            for key, child in request.observed.resources.items():
+                composed[key] = self._composed(child.resource)
             problem = self._compose(request, response, owner, composed)
+            result = Result.FATAL if problem else Result.SUCCESS
         except InvalidObject as error:
-            problem = str(error)
+            problem, result = str(error), Result.FATAL
         except Exception:  # noqa: BLE001 - one request that nobody thought of must not stop all others
             _log.exception("a bug; nothing is changed", extra=log_lines.fields(kind=kind))
-            return _kept(request, kind, owner, composed, "a bug in Modelplane: see its log"), Result.BUG
+            problem, result = "a bug in Modelplane: see its log", Result.BUG
         if problem:
-            return _kept(request, kind, owner, composed, problem), Result.FATAL
-        return response, Result.SUCCESS
+            requirements = response.requirements
+            response = answer(request, kind)
+            response.requirements.CopyFrom(requirements)
+            keep_everything(response, owner, composed)
+            refuse(response, problem)
+        return response, result
 
     def _compose(
         self,
-        request: fnv1.RunFunctionRequest,
+        request: Any,
         response: fnv1.RunFunctionResponse,
         owner: Object,
         composed: Mapping[str, Object],
@@ -90,9 +89,9 @@ class Runner(FunctionRunnerServiceServicer):
         kind = kind_of(composer.type)
         decoded: Any = decode_as(composer.type, owner)
         core = composer.requirements(decoded)
-        own = requirements.own(kind)
-        response.requirements.CopyFrom(requirements.selectors((*own, *core)))
-        given = requirements.Answers(request, self._required)
+        own = wanted.own(kind)
+        response.requirements.CopyFrom(wanted.selectors((*own, *core)))
+        given = wanted.Answers(request, self._required)
         if given.awaited((*own, *core)):
             keep_everything(response, owner, composed)
             return ""
@@ -140,15 +139,8 @@ def _new_replicas(uid: str, request: Request[Any], composition: Composition) -> 
     )
 
 
-def _kept(
-    request: fnv1.RunFunctionRequest, kind: str, owner: Object, composed: Mapping[str, Object], problem: str
-) -> fnv1.RunFunctionResponse:
-    response = answer(request, kind)
-    keep_everything(response, owner, composed)
-    refuse(response, problem)
-    return response
-
-
-def _word(resource: fnv1.Resource, field: str) -> str:
-    fields = resource.resource.fields
-    return fields[field].string_value if field in fields else ""
+def _kind(request: Any) -> str:
+    try:
+        return str(metadata_of(request.observed.composite.resource).get("kind", ""))
+    except InvalidObject:
+        return ""

@@ -14,10 +14,9 @@ from typing import Any
 
 import grpc
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
-from crossplane.function.proto.v1.run_function_pb2_grpc import add_FunctionRunnerServiceServicer_to_server
-from crossplane.function.runtime import load_credentials
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
+from modelplane.function.messages import RunFunctionRequest
 from modelplane.function.runner import Runner
 
 _log = logging.getLogger(__name__)
@@ -39,12 +38,24 @@ def credentials(directory: Path) -> grpc.ServerCredentials:
     The directory has ``tls.crt``, ``tls.key`` and ``ca.crt``, as Crossplane mounts it.
     Raises ``CannotServe``.
     """
+    from crossplane.function.runtime import load_credentials  # noqa: PLC0415 - it brings much more
+
     try:
         return load_credentials(str(directory))
     except OSError as error:
         name = Path(error.filename or directory).name
         message = f"cannot read {name} of the certificates in {directory}: {error.strerror}"
         raise CannotServe(f"{message}: Crossplane mounts them, or say --insecure") from error
+
+
+def _handler(runner: Runner) -> grpc.GenericRpcHandler:
+    """Return the service, with the requests read by messages of our own."""
+    method = grpc.unary_unary_rpc_method_handler(
+        lambda request, _context: runner.run(request),
+        request_deserializer=RunFunctionRequest.FromString,
+        response_serializer=fnv1.RunFunctionResponse.SerializeToString,
+    )
+    return grpc.method_handlers_generic_handler(_SERVICE, {"RunFunction": method})
 
 
 @contextmanager
@@ -62,7 +73,7 @@ def serving(
         ("grpc.so_reuseport", 0),
     ]
     server = grpc.server(ThreadPoolExecutor(_THREADS, "request"), options=options)
-    add_FunctionRunnerServiceServicer_to_server(Runner(), server)  # type: ignore[no-untyped-call]  # generated
+    server.add_generic_rpc_handlers((_handler(Runner()),))
     checks = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     try:

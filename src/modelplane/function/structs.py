@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import Struct, Value
 
+from modelplane.api.decode import InvalidObject
 from modelplane.compose.composition import Object
+from modelplane.function.messages import ShallowStruct
 
 _MOST = 20_000
 """Objects remembered: the clusters and replicas of a large fleet."""
@@ -45,8 +48,24 @@ def to_struct(item: Mapping[str, Any]) -> Struct:
     return struct
 
 
+def metadata_of(encoded: bytes) -> Object:
+    """Return of an object, given as an encoded ``Struct``, what it is and its metadata.
+
+    Raises ``InvalidObject``.
+    """
+    try:
+        fields = ShallowStruct.FromString(encoded).fields
+        return {
+            name: _plain(Value.FromString(fields[name]))
+            for name in ("apiVersion", "kind", "metadata")
+            if name in fields
+        }
+    except DecodeError as error:
+        raise _unreadable() from error
+
+
 class Decoder:
-    """Turns Structs into objects, each version of an object once.
+    """Turns encoded Structs into objects, each version of an object once.
 
     An object's uid and resource version name its content, and a fleet changes far less often than it is
     asked about. What is returned must not be changed by anyone.
@@ -56,30 +75,56 @@ class Decoder:
         """Leave ``managed_fields`` out where nobody reads them."""
         self._managed_fields = managed_fields
         self._known: dict[str, tuple[str, Object]] = {}
+        self._fresh = 0
         self._turn = Lock()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def __call__(self, struct: Struct) -> Object:
-        """Return an object, the very same for the same version of it."""
-        metadata = struct.fields["metadata"].struct_value.fields if "metadata" in struct.fields else {}
-        uid = metadata["uid"].string_value if "uid" in metadata else ""
-        version = metadata["resourceVersion"].string_value if "resourceVersion" in metadata else ""
+    def decoded(self) -> int:
+        """Return how many objects had to be decoded since this was asked last."""
+        with self._turn:
+            fresh, self._fresh = self._fresh, 0
+        return fresh
+
+    def __call__(self, encoded: bytes) -> Object:
+        """Return an object, the very same for the same version of it; ``InvalidObject`` for none."""
+        uid, version = _version(encoded)
         if not uid or not version:
-            return self._decode(struct)
+            return self._decode(encoded)
         known = self._known.get(uid)
         if known is not None and known[0] == version:
             return known[1]
-        item = self._decode(struct)
+        item = self._decode(encoded)
         with self._turn:
+            self._fresh += 1
             if len(self._known) >= _MOST and uid not in self._known:
                 del self._known[next(iter(self._known))]
             self._known[uid] = (version, item)
         return item
 
-    def _decode(self, struct: Struct) -> Object:
-        item = to_object(struct)
+    def _decode(self, encoded: bytes) -> Object:
+        try:
+            item = to_object(Struct.FromString(encoded))
+        except DecodeError as error:
+            raise _unreadable() from error
         if not self._managed_fields and isinstance(item.get("metadata"), dict):
             item["metadata"].pop("managedFields", None)
         return item
+
+
+def _version(encoded: bytes) -> tuple[str, str]:
+    """Return an object's uid and resource version, empty where it has none."""
+    try:
+        fields = ShallowStruct.FromString(encoded).fields
+        if "metadata" not in fields:
+            return "", ""
+        metadata = Value.FromString(fields["metadata"]).struct_value.fields
+    except DecodeError as error:
+        raise _unreadable() from error
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    return uid.string_value if uid else "", version.string_value if version else ""
+
+
+def _unreadable() -> InvalidObject:
+    return InvalidObject("object", "", "", "it is no Struct, or one that is nested too deeply")
