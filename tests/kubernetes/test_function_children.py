@@ -1,0 +1,169 @@
+"""What the function answers, as a real API server takes it: strictly, and twice without a change."""
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from modelplane.api.crd import crd
+from modelplane.api.kinds import KINDS
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.function.messages import RunFunctionRequest
+from modelplane.function.owned_fields import owned
+from modelplane.function.runner import Runner
+from modelplane.function.structs import to_object
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object, Resource
+from modelplane.local import lifecycle, setup
+from modelplane.local.bootstrap import until_established
+from modelplane.local.home import Home
+from modelplane.local.processes import CONTROL_PLANE
+from support.third_party_crds import definitions
+
+pytestmark = pytest.mark.kubernetes
+
+FOLDER = Path(__file__).parents[1] / "golden" / "composition"
+MANAGER = "apiextensions.crossplane.io/composed/0123456789abcdef"
+ORIGINS = ("crossplane", "provider-kubernetes", "gateway-api")
+NAMESPACES = ("ml-team", "modelplane-system")
+
+
+def _definitions() -> list[Object]:
+    """Return every kind that is answered with; ours with what Crossplane adds to them."""
+    ours = []
+    for kind in KINDS:
+        definition = crd(kind)
+        schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        for part in ("spec", "status"):
+            schema[part]["properties"]["crossplane"] = {
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": True,
+            }
+        ours.append(definition)
+    wanted = ("kubernetes.m.crossplane.io", "protection.crossplane.io", "gateway.networking.k8s.io")
+    others = [each for origin in ORIGINS for each in definitions(origin)]
+    return ours + [each for each in others if each["spec"]["group"] in wanted]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def known() -> Iterator[None]:
+    """Let the client write kinds that the controllers never write."""
+    kinds = [
+        Resource("kubernetes.m.crossplane.io", "v1alpha1", "Object", "objects"),
+        Resource(
+            "kubernetes.m.crossplane.io", "v1alpha1", "ClusterProviderConfig", "clusterproviderconfigs", False
+        ),
+        Resource("protection.crossplane.io", "v1beta1", "ClusterUsage", "clusterusages", False),
+        Resource("protection.crossplane.io", "v1beta1", "Usage", "usages"),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in kinds:
+            patch.setitem(resources._BY_KIND, (kind.api_version, kind.kind), kind)
+        yield
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The kubeconfig of a control plane that has the kinds as under Crossplane."""
+    home = Home(tmp_path_factory.mktemp("crossplane"))
+    setup.make_home(home)
+    setup.set_up(home)
+    lifecycle.start(home, kubernetes_binary, CONTROL_PLANE)
+
+    async def install() -> None:
+        await lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None)
+        crds = _definitions()
+        async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
+            for name in NAMESPACES:
+                await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            for each in crds:
+                await client.apply(each)
+            await until_established(client, [each["metadata"]["name"] for each in crds])
+
+    try:
+        asyncio.run(install())
+        yield str(home.kubeconfig)
+    finally:
+        lifecycle.stop(home)
+
+
+@pytest.fixture
+async def crossplane(kubeconfig: str) -> AsyncIterator[Client]:
+    """A client that applies as Crossplane does."""
+    async with Client.from_kubeconfig(kubeconfig, field_manager=MANAGER) as connected:
+        yield connected
+
+
+def _answer(case: str) -> dict[str, Object]:
+    """Return the children that the function answers a golden case with, as if nothing had been made yet."""
+    given = yaml.safe_load((FOLDER / case / "input.yaml").read_text())
+    owner = given["owner"]
+    request = fnv1.RunFunctionRequest()
+    request.observed.composite.resource.update(owner)
+    local = {key: child for key, child in (given.get("observed") or {}).items() if _is_ours(child)}
+    for key, child in local.items():
+        request.observed.resources[key].resource.update(child)
+    for _ in range(2):
+        required = given.get("required") or {}
+        answered = Runner().run(RunFunctionRequest.FromString(request.SerializeToString()))
+        for key in answered.requirements.resources:
+            request.required_resources[key].SetInParent()
+            found = required.get(key, ())
+            for item in found if isinstance(found, list) else ():
+                if len(request.required_resources[key].items) < len(found):
+                    request.required_resources[key].items.add().resource.update(item)
+    return {
+        key: to_object(child.resource)
+        for key, child in answered.desired.resources.items()
+        if key not in local
+    }
+
+
+def _is_ours(child: Object) -> bool:
+    return str(child["apiVersion"]).startswith("modelplane.ai/")
+
+
+CASES = sorted(
+    case
+    for path in FOLDER.glob("*/*/input.yaml")
+    if yaml.safe_load(path.read_text())["owner"]["kind"] in COMPOSERS
+    and _answer(case := str(path.parent.relative_to(FOLDER)))
+)
+
+
+def _rendered(key: str, manifest: Object) -> Object:
+    """Return a child with what Crossplane adds to its metadata."""
+    manifest = copy.deepcopy(manifest)
+    metadata = manifest.setdefault("metadata", {})
+    metadata.setdefault("name", f"child-{key.lower()}")
+    if manifest["kind"] not in ("ClusterProviderConfig", "ClusterUsage", "InferenceCluster"):
+        metadata.setdefault("namespace", "ml-team")
+    metadata.setdefault("labels", {})["crossplane.io/composite"] = "owner"
+    metadata.setdefault("annotations", {})["crossplane.io/composition-resource-name"] = key
+    return manifest
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_the_server_takes_every_child_and_keeping_it_changes_nothing(
+    crossplane: Client, kubeconfig: str, case: str
+) -> None:
+    for key, manifest in _answer(case).items():
+        applied = await crossplane.apply(_rendered(key, manifest))
+        # Somebody else has a say in the object too.
+        async with Client.from_kubeconfig(kubeconfig, field_manager="somebody") as other:
+            mark = {field: applied[field] for field in ("apiVersion", "kind")}
+            named = applied["metadata"]
+            mark["metadata"] = {field: named[field] for field in ("name", "namespace") if field in named}
+            mark["metadata"]["labels"] = {"example.org/owner": "somebody"}
+            seen = await other.apply(mark)
+        kept = owned(seen)
+        assert not {"uid", "resourceVersion", "managedFields"} & kept["metadata"].keys()
+        assert "status" not in kept
+        assert "example.org/owner" not in kept["metadata"].get("labels", {})
+        again = await crossplane.apply(_rendered(key, kept))
+        assert again["metadata"]["resourceVersion"] == seen["metadata"]["resourceVersion"], key
