@@ -1,0 +1,37 @@
+# ruff: noqa: INP001  a script beside what it writes, not a package
+"""The reference page of metrics, from their table."""
+
+from modelplane.telemetry.table import LABELS, METRICS, Metric, Program
+
+_TABLE = ("| Metric | Type | Labels | Meaning |", "|---|---|---|---|")
+_INTRODUCTION = (
+    "`/metrics` of `--metrics-address` exports these in the text format of Prometheus, and `process_*` and "
+    "`python_info` of the process itself. [How to observe a fleet](../how-to/observe.md) has the alerts that "
+    "are worth having.\n\n"
+    "What is read from the objects is gone as soon as its object is; the rest is counted since the process "
+    "started. Only the leader knows the fleet; one that stands by says nothing of it."
+)
+
+
+def metrics_page() -> str:
+    """Return the page."""
+    parts = ["# Metrics", _INTRODUCTION]
+    for title, programs in _SECTIONS.items():
+        rows = [_row(metric) for metric in METRICS if metric.programs == programs]
+        parts += [f"## {title}", "\n".join([*_TABLE, *rows])]
+    parts += ["## Labels", "The values of its labels bound how many series a metric has."]
+    labels = [f"| `{name}` | {bound} |" for name, bound in LABELS.items()]
+    parts.append("\n".join(["| Label | Values |", "|---|---|", *labels]))
+    return "\n\n".join(parts) + "\n"
+
+
+_SECTIONS = {
+    "Every process": frozenset(Program),
+    "Controllers": frozenset({Program.CONTROLLER}),
+    "The Crossplane function": frozenset({Program.FUNCTION}),
+}
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.name}` | {metric.type} | {labels} | {metric.help} |"

@@ -1,0 +1,22 @@
+"""What a running Modelplane tells of itself: metrics, health, log lines, traces.
+
+One rule: nothing here changes what Modelplane does. Who asks for no telemetry imports no exporter, and what
+goes wrong here is logged and never raised into the work that is measured.
+
+What the other packages use:
+
+    from modelplane.telemetry import event_loop, log_lines, metrics, server, traces
+    from modelplane.telemetry.table import Program, Result
+
+    with traces.exporting("modelplane-controller"):           # nothing, unless OTEL_... asks for traces
+        registry = metrics.registry(Program.CONTROLLER, event_loop.asked(loop, manager.state))
+        with server.serve("127.0.0.1:8080", alive=event_loop.alive(loop), ready=ready, registry=registry):
+            ...
+
+    metrics.reconciled("ModelReplica", Result.SUCCESS, 0.02)  # counted whether or not anybody reads it
+    with traces.span("write", cluster="a") as span:           # free, unless traces are exported
+        span.set(result="conflict")
+    log.info("...", extra=log_lines.fields(kind="ModelReplica", name="a"))
+
+``alive`` and ``ready`` return "" or, as a sentence, why not. A server's address is ``HOST:PORT``.
+"""

@@ -1,0 +1,55 @@
+"""Asking an event loop from another thread.
+
+What the controllers know belongs to their event loop, and is read there; whoever answers HTTP is elsewhere.
+"""
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_PATIENCE_S = 5.0
+"""How long an answer may take. A loop that is busy for longer is stuck: no step of a reconcile takes that."""
+
+
+class Unanswered(Exception):
+    """An event loop did not answer; the message is a sentence."""
+
+
+def asked(
+    loop: asyncio.AbstractEventLoop, function: Callable[[], T], patience_s: float = _PATIENCE_S
+) -> Callable[[], T]:
+    """Return a function, to be called from any other thread, that calls one on the loop.
+
+    It raises what the function raises, and ``Unanswered``.
+    """
+
+    def ask() -> T:
+        answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def call() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            try:
+                answer.set_result(function())
+            except Exception as error:  # noqa: BLE001 - it is the asker's
+                answer.set_exception(error)
+
+        try:
+            loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            raise Unanswered("the event loop has ended") from None
+        try:
+            return answer.result(patience_s)
+        except concurrent.futures.TimeoutError:
+            answer.cancel()
+            raise Unanswered(f"the event loop has not answered for {patience_s:g} s") from None
+
+    return ask
+
+
+def alive(loop: asyncio.AbstractEventLoop) -> Callable[[], str]:
+    """Return a check that an event loop still turns."""
+    return asked(loop, str)

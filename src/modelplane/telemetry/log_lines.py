@@ -1,0 +1,40 @@
+"""A log line as one JSON object, for those who collect logs.
+
+    log.info("...", extra=fields(kind="ModelReplica", namespace="a", name="b"))
+
+``name`` and others are words of the logging package itself, so an object's fields travel together, as one.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from modelplane.telemetry import traces
+
+_FIELDS = "fields"
+
+
+def fields(**values: object) -> dict[str, dict[str, object]]:
+    """Return what to give a log call as ``extra``."""
+    return {_FIELDS: values}
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line: ``time``, ``level``, ``logger``, ``message``, and its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        given = getattr(record, _FIELDS, {})
+        about: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        # The line's own come first, and are nobody else's to say.
+        return json.dumps({**line, **about, **traces.current(), **line}, default=str)

@@ -1,0 +1,112 @@
+"""Counting what happens, and exporting it with what is observed, in the text format of Prometheus.
+
+One rule: a metric is counted here, or read from the objects when somebody asks (``observed``). The labels of
+what is counted have a handful of values that are known beforehand, so that nothing of an object that is gone
+is left here.
+"""
+
+from collections.abc import Callable, Iterator
+
+import prometheus_client
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from modelplane import __version__
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.telemetry import observed, table
+from modelplane.telemetry.observed import State
+from modelplane.telemetry.table import METRICS, Metric, Program, Result, Type
+
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped
+
+_FAILED = frozenset({Result.RETRY, Result.BUG})
+_OTHER = "other"
+
+
+def _counted(type_: Type) -> list[Metric]:
+    return [metric for metric in METRICS if metric.type is type_ and not metric.observed]
+
+
+_counters = {
+    metric: prometheus_client.Counter(metric.name, metric.help, metric.labels, registry=None)
+    for metric in _counted(Type.COUNTER)
+}
+_gauges = {
+    metric: prometheus_client.Gauge(metric.name, metric.help, metric.labels, registry=None)
+    for metric in _counted(Type.GAUGE)
+}
+_histograms = {
+    metric: prometheus_client.Histogram(
+        metric.name, metric.help, metric.labels, registry=None, buckets=metric.buckets
+    )
+    for metric in _counted(Type.HISTOGRAM)
+}
+_gauges[table.BUILD_INFO].labels(__version__).set(1)
+
+
+def reconciled(kind: str, result: Result, duration_s: float) -> None:
+    """Count one reconcile."""
+    kind = _known(kind)
+    _counters[table.RECONCILES].labels(kind, result).inc()
+    _histograms[table.RECONCILE_DURATION].labels(kind).observe(duration_s)
+    if result in _FAILED:
+        _counters[table.RECONCILE_ERRORS].labels(kind).inc()
+
+
+def waited(queue: str, duration_s: float) -> None:
+    """Count an object that waited in a queue for its turn."""
+    _histograms[table.QUEUE_LATENCY].labels(queue).observe(duration_s)
+
+
+def leading(leads: bool) -> None:
+    """Tell whether this process reconciles, or stands by."""
+    _gauges[table.LEADER].set(leads)
+
+
+def answered(kind: str, result: Result, duration_s: float) -> None:
+    """Count one request of Crossplane's."""
+    kind = _known(kind)
+    _counters[table.FUNCTION_REQUESTS].labels(kind, result).inc()
+    _histograms[table.FUNCTION_DURATION].labels(kind).observe(duration_s)
+
+
+def decoded(objects: int, remembered: int) -> None:
+    """Count objects that had to be decoded, and tell how many are now remembered."""
+    _counters[table.FUNCTION_DECODED].inc(objects)
+    _gauges[table.FUNCTION_CACHED].set(remembered)
+
+
+def _known(kind: str) -> str:
+    return kind if kind in COMPOSERS else _OTHER
+
+
+class _Observed(Collector):
+    def __init__(self, observe: Callable[[], State]) -> None:
+        self._observe = observe
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        families = {
+            metric: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for metric in METRICS
+            if metric.observed
+        }
+        for sample in observed.samples(self._observe()):
+            families[sample.metric].add_metric(sample.labels, sample.value)
+        yield from families.values()
+
+
+def registry(program: Program, observe: Callable[[], State] = State) -> CollectorRegistry:
+    """Return what a program exports: its metrics, and those of its process.
+
+    ``observe`` returns what controllers know; it is called for each answer, in a thread of the server's.
+    """
+    collectors = CollectorRegistry(auto_describe=False)
+    prometheus_client.ProcessCollector(registry=collectors)
+    prometheus_client.PlatformCollector(registry=collectors)
+    for instruments in (_counters, _gauges, _histograms):
+        for metric, instrument in instruments.items():
+            if program in metric.programs:
+                collectors.register(instrument)
+    if program is Program.CONTROLLER:
+        collectors.register(_Observed(observe))
+    return collectors

@@ -1,0 +1,124 @@
+"""What the objects say, as samples: read when somebody asks, so that what is gone is told no more.
+
+One rule: what of a pool is used is what the scheduler says; nothing is counted a second time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from modelplane import scheduler
+from modelplane.api.decode import InvalidObject
+from modelplane.api.reasons import ModelDeploymentCondition
+from modelplane.compose import fleet
+from modelplane.compose.conditions import READY
+from modelplane.compose.readiness import condition_of
+from modelplane.telemetry import table
+from modelplane.telemetry.table import Metric
+
+Object = Mapping[str, Any]
+_READY = {"True": "true", "False": "false"}
+_UNKNOWN = "unknown"
+
+
+class Sample(NamedTuple):
+    """One value of one metric."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """How many objects wait in a queue, and how many are worked on."""
+
+    waiting: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What controllers know: their queues, which clusters can be reached, the objects of each kind.
+
+    A kind whose objects have not been read yet is left out: that is not the same as having none.
+    """
+
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    reachable: Mapping[str, bool] = field(default_factory=dict)
+    objects: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+
+
+def samples(state: State) -> Iterator[Sample]:
+    """Yield every sample that a state gives."""
+    for name, queue in state.queues.items():
+        yield Sample(table.QUEUE_DEPTH, (name,), queue.waiting)
+        yield Sample(table.QUEUE_RUNNING, (name,), queue.running)
+    for name, reachable in state.reachable.items():
+        yield Sample(table.CLUSTER_REACHABLE, (name,), reachable)
+    for kind, found in state.objects.items():
+        yield from _readiness(kind, found)
+    for deployment in state.objects.get("ModelDeployment", ()):
+        yield from _replicas(deployment)
+    if {"InferenceCluster", "ModelReplica"} <= state.objects.keys():
+        yield from _hardware(state.objects["InferenceCluster"], state.objects["ModelReplica"])
+
+
+def _readiness(kind: str, found: Iterable[Object]) -> Iterator[Sample]:
+    counts = dict.fromkeys((*_READY.values(), _UNKNOWN), 0)
+    for item in found:
+        counts[_READY.get(condition_of(item, READY).get("status", ""), _UNKNOWN)] += 1
+    for ready, count in counts.items():
+        yield Sample(table.OBJECTS, (kind, ready), count)
+
+
+def _replicas(deployment: Object) -> Iterator[Sample]:
+    name = (deployment["metadata"]["namespace"], deployment["metadata"]["name"])
+    desired = deployment["spec"].get("replicas", 0)
+    counts = deployment.get("status", {}).get("replicas", {})
+    placed = counts.get("total", 0)
+    for state, count in {
+        "desired": desired,
+        "placed": placed,
+        "ready": counts.get("ready", 0),
+        "updated": counts.get("updated", 0),
+    }.items():
+        yield Sample(table.REPLICAS, (*name, state), count)
+    if placed < desired:
+        scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
+        yield Sample(table.UNSCHEDULABLE, (*name, scheduled.get("reason", "Unknown")), desired - placed)
+
+
+def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterator[Sample]:
+    readable, unreadable = [], 0
+    for replica in replicas:
+        try:
+            readable.append(fleet.replica(replica))
+        except InvalidObject:
+            unreadable += 1
+    yield Sample(table.UNREADABLE, (), unreadable)
+    if unreadable:
+        return
+    known = {cluster.name: cluster for cluster in map(fleet.cluster, clusters)}
+    devices = {
+        (cluster.name, pool.name): pool.devices for cluster in known.values() for pool in cluster.pools
+    }
+    for usage in scheduler.usage(scheduler.Fleet(tuple(known.values()), tuple(readable))):
+        pool = (usage.cluster, usage.pool)
+        if usage.accounting is scheduler.Accounting.DEVICES:
+            for amount in usage.amounts:
+                yield from _amount(table.DEVICES, (*pool, amount.name), amount)
+            continue
+        for amount in usage.amounts:
+            yield from _amount(table.NODES, pool, amount)
+            for device in devices[pool]:
+                total, taken = amount.total * device.count, amount.taken * device.count
+                yield from _amount(
+                    table.DEVICES, (*pool, device.name), scheduler.Amount(device.name, total, taken)
+                )
+
+
+def _amount(metric: Metric, labels: tuple[str, ...], amount: scheduler.Amount) -> Iterator[Sample]:
+    yield Sample(metric, (*labels, "total"), amount.total)
+    yield Sample(metric, (*labels, "used"), amount.taken)
+    yield Sample(metric, (*labels, "free"), amount.free)

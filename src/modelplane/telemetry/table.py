@@ -1,0 +1,232 @@
+"""The table of metrics: what is exported, and by whom.
+
+One rule: no metric is exported that has no row here. Names and units are those of Prometheus' conventions;
+what controllers and queues tell is named as controller-runtime names it. The reference page is made from
+this table, and so are the metrics.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Program(StrEnum):
+    """What runs."""
+
+    CONTROLLER = "controller"
+    FUNCTION = "function"
+    GATEWAY = "gateway"
+
+
+class Type(StrEnum):
+    """The types of Prometheus that are used."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+EVERYONE = frozenset(Program)
+_CONTROLLER = frozenset({Program.CONTROLLER})
+_FUNCTION = frozenset({Program.FUNCTION})
+
+_QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Seconds: from a reconcile that finds nothing to do to one that waits for a slow cluster."""
+
+
+class Result(StrEnum):
+    """How a reconcile ended, or a request of Crossplane's."""
+
+    SUCCESS = "success"
+    REQUEUE_AFTER = "requeue_after"
+    """Done, and looked at again later."""
+    RETRY = "retry"
+    """Something could not be read or written; it is tried again."""
+    FATAL = "fatal"
+    """Answered with a fatal result."""
+    BUG = "bug"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    ``observed`` ones are read from the objects when somebody asks, so that what is gone is told no more;
+    the others are counted as things happen.
+    """
+
+    name: str
+    type: Type
+    help: str
+    labels: tuple[str, ...] = ()
+    programs: frozenset[Program] = _CONTROLLER
+    observed: bool = False
+    buckets: tuple[float, ...] = ()
+
+
+LABELS = {
+    "cluster": "Name of an InferenceCluster: one value per cluster of the fleet",
+    "deployment": "Name of a ModelDeployment: one value per deployment",
+    "device": "Name of a device entry of the pool's InferenceClass: 16 at most",
+    "kind": "Kind that Modelplane reconciles, or `other`: one value per kind",
+    "namespace": "Namespace of a ModelDeployment",
+    "pool": "Name of a node pool of the cluster",
+    "queue": "`decisions` (ModelDeployments, one at a time) or `work` (everything else)",
+    "ready": "`true`, `false` or `unknown`: the status of the object's Ready condition",
+    "reason": "Reason of the deployment's ReplicasScheduled condition, or `Unknown` while it has none",
+    "result": "How it ended: see the metric",
+    "state": "What is counted: see the metric",
+    "version": "Version of Modelplane: one value",
+}
+"""Each label, and what bounds the number of its values."""
+
+BUILD_INFO = Metric(
+    "modelplane_build_info", Type.GAUGE, "1, with the version that runs.", ("version",), EVERYONE
+)
+RECONCILES = Metric(
+    "modelplane_reconcile_total",
+    Type.COUNTER,
+    "Reconciles by how they ended: `success`, `requeue_after` (done, and looked at again later), `retry` "
+    "(something could not be read or written, and is tried again), `bug`.",
+    ("kind", "result"),
+)
+RECONCILE_ERRORS = Metric(
+    "modelplane_reconcile_errors_total",
+    Type.COUNTER,
+    "Reconciles that ended with `retry` or `bug`.",
+    ("kind",),
+)
+RECONCILE_DURATION = Metric(
+    "modelplane_reconcile_duration_seconds",
+    Type.HISTOGRAM,
+    "How long reconciles took, waiting for clusters included.",
+    ("kind",),
+    buckets=_QUICK,
+)
+QUEUE_DEPTH = Metric(
+    "modelplane_queue_depth",
+    Type.GAUGE,
+    "Objects that wait to be reconciled.",
+    ("queue",),
+    observed=True,
+)
+QUEUE_RUNNING = Metric(
+    "modelplane_queue_running",
+    Type.GAUGE,
+    "Objects that are being reconciled.",
+    ("queue",),
+    observed=True,
+)
+QUEUE_LATENCY = Metric(
+    "modelplane_queue_latency_seconds",
+    Type.HISTOGRAM,
+    "How long objects waited in a queue before their reconcile began.",
+    ("queue",),
+    buckets=_QUICK,
+)
+LEADER = Metric("modelplane_leader", Type.GAUGE, "1 while this process reconciles, 0 while it stands by.")
+OBJECTS = Metric(
+    "modelplane_objects",
+    Type.GAUGE,
+    "Objects on the control plane, by whether they are ready.",
+    ("kind", "ready"),
+    observed=True,
+)
+REPLICAS = Metric(
+    "modelplane_replicas",
+    Type.GAUGE,
+    "Replicas of a deployment: `desired` by its spec, `placed` on a cluster, `ready`, and `updated` to the "
+    "present template. The states overlap, so do not add them up.",
+    ("namespace", "deployment", "state"),
+    observed=True,
+)
+UNSCHEDULABLE = Metric(
+    "modelplane_unschedulable_replicas",
+    Type.GAUGE,
+    "Desired replicas that have no place, with the reason; absent while all have one.",
+    ("namespace", "deployment", "reason"),
+    observed=True,
+)
+CLUSTER_REACHABLE = Metric(
+    "modelplane_cluster_reachable",
+    Type.GAUGE,
+    "1 while what is known of a cluster can be relied on, 0 while it is silent, refuses, or has no usable "
+    "kubeconfig.",
+    ("cluster",),
+    observed=True,
+)
+NODES = Metric(
+    "modelplane_nodes",
+    Type.GAUGE,
+    "Nodes of a pool whose nodes are counted whole: `total`, `used` by replicas, `free`, as placements count "
+    "them. Where more are used than there are, `free` is 0.",
+    ("cluster", "pool", "state"),
+    observed=True,
+)
+DEVICES = Metric(
+    "modelplane_devices",
+    Type.GAUGE,
+    "Devices of a pool: `total`, `used` by replicas, `free`, as placements count them. Where nodes are "
+    "counted whole, all devices of a used node are used. Where more are used than there are, `free` is 0.",
+    ("cluster", "pool", "device", "state"),
+    observed=True,
+)
+UNREADABLE = Metric(
+    "modelplane_unreadable_replicas",
+    Type.GAUGE,
+    "ModelReplicas that cannot be read. While there are any, nobody can tell what is free: nothing is "
+    "placed, and `modelplane_nodes` and `modelplane_devices` are absent.",
+    observed=True,
+)
+FUNCTION_REQUESTS = Metric(
+    "modelplane_function_requests_total",
+    Type.COUNTER,
+    "Requests that Crossplane sent, by how they ended: `success`, `fatal` (answered with a fatal result), "
+    "`bug`.",
+    ("kind", "result"),
+    _FUNCTION,
+)
+FUNCTION_DURATION = Metric(
+    "modelplane_function_duration_seconds",
+    Type.HISTOGRAM,
+    "How long requests took.",
+    ("kind",),
+    _FUNCTION,
+    buckets=_QUICK,
+)
+FUNCTION_DECODED = Metric(
+    "modelplane_function_decoded_objects_total",
+    Type.COUNTER,
+    "Objects that were decoded, because that version of them was not known.",
+    (),
+    _FUNCTION,
+)
+FUNCTION_CACHED = Metric(
+    "modelplane_function_cached_objects",
+    Type.GAUGE,
+    "Decoded objects that are remembered.",
+    (),
+    _FUNCTION,
+)
+
+METRICS = (
+    BUILD_INFO,
+    LEADER,
+    RECONCILES,
+    RECONCILE_ERRORS,
+    RECONCILE_DURATION,
+    QUEUE_DEPTH,
+    QUEUE_RUNNING,
+    QUEUE_LATENCY,
+    CLUSTER_REACHABLE,
+    OBJECTS,
+    REPLICAS,
+    UNSCHEDULABLE,
+    NODES,
+    DEVICES,
+    UNREADABLE,
+    FUNCTION_REQUESTS,
+    FUNCTION_DURATION,
+    FUNCTION_DECODED,
+    FUNCTION_CACHED,
+)
+"""Every metric, in the order of the reference page."""

@@ -1,0 +1,108 @@
+"""Spans of what Modelplane does, for OpenTelemetry.
+
+One rule: where no variable of the environment asks for traces, OpenTelemetry is not imported, and a span
+costs next to nothing.
+
+``OTEL_EXPORTER_OTLP_ENDPOINT`` or ``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`` asks for traces; the rest of the
+standard variables say how they are sampled and sent. What keeps them from being sent is logged, and the work
+goes on.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol
+
+_log = logging.getLogger(__name__)
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_SPOKEN = "http/protobuf"
+
+Value = str | bool | int | float
+
+
+class Span(Protocol):
+    """One piece of work, while it lasts."""
+
+    def set(self, **attributes: Value) -> None:
+        """Say more of it."""
+
+    def failed(self, problem: str) -> None:
+        """Say that it did not succeed, and why."""
+
+
+class Exporter(Protocol):
+    """Where spans go."""
+
+    def span(self, name: str, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
+        """Begin a span."""
+
+    def current(self) -> dict[str, str]:
+        """Return the ids of the present span."""
+
+    def close(self) -> None:
+        """Send what is left."""
+
+
+class _Unrecorded:
+    def set(self, **attributes: Value) -> None:
+        pass
+
+    def failed(self, problem: str) -> None:
+        pass
+
+
+_UNRECORDED: AbstractContextManager[Span] = nullcontext(_Unrecorded())
+_exporters: list[Exporter] = []
+"""The one that is in use, or none."""
+
+
+def span(name: str, /, **attributes: Value) -> AbstractContextManager[Span]:
+    """Return a span to work in; an exception that leaves it marks it as failed."""
+    return _exporters[-1].span(name, attributes) if _exporters else _UNRECORDED
+
+
+def current() -> dict[str, str]:
+    """Return ``trace_id`` and ``span_id`` of the present span, nothing where there is none."""
+    return _exporters[-1].current() if _exporters else {}
+
+
+@contextmanager
+def exporting(service: str) -> Iterator[None]:
+    """Export spans meanwhile, if the environment asks for it, as a service of that name unless it has one."""
+    exporter = _exporter(service) if _asked_for(os.environ) else None
+    if exporter is None:
+        yield
+        return
+    _exporters.append(exporter)
+    try:
+        yield
+    finally:
+        _exporters.remove(exporter)
+        exporter.close()
+
+
+def _exporter(service: str) -> Exporter | None:
+    protocol = next(filter(None, map(os.environ.get, _PROTOCOLS)), _SPOKEN)
+    if protocol != _SPOKEN:
+        _log.warning("no traces: the protocol %s is not spoken: use %s", protocol, _SPOKEN)
+        return None
+    try:
+        from modelplane.telemetry import otlp  # noqa: PLC0415  heavy, and not always installed
+
+        return otlp.Exporter(service)
+    except ModuleNotFoundError as error:
+        _log.warning("no traces: %s is not installed: run `pip install 'modelplane[otel]'`", error.name)
+    except Exception as error:  # noqa: BLE001  whatever it is, the work goes on without traces
+        _log.warning("no traces: %s", error)
+    return None
+
+
+def _asked_for(environment: Mapping[str, str]) -> bool:
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if environment.get("OTEL_TRACES_EXPORTER", "otlp").strip() != "otlp":
+        return False
+    return any(environment.get(name) for name in _ENDPOINTS)

@@ -1,0 +1,160 @@
+"""What is exported, and that it is what the table and the documents say."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane import __version__
+from modelplane.telemetry import metrics, table
+from modelplane.telemetry.observed import Queue, State
+from modelplane.telemetry.table import LABELS, METRICS, Metric, Program, Result, Type
+from support.telemetry import Series, cluster, deployment, item, pool, replica, scraped
+
+ROOT = Path(__file__).parents[3]
+OWN = re.compile(r"modelplane_\w+")
+STATE = State(
+    queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
+    reachable={"east": True},
+    objects={
+        "InferenceCluster": [cluster("east", pool("h200", 4))],
+        "ModelDeployment": [deployment("qwen", 2, total=1)],
+        "ModelReplica": [replica("qwen-1", "east", "h200")],
+    },
+)
+
+
+def _everything_happens() -> None:
+    metrics.reconciled("ModelReplica", Result.SUCCESS, 0.02)
+    metrics.reconciled("ModelReplica", Result.RETRY, 0.02)
+    metrics.waited("work", 0.01)
+    metrics.leading(True)
+    metrics.answered("ModelReplica", Result.SUCCESS, 0.01)
+    metrics.decoded(3, 7)
+
+
+def _names(found: Series) -> set[str]:
+    """Return the metrics of ours that were scraped; a histogram is three series, and one metric."""
+    parts = re.compile("_(bucket|sum|count)$")
+    histograms = {metric.name for metric in METRICS if metric.type is Type.HISTOGRAM}
+    names = {name for name, _ in found if OWN.match(name)}
+    return {stem if (stem := parts.sub("", name)) in histograms else name for name in names}
+
+
+def _value(found: Series, metric: Metric, suffix: str = "", **labels: str) -> float:
+    return found.get((metric.name + suffix, frozenset(labels.items())), 0.0)
+
+
+@pytest.mark.parametrize("program", Program)
+def test_a_program_exports_its_rows_of_the_table_and_nothing_else(program: Program) -> None:
+    _everything_happens()
+    found = scraped(program, lambda: STATE)
+    assert _names(found) == {metric.name for metric in METRICS if program in metric.programs}
+
+
+@pytest.mark.parametrize("program", Program)
+def test_every_series_has_the_labels_of_its_row(program: Program) -> None:
+    _everything_happens()
+    rows = {metric.name: frozenset(metric.labels) for metric in METRICS}
+    for name, labels in scraped(program, lambda: STATE):
+        if OWN.match(name):
+            stem = name if name in rows else name.rpartition("_")[0]
+            assert {label for label, _ in labels} - {"le"} == rows[stem]
+
+
+def test_the_process_is_told_of() -> None:
+    names = {name for name, _ in scraped(Program.GATEWAY)}
+    assert {"process_resident_memory_bytes", "process_open_fds", "python_info"} <= names
+
+
+def test_the_version_is_told() -> None:
+    assert _value(scraped(Program.FUNCTION), table.BUILD_INFO, version=__version__) == 1
+
+
+def test_every_metric_is_a_constant_and_a_row_once() -> None:
+    constants = [each for each in vars(table).values() if isinstance(each, Metric)]
+    assert sorted(each.name for each in constants) == sorted(each.name for each in METRICS)
+    assert len({each.name for each in METRICS}) == len(METRICS)
+
+
+def test_every_label_says_what_bounds_it() -> None:
+    assert {label for metric in METRICS for label in metric.labels} == set(LABELS)
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_a_name_follows_the_conventions(metric: Metric) -> None:
+    assert re.fullmatch(r"modelplane_[a-z]+(_[a-z]+)*", metric.name)
+    assert metric.name.endswith("_total") == (metric.type is Type.COUNTER)
+    assert metric.name.endswith("_seconds") == (metric.type is Type.HISTOGRAM)
+    assert bool(metric.buckets) == (metric.type is Type.HISTOGRAM)
+
+
+def test_a_reconcile_is_counted_with_its_result_and_its_time() -> None:
+    before = scraped(Program.CONTROLLER)
+    metrics.reconciled("ModelService", Result.SUCCESS, 0.5)
+    metrics.reconciled("ModelService", Result.REQUEUE_AFTER, 0.25)
+    metrics.reconciled("ModelService", Result.BUG, 0.125)
+    after = scraped(Program.CONTROLLER)
+
+    def grown(metric: Metric, suffix: str = "", **labels: str) -> float:
+        return _value(after, metric, suffix, **labels) - _value(before, metric, suffix, **labels)
+
+    assert [grown(table.RECONCILES, kind="ModelService", result=each) for each in Result] == [1, 1, 0, 0, 1]
+    assert grown(table.RECONCILE_ERRORS, kind="ModelService") == 1
+    assert grown(table.RECONCILE_DURATION, "_count", kind="ModelService") == 3
+    assert grown(table.RECONCILE_DURATION, "_sum", kind="ModelService") == 0.875
+    assert grown(table.RECONCILE_DURATION, "_bucket", kind="ModelService", le="0.25") == 2
+
+
+def test_a_kind_that_is_not_known_makes_no_series_of_its_own() -> None:
+    before = scraped(Program.FUNCTION)
+    for number in range(3):
+        metrics.answered(f"Kind{number}", Result.FATAL, 0.01)
+    after = scraped(Program.FUNCTION)
+    labels = {"kind": "other", "result": "fatal"}
+    grown = _value(after, table.FUNCTION_REQUESTS, **labels) - _value(
+        before, table.FUNCTION_REQUESTS, **labels
+    )
+    assert grown == 3
+    assert not any(value.startswith("Kind") for _, labels in after for _, value in labels)
+
+
+def test_what_is_gone_is_told_no_more() -> None:
+    states = [STATE, State({}, {}, {"InferenceCluster": [], "ModelDeployment": [], "ModelReplica": []})]
+    found, gone = (scraped(Program.CONTROLLER, lambda state=state: state) for state in states)
+
+    def named(series: Series) -> set[str]:
+        return {
+            value for _, labels in series for label, value in labels if label in {"cluster", "deployment"}
+        }
+
+    assert named(found) == {"east", "qwen"}
+    assert named(gone) == set()
+
+
+def test_names_of_objects_are_quoted() -> None:
+    odd: dict[str, Any] = item("ModelDeployment", 'a"b\\c\nd', spec={"replicas": 1})
+    found = scraped(Program.CONTROLLER, lambda: State({}, {}, {"ModelDeployment": [odd]}))
+    labels = {"namespace": "ml-team", "deployment": 'a"b\\c\nd', "state": "desired"}
+    assert _value(found, table.REPLICAS, **labels) == 1
+
+
+PAGES = (ROOT / "docs" / "how-to" / "observe.md", ROOT / "package" / "grafana" / "modelplane.json")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_document_names_only_metrics_that_there_are(page: Path) -> None:
+    histograms = {metric.name for metric in METRICS if metric.type is Type.HISTOGRAM}
+    known = {metric.name for metric in METRICS}
+    known |= {name + suffix for name in histograms for suffix in ("_bucket", "_sum", "_count")}
+    assert set(OWN.findall(page.read_text())) - known == set()
+
+
+def test_every_metric_is_on_the_board() -> None:
+    board = json.loads(PAGES[1].read_text())
+    expressions = " ".join(target["expr"] for panel in board["panels"] for target in panel.get("targets", ()))
+    shown = set(OWN.findall(expressions))
+    missing = {metric.name for metric in METRICS if not any(name.startswith(metric.name) for name in shown)}
+    assert missing == set()
