@@ -143,7 +143,7 @@ def main() -> None:
     clusters = [server_side(cluster(0, number, options)) for number in range(options.clusters)]
     owner = server_side(deployment(0, options), crossplane=False)
     owner["metadata"]["resourceVersion"] = "1"
-    required = {"clusters": clusters, "replicas": [], "engine": [definition()]}
+    required = {"clusters": clusters, "replicas": [], "engine": [definition()], "revision": []}
     asking = request(owner, {}, {}).SerializeToString()
     placing = request(owner, required, {}).SerializeToString()
 

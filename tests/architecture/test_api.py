@@ -19,9 +19,13 @@ EVERY_KIND = (
     "src/modelplane/api/{module}.py",
     "docs/reference/{module}.md",
     "package/crds/{group}_{plural}.yaml",
-    "package/xrds/{group}_{plural}.yaml",
 )
-COMPOSED = ("src/modelplane/compose/{module}.py", "tests/golden/composition/{module}")
+COMPOSED = (
+    "src/modelplane/compose/{module}.py",
+    "tests/golden/composition/{module}",
+    "package/crossplane/configuration/definitions/{group}_{plural}.yaml",
+    "package/crossplane/configuration/compositions/{group}_{plural}.yaml",
+)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -82,6 +82,9 @@ OWNER_UID = "modelplane.ai/owner-uid"
 CHILD = "modelplane.ai/child"
 """On everything applied to an inference cluster: the key of this child among its owner's."""
 
+GATEWAY = "modelplane.ai/gateway"
+"""On ConfigMaps of the system namespace: the InferenceGateway whose proxies read them."""
+
 SERVICE_NAME = "kubernetes.io/service-name"
 """On EndpointSlices: the Service they are for (Kubernetes)."""
 

@@ -123,9 +123,6 @@ class ModelReplicaStatus(Status):
             unique=True,
         ),
     ] = ()
-    endpoint: (
-        Annotated[str, about("ModelEndpoint at which services reach the replica, while it serves.")] | None
-    ) = None
 
 
 class ModelReplica(Model):

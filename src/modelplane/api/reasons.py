@@ -143,6 +143,7 @@ class ModelReplicaCondition(StrEnum):
 
     MODEL_ACCEPTED = "ModelAccepted"
     MODEL_READY = "ModelReady"
+    ANNOUNCED = "Announced"
 
 
 class ModelReplicaReason(StrEnum):
@@ -156,6 +157,10 @@ class ModelReplicaReason(StrEnum):
     SERVING = "Serving"
     WAITING_FOR_MODEL = "WaitingForModel"
     MODEL_STARTING = "ModelStarting"
+    ENDPOINT_CREATED = "EndpointCreated"
+    NOT_SERVING = "NotServing"
+    NO_ADDRESS = "NoAddress"
+    DRAINING = "Draining"
 
 
 class ModelServiceCondition(StrEnum):
@@ -337,6 +342,14 @@ DOCUMENTED = (
         (True, _REPLICA.SERVING, "Every engine takes requests."),
         (False, _REPLICA.WAITING_FOR_MODEL, "The cluster has not accepted the model."),
         (False, _REPLICA.MODEL_STARTING, "Some engine does not take requests yet."),
+    ),
+    *_reasons(
+        "ModelReplica",
+        ModelReplicaCondition.ANNOUNCED,
+        (True, _REPLICA.ENDPOINT_CREATED, "Services route to the ModelEndpoint of its name."),
+        (False, _REPLICA.NOT_SERVING, "It does not serve, so there is no endpoint."),
+        (False, _REPLICA.NO_ADDRESS, "It serves, but its cluster's gateway has no address yet."),
+        (False, _REPLICA.DRAINING, "It is about to go, so its endpoint was withdrawn."),
     ),
     *_reasons(
         "ModelService",

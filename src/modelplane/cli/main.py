@@ -34,9 +34,12 @@ COMMANDS = {
     "render": Entry("Show what would be made for an object, without a cluster."),
     "plan": Entry("Show where deployments would run, without a cluster."),
     "explain": Entry("Say why a deployment is where it is, or why not, from a dump of the fleet."),
+    "install": Entry("Install Modelplane on a Kubernetes cluster, or write its manifests."),
+    "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),
     "controller": Entry("Run the controllers against a control plane."),
-    "function": Entry("Compose for Crossplane, over gRPC."),
     "gateway": Entry("Configure the proxy beside it from what the controllers publish."),
+    "function": Entry("Compose for Crossplane, over gRPC."),
+    "package": Entry("Build and look into the packages that Crossplane installs."),
     "agent": Entry("Run the node agent of this machine.", hidden=True),
     "envoy": Entry("Run the proxy of this machine.", hidden=True),
     "supervise": Entry("Keep the processes of a fleet running.", hidden=True),
@@ -53,7 +56,7 @@ _EXTRAS = {
         "pynvml",
         "xllamacpp",
     ),
-    "function": ("crossplane", "google", "grpc", "grpc_health"),
+    "function": ("crossplane", "google", "grpc", "grpc_health", "packaging"),
 }
 """The packages of each extra that commands need, as they are imported."""
 

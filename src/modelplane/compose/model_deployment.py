@@ -19,6 +19,7 @@ from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaCoun
 from modelplane.api.names import replica_name
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
+from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
 from modelplane.compose import fleet
 from modelplane.compose.composition import (
@@ -194,9 +195,8 @@ def _children(
 
 
 def _withdrawn(replica: Object) -> bool:
-    """Whether a replica says of itself that it has no endpoint; one that says nothing yet may have one."""
-    status = replica.get("status") or {}
-    return bool(status) and not status.get("endpoint")
+    """Whether a replica says of itself that it has no endpoint; one that says nothing may have one."""
+    return condition_of(replica, ModelReplicaCondition.ANNOUNCED).get("status") == "False"
 
 
 def _draining(replica: Object) -> Object:

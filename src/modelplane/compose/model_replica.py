@@ -107,32 +107,27 @@ def compose(request: Request[ModelReplica]) -> Composition:
     children = (*copied.children, *_children(replica, planned))
     seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
     accepted, ready = _conditions(request)
-    announced = _announced(request, cluster) if ready.holds else ()
+    endpoint = _endpoint(request, cluster) if ready.holds else ()
     return Composition(
         children=(
             *children,
             *superseded(request.observed, (child.key for child in children), seen),
-            *announced,
+            *endpoint,
         ),
-        status=_status(replica, announced),
-        conditions=(accepted, ready),
+        status=_status(replica),
+        conditions=(accepted, ready, _announced(replica, ready.holds, endpoint)),
         ready=ready.holds,
     )
 
 
-def _announced(request: Request[ModelReplica], cluster: InferenceCluster) -> tuple[Desired | Keep, ...]:
+def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tuple[Desired | Keep, ...]:
     """Return the endpoint of a replica that serves; none yet, where its cluster has no address."""
     gateway = cluster.status.gateway
-    if gateway and gateway.address:
-        manifest = _endpoint(request.owner, gateway.address)
-        return (Desired(ENDPOINT_KEY, manifest, when_condition(READY)),)
-    return (Keep(ENDPOINT_KEY),) if ENDPOINT_KEY in request.observed else ()
-
-
-def _endpoint(replica: ModelReplica, address: str) -> Object:
-    metadata = replica.metadata
+    if not (gateway and gateway.address):
+        return _kept_endpoint(request)
+    metadata = request.owner.metadata
     path = f"/{metadata.namespace}/{metadata.name}/"
-    return {
+    manifest = {
         "apiVersion": API_VERSION,
         "kind": "ModelEndpoint",
         "metadata": {
@@ -140,8 +135,24 @@ def _endpoint(replica: ModelReplica, address: str) -> Object:
             "namespace": metadata.namespace,
             "labels": dict(_passed_on(metadata.labels)),
         },
-        "spec": {"url": f"http://{address}{path}v1", "rewritePath": path},
+        "spec": {"url": f"http://{gateway.address}{path}v1", "rewritePath": path},
     }
+    return (Desired(ENDPOINT_KEY, manifest, when_condition(READY)),)
+
+
+def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
+    return (Keep(ENDPOINT_KEY),) if ENDPOINT_KEY in request.observed else ()
+
+
+def _announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
+    """Say whether services may send the replica requests."""
+    if endpoint:
+        message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
+        return true(Type.ANNOUNCED, Reason.ENDPOINT_CREATED, message)
+    if not serves:
+        return false(Type.ANNOUNCED, Reason.NOT_SERVING, "services send it nothing while it does not serve")
+    message = f'the gateway of cluster "{replica.spec.cluster_name}" has no address to announce yet'
+    return false(Type.ANNOUNCED, Reason.NO_ADDRESS, message)
 
 
 def _passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -162,10 +173,13 @@ def _drained(request: Request[ModelReplica]) -> Composition:
     return Composition(
         children=_all_but_endpoint(request),
         status=_status(request.owner),
-        conditions=tuple(
-            Condition(each.type, each.status == "True", each.reason, each.message)
-            for each in (accepted, ready)
-            if each is not None
+        conditions=(
+            *(
+                Condition(each.type, each.status == "True", each.reason, each.message)
+                for each in (accepted, ready)
+                if each is not None
+            ),
+            false(Type.ANNOUNCED, Reason.DRAINING, "it is about to go: services send it nothing any more"),
         ),
         ready=ready is not None and ready.status == "True",
     )
@@ -197,11 +211,12 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
         ready = _ready(request, running)
     else:
         ready = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, why.message)
-    announced = (Keep(ENDPOINT_KEY),) if ready.holds and ENDPOINT_KEY in request.observed else ()
+    accepted = false(Type.MODEL_ACCEPTED, why.reason, why.message)
+    endpoint = _kept_endpoint(request) if ready.holds else ()
     return Composition(
-        children=(*_all_but_endpoint(request), *announced),
-        status=_status(request.owner, announced),
-        conditions=(false(Type.MODEL_ACCEPTED, why.reason, why.message), ready),
+        children=(*_all_but_endpoint(request), *endpoint),
+        status=_status(request.owner),
+        conditions=(accepted, ready, _announced(request.owner, ready.holds, endpoint)),
         ready=ready.holds,
     )
 
@@ -236,10 +251,10 @@ def _not_staged(request: Request[ModelReplica]) -> Refused | None:
     return Refused(Reason.WAITING_FOR_CACHE, f"{message}: {state.message}" if state.message else message)
 
 
-def _status(replica: ModelReplica, announced: tuple[Desired | Keep, ...] = ()) -> Object:
+def _status(replica: ModelReplica) -> Object:
     # Every cluster that was ever written to stays listed until the replica is gone from it.
     recorded = set(replica.status.clusters) | {replica.spec.cluster_name}
-    return {"clusters": sorted(recorded)} | ({"endpoint": replica.metadata.name} if announced else {})
+    return {"clusters": sorted(recorded)}
 
 
 def _children(replica: ModelReplica, workloads: Iterable[Workload]) -> Iterator[Desired]:

@@ -9,16 +9,17 @@ from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.api.kinds import KINDS, kind_named
+from modelplane.api.names import child_name
 from modelplane.api.reasons import ALARMING
 from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Keep, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition
 from modelplane.compose.readiness import exists
-from modelplane.function import remote
+from modelplane.function import economy, remote
 from modelplane.function.companions import PREFIX, provider_config_name
 from modelplane.function.observation import Observation
 from modelplane.function.owned_fields import owned
+from modelplane.function.requirements import Answers
 from modelplane.function.structs import to_struct
 
 TTL_S = {"ModelDeployment": 15, "ModelEndpoint": 60, "ModelReplica": 30, "ModelService": 10}
@@ -26,13 +27,19 @@ TTL_S = {"ModelDeployment": 15, "ModelEndpoint": 60, "ModelReplica": 30, "ModelS
 may not, and a service follows endpoints that are others' children."""
 
 _TTL_S = 60
+_SOON_S = 3
+"""The same while a deployment is not ready: it has so many children that Crossplane's breaker may drop what
+they tell. Likewise for any other object of which Crossplane says so."""
+
 _LONGEST_MESSAGE = 1024
 """What a message of an Event may have (Kubernetes API reference, "Event v1")."""
 
-_CROSSPLANES = frozenset({READY, SYNCED, "Responsive"})
+_RESPONSIVE = "Responsive"
+_CROSSPLANES = frozenset({READY, SYNCED, _RESPONSIVE})
 """Types of the conditions that Crossplane itself sets."""
 
-_OURS = frozenset((kind.api_version, kind.name) for kind in KINDS)
+_ONLY_CONTROLLERS = {"ModelReplica": ("clusters",)}
+"""Status fields that Crossplane has no use for: a replica's Objects say where they are."""
 
 
 def answer(request: Any, kind: str) -> fnv1.RunFunctionResponse:
@@ -92,25 +99,34 @@ def decide(
     observation: Observation,
     composition: Composition,
     companions: Iterable[tuple[str, Object]],
-    secrets: Mapping[str, Object],
+    given: Answers,
 ) -> None:
     """Say what was composed."""
+    revision, composed = given.revision(), observation.composed
+
+    def put(key: str, manifest: Object, *, ready: bool) -> None:
+        name = child_name(owner["metadata"]["name"], key.lower().replace(".", "-"))
+        _put(response, key, economy.settled(manifest, name, composed.get(key), revision), ready=ready)
+
     for child in composition.children:
         if isinstance(child, Keep):
-            if child.key in observation.composed:
-                _put(response, child.key, owned(observation.composed[child.key]), ready=True)
+            if child.key in composed:
+                _put(response, child.key, owned(composed[child.key]), ready=True)
         else:
-            _put(response, child.key, _manifest(child, secrets), ready=_is_ready(child, observation))
+            put(child.key, _manifest(child, given), ready=_is_ready(child, observation))
     for key in _unseen(observation, composition):
-        _put(response, key, owned(observation.composed[key]), ready=True)
+        _put(response, key, owned(composed[key]), ready=True)
     for key, manifest in companions:
-        _put(response, key, manifest, ready=True)
+        put(key, manifest, ready=True)
     for key in _needed_namespaces(response, observation):
-        _put(response, key, owned(observation.composed[key]), ready=True)
+        _put(response, key, owned(composed[key]), ready=True)
     before = _conditions(owner)
     is_ready = status.ready(composition, observation.children, before).holds
     response.desired.composite.ready = fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
-    _put_status(response, composition.status)
+    if not is_ready and (owner["kind"] == "ModelDeployment" or _is_deaf(before)):
+        response.meta.ttl.seconds = _SOON_S
+    unsaid = _ONLY_CONTROLLERS.get(str(owner["kind"]), ())
+    _put_status(response, {name: said for name, said in composition.status.items() if name not in unsaid})
     conditions = [*_explained(composition.conditions, observation.problems)]
     for condition in conditions:
         _put_condition(response, condition.type, condition.status, condition.reason, condition.message)
@@ -126,16 +142,15 @@ def decide(
         )
 
 
-def _manifest(child: Desired, secrets: Mapping[str, Object]) -> Object:
+def _is_deaf(conditions: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether Crossplane drops the events of an object's children."""
+    return any(each.get("type") == _RESPONSIVE and each.get("status") == "False" for each in conditions)
+
+
+def _manifest(child: Desired, given: Answers) -> Object:
     if child.cluster:
-        return remote.write(child, provider_config_name(child.cluster), secrets)
-    manifest = child.manifest
-    if (manifest["apiVersion"], manifest["kind"]) not in _OURS:
-        return manifest
-    # Named from the start: Crossplane would choose the very same, in one more write.
-    kind = kind_named(manifest["apiVersion"], manifest["kind"])
-    crossplane = {"compositionRef": {"name": f"{kind.plural}.{kind.group}"}}
-    return {**manifest, "spec": {**manifest["spec"], "crossplane": crossplane}}
+        return remote.write(child, provider_config_name(child.cluster), given.secrets())
+    return child.manifest
 
 
 def _is_ready(child: Desired, observation: Observation) -> bool:
@@ -200,7 +215,9 @@ def _put(response: fnv1.RunFunctionResponse, key: str, manifest: Object, *, read
 
 
 def _put_status(response: fnv1.RunFunctionResponse, written: Mapping[str, Any]) -> None:
-    response.desired.composite.resource.update({"status": written})
+    # An empty one would be a change of an object that has none.
+    if written:
+        response.desired.composite.resource.update({"status": written})
 
 
 def _put_condition(

@@ -20,6 +20,9 @@ _MANAGER = "apiextensions.crossplane.io/composed"
 
 _MARKS = ("labels", "annotations")
 
+_RENDERED = frozenset({"crossplane.io/composite", "crossplane.io/composition-resource-name"})
+"""Labels and annotations that Crossplane puts on whatever it composes."""
+
 
 def owned(item: Object) -> Object:
     """Return an object with the fields that Crossplane applied, and none besides."""
@@ -30,11 +33,10 @@ def owned(item: Object) -> Object:
     metadata = {key: item["metadata"][key] for key in ("name", "namespace") if item["metadata"].get(key)}
     for field in _MARKS:
         marks = part.get("metadata", {}).get(field) or {}
-        # Crossplane's own marks come anew with whatever it composes.
-        if kept := {
-            key: value for key, value in marks.items() if not key.startswith(labels.CROSSPLANE_PREFIX)
-        }:
+        if kept := {key: value for key, value in marks.items() if key not in _RENDERED}:
             metadata[field] = kept
+    if finalizers := part.get("metadata", {}).get("finalizers"):
+        metadata["finalizers"] = finalizers
     content = {key: value for key, value in part.items() if key not in ("metadata", "status")}
     return {**content, "apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata}
 

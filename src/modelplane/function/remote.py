@@ -117,7 +117,7 @@ def _by_reference(child: Desired, sources: Mapping[str, Object]) -> tuple[Object
     without = {key: value for key, value in manifest.items() if key != "data"}
     if original is None:
         return without, ()
-    return without, tuple(_references(original["metadata"]["name"], manifest.get("data") or {}))
+    return without, tuple(_references(original["metadata"], manifest.get("data") or {}))
 
 
 def _original(child: Desired, sources: Mapping[str, Object]) -> Object | None:
@@ -127,10 +127,10 @@ def _original(child: Desired, sources: Mapping[str, Object]) -> Object | None:
     return next(iter(sources.values())) if len(sources) == 1 else None
 
 
-def _references(name: str, data: Mapping[str, str]) -> Iterator[Object]:
+def _references(source: Mapping[str, Any], data: Mapping[str, str]) -> Iterator[Object]:
+    # The provider looks in no namespace of its own accord, not even in the Object's.
+    place = {field: source[field] for field in ("name", "namespace") if field in source}
     for key in sorted(data):
         path = f"data[{key}]"
-        yield {
-            "patchesFrom": {"apiVersion": "v1", "kind": "Secret", "name": name, "fieldPath": path},
-            "toFieldPath": path,
-        }
+        secret = {"apiVersion": "v1", "kind": "Secret", **place, "fieldPath": path}
+        yield {"patchesFrom": secret, "toFieldPath": path}

@@ -11,18 +11,33 @@ from typing import Any
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.inference_gateway import Backend, InferenceGateway
-from modelplane.api.kinds import Kind
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.kinds import Kind, kind_of
+from modelplane.api.meta import SYSTEM_NAMESPACE, Model
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
 from modelplane.compose import engines
 from modelplane.compose.composition import Object, Requirement, Unknown
 from modelplane.compose.inference_cluster import CRD_API_VERSION
-from modelplane.function import remote
+from modelplane.function import economy, remote
 from modelplane.function.companions import looks
 from modelplane.function.structs import Decoder, metadata_of
 from modelplane.routing import gateway_api
 
 _ENGINE = "engine"
+_REVISION = "revision"
 _FRONT_DOOR = "front-door"
+
+_GATEWAY = Requirement(
+    _FRONT_DOOR,
+    "gateway.networking.k8s.io/v1",
+    "Gateway",
+    namespace=SYSTEM_NAMESPACE,
+    name=gateway_api.GATEWAY,
+)
+
+_COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, ModelReplica: ModelEndpoint}
+"""Our kinds that are composed of others of ours."""
 
 
 def own(kind: Kind) -> tuple[Requirement, ...]:
@@ -30,16 +45,15 @@ def own(kind: Kind) -> tuple[Requirement, ...]:
     definition = Requirement(
         _ENGINE, CRD_API_VERSION, "CustomResourceDefinition", name=f"{kind.plural}.{kind.group}"
     )
-    if kind.type is not InferenceGateway:
-        return (definition,)
-    gateway = Requirement(
-        _FRONT_DOOR,
-        "gateway.networking.k8s.io/v1",
-        "Gateway",
-        namespace=SYSTEM_NAMESPACE,
-        name=gateway_api.GATEWAY,
-    )
-    return definition, gateway
+    if kind.type is InferenceGateway:
+        return definition, _GATEWAY
+    if child := _COMPOSES.get(kind.type):
+        composition = {"crossplane.io/composition-name": economy.composition_name(kind_of(child))}
+        revisions = Requirement(
+            _REVISION, "apiextensions.crossplane.io/v1", "CompositionRevision", labels=composition
+        )
+        return definition, revisions
+    return (definition,)
 
 
 def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
@@ -78,6 +92,13 @@ class Answers:
     def engine_problem(self) -> str:
         """Return why Crossplane may not compose objects of this kind; empty where it may."""
         return engines.engine_problem(self._given.get(_ENGINE, ()), engines.Engine.CROSSPLANE)
+
+    def revision(self) -> str:
+        """Return the latest revision of the composition of children of ours, empty where none is known."""
+        found = [
+            (item["spec"]["revision"], item["metadata"]["name"]) for item in self._given.get(_REVISION, ())
+        ]
+        return str(max(found)[1]) if found else ""
 
     def front_door(self) -> tuple[str, Backend]:
         """Return where the fleet's gateway accepts requests, and what it is.

@@ -106,7 +106,7 @@ class Runner:
         if composition.doubt:
             return composition.doubt
         beside = companions(kind, decoded, composition, core)
-        decide(response, owner, observation, composition, beside, given.secrets())
+        decide(response, owner, observation, composition, beside, given)
         return ""
 
     def _decided(self, composer: Composer, request: Request[Any]) -> Composition:

@@ -2,7 +2,7 @@
 
 One rule: composition and placement are the controllers' own functions. What is written here is only what
 files leave out: a cluster without a status is taken to be ready, with a gateway and every capability, and
-offers what its pools and their classes declare.
+offers what its pools and their classes declare; a replica without one has no endpoint.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,6 +18,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.reasons import ModelReplicaCondition, ModelReplicaReason
 from modelplane.cel import SelectorError
 from modelplane.compose import fleet, inference_cluster, model_deployment
 from modelplane.compose.composition import Desired, Object, Request
@@ -61,11 +62,24 @@ def assemble(objects: Iterable[Object]) -> Files:
     """Return the fleet that objects make up; a later one takes the place of one with its name."""
     store = Store()
     for item in identified(objects):
-        store.add(item)
+        store.add(unannounced(item))
     assumed = assume_ready(store)
     # What stands later in the files, or in a later file, was given later.
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
     return Files(store, assumed, sorted(deployments, key=_age))
+
+
+def unannounced(item: Object) -> Object:
+    """Return a replica without a status as one that has no endpoint, and anything else as it is."""
+    if item["kind"] != kind_of(ModelReplica).name or item.get("status"):
+        return item
+    said = {
+        "type": str(ModelReplicaCondition.ANNOUNCED),
+        "status": "False",
+        "reason": str(ModelReplicaReason.NOT_SERVING),
+        "lastTransitionTime": NEVER,
+    }
+    return {**item, "status": {"conditions": [said]}}
 
 
 def assume_ready(store: Store) -> tuple[str, ...]:

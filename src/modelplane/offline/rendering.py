@@ -12,7 +12,15 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Desired, Keep, Object, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.offline.fleet import NEVER, Files, Unplannable, assume_ready, assumed_ready, plain
+from modelplane.offline.fleet import (
+    NEVER,
+    Files,
+    Unplannable,
+    assume_ready,
+    assumed_ready,
+    plain,
+    unannounced,
+)
 from modelplane.offline.identities import identified
 from modelplane.offline.output import Output, Report
 from modelplane.offline.problems import ObjectName
@@ -89,7 +97,7 @@ def render(
             f"OWNER holds {len(composed)} objects that something is composed for, {_names(composed)}: "
             "give one in a file of its own, and the others by --required"
         )
-    everything = identified((*children, *others, *own))
+    everything = tuple(map(unannounced, identified((*children, *others, *own))))
     store = Store()
     for item in everything:
         store.add(item)

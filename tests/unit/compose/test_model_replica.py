@@ -165,7 +165,11 @@ def test_nothing_is_made_before_the_weights_are_there(found: Any, message: str) 
     said = composed(replica(modelCacheRef={"name": "weights"}), cache=found)
     assert (said.children, _said(said)) == (
         (),
-        [(False, "WaitingForCache", message), (False, "WaitingForModel", message)],
+        [
+            (False, "WaitingForCache", message),
+            (False, "WaitingForModel", message),
+            (False, "NotServing", "services send it nothing while it does not serve"),
+        ],
     )
 
 

@@ -104,10 +104,8 @@ def test_a_cluster_is_connected_and_looked_at(ask: Ask) -> None:
         "secretRef": {"namespace": "modelplane-system", "name": "east-kubeconfig", "key": "kubeconfig"},
     }
     looked = made["crossplane-gateway"]
-    assert (looked["metadata"], looked["spec"]["providerConfigRef"]["name"]) == (
-        {"namespace": "modelplane-system"},
-        name,
-    )
+    assert looked["spec"]["providerConfigRef"]["name"] == name
+    assert looked["metadata"]["namespace"] == "modelplane-system"
     status = answered.desired.composite.resource["status"]
     assert status["providerConfigRef"]["name"] == name
     assert conditions(answered)["ClusterReady"] == ("FALSE", "Unreachable", "it has not been looked at yet")
@@ -216,7 +214,7 @@ def test_doubt_changes_nothing_and_is_said(ask: Ask) -> None:
     assert set(children(answered)) == set(case["observed"])
     assert dict(answered.desired.composite.resource["status"]["replicas"]) == {"total": 1, "ready": 1}
     assert conditions(answered)["ReplicasReady"] == ("TRUE", "AllReplicasReady", "all")
-    assert set(answered.requirements.resources) == {"engine", "clusters", "replicas"}
+    assert set(answered.requirements.resources) == {"engine", "revision", "clusters", "replicas"}
 
 
 def test_two_deployments_that_are_asked_about_at_once_do_not_get_the_same_room(ask: Ask) -> None:

@@ -1,0 +1,127 @@
+"""``modelplane package``: build the packages that Crossplane installs, and look into them."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from modelplane import __version__
+from modelplane.cli.errors import UserError
+from modelplane.cli.files import output_option
+
+if TYPE_CHECKING:
+    from modelplane.crossplane.contents import Contents
+    from modelplane.crossplane.inspection import Inspection
+
+_FILE = click.Path(exists=True, path_type=Path)
+
+
+@click.group()
+def package() -> None:
+    """Build the packages that Crossplane installs, and look into them."""
+
+
+@package.command()
+@click.argument("what", metavar="[all|configuration|function]", default="all")
+@click.option(
+    "--output",
+    "-o",
+    "folder",
+    default=".",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Where to write them.",
+)
+@click.option("--version", "version_text", default=__version__, metavar="VERSION", help="Their version.")
+@click.option(
+    "--registry",
+    "prefix",
+    metavar="PREFIX",
+    help="Where they will be published: a registry's host and a path.",
+)
+@click.option(
+    "--runtime-image",
+    type=_FILE,
+    metavar="PATH",
+    help="The function's image, made elsewhere: an OCI layout or a Docker archive.",
+)
+def build(what: str, folder: Path, version_text: str, prefix: str | None, runtime_image: Path | None) -> None:
+    """Write packages to files, without a container engine.
+
+    The function's runtime is this Python with what the function needs, for this machine's architecture.
+    """
+    from modelplane.crossplane import building, contents
+    from modelplane.crossplane.addresses import Registry, Version
+    from modelplane.crossplane.errors import PackageError
+    from modelplane.crossplane.runtime import from_this_python
+
+    try:
+        version = Version.parse(version_text)
+        registry = Registry.parse(prefix) if prefix is not None else Registry()
+        runtime = building.runtime_from(runtime_image) if runtime_image else from_this_python
+        for each in _chosen(contents.packages(registry, version), what):
+            started = time.monotonic()
+            built = building.build(each, registry, version, folder, runtime)
+            took = time.monotonic() - started
+            click.echo(f"{built.path}: {built.address}:{version.tag}, {_size(built.size)}, {took:.1f} s")
+            click.echo(f"  {built.digest}")
+    except PackageError as error:
+        raise UserError(str(error)) from error
+    except OSError as error:
+        raise UserError(f"cannot build a package: {error.filename or folder}: {error.strerror}") from error
+
+
+def _chosen(packages: "tuple[Contents, ...]", what: str) -> "tuple[Contents, ...]":
+    by_name = {each.repository: (each,) for each in packages}
+    if what != "all" and what not in by_name:
+        raise click.BadParameter(f'"{what}" is none of {", ".join(["all", *by_name])}', param_hint="what")
+    return packages if what == "all" else by_name[what]
+
+
+@package.command()
+@click.argument("file", metavar="FILE", type=_FILE)
+@output_option("text", "Lines to read, or a JSON document.")
+def inspect(file: Path, output: str) -> None:
+    """Check every digest in the package FILE, and show what is in it."""
+    from modelplane.crossplane import inspection
+    from modelplane.crossplane.errors import PackageError
+
+    try:
+        found = inspection.inspect(file)
+    except PackageError as error:
+        raise UserError(str(error)) from error
+    if output == "json":
+        click.echo(json.dumps(found.json(), indent=2))
+    else:
+        click.echo("\n".join(_lines(found)))
+
+
+@package.command()
+def prerequisites() -> None:
+    """Print what has to be applied before the packages: kubectl apply -f -."""
+    from modelplane.crossplane.prerequisites import manifest
+
+    click.echo(manifest(), nl=False)
+
+
+def _lines(found: "Inspection") -> list[str]:
+    lines = [f"{found.kind} {found.name} {found.version}".rstrip()]
+    if found.digest:
+        lines.append(f"  digest      {found.digest}")
+    lines.append(f"  Crossplane  {found.crossplane or 'any version'}")
+    lines += [f"  needs       {each.kind} {each.address} {each.versions}" for each in found.dependencies]
+    if found.runs:
+        command = [*found.config.get("Entrypoint", ()), *(found.config.get("Cmd") or ())]
+        lines.append(f"  runs        {' '.join(command)}")
+        lines.append(f"  as user     {found.config.get('User') or 'root'}")
+        lines.append(f"  on          {found.platform} only")
+    lines += [f"  {kind} {name}" for kind, name in found.objects]
+    for number, layer in enumerate(found.layers, 1):
+        lines.append(f"  layer {number}     {_size(layer.size):>9}  {layer.digest}")
+    return lines
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

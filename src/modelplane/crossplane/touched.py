@@ -1,0 +1,120 @@
+"""The kinds that the function touches beside Modelplane's own, and who lets Crossplane at them.
+
+One table: the activation policy and the permissions follow from it.
+
+Crossplane writes and reads what a function asks for as itself. Its chart grants it the few kinds that its
+package manager works with; its RBAC manager grants what belongs to an XRD or a provider; the rest is for a
+ClusterRole with the label ``rbac.crossplane.io/aggregate-to-crossplane``. Usages belong to neither, and are
+granted in any case: twice does no harm.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Grant(StrEnum):
+    """Who lets Crossplane at a kind."""
+
+    CHART = "Crossplane's chart"
+    PROVIDER = "the RBAC manager, because a provider brings it"
+    PREREQUISITES = "Modelplane's prerequisites"
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A kind that the function composes, or requires to see, on the control plane."""
+
+    api_version: str
+    kind: str
+    plural: str
+    grant: Grant
+    why: str
+    managed: bool = False
+    """Whether it is a managed resource, which is served only once a policy activates it."""
+    read_only: bool = False
+
+    @property
+    def group(self) -> str:
+        """The API group; empty for the core's."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def definition(self) -> str:
+        """The name of its definition."""
+        return f"{self.plural}.{self.group}"
+
+
+_DISCOVERY = "discovery.k8s.io/v1"
+_EXTENSIONS = "apiextensions.k8s.io/v1"
+_GATEWAY = "gateway.networking.k8s.io/v1"
+_KUBERNETES = "kubernetes.m.crossplane.io/v1alpha1"
+_PROTECTION = "protection.crossplane.io/v1beta1"
+
+COMPOSED = (
+    Touched(
+        _KUBERNETES,
+        "Object",
+        "objects",
+        Grant.PROVIDER,
+        "whatever runs on an inference cluster",
+        managed=True,
+    ),
+    Touched(
+        _KUBERNETES,
+        "ClusterProviderConfig",
+        "clusterproviderconfigs",
+        Grant.PROVIDER,
+        "how an inference cluster is reached",
+    ),
+    Touched(
+        _PROTECTION,
+        "ClusterUsage",
+        "clusterusages",
+        Grant.PREREQUISITES,
+        "a class or cluster in use is not deleted",
+    ),
+    Touched(_PROTECTION, "Usage", "usages", Grant.PREREQUISITES, "a cache in use is not deleted"),
+    Touched(_GATEWAY, "HTTPRoute", "httproutes", Grant.PREREQUISITES, "the path of a ModelService"),
+    Touched(
+        _GATEWAY,
+        "BackendTLSPolicy",
+        "backendtlspolicies",
+        Grant.PREREQUISITES,
+        "the certificate of an endpoint is checked",
+    ),
+    Touched(_DISCOVERY, "EndpointSlice", "endpointslices", Grant.PREREQUISITES, "the address of an endpoint"),
+    Touched("v1", "Service", "services", Grant.CHART, "what a route names for an endpoint"),
+)
+"""What the function composes. Modelplane's own kinds come with XRDs, for which the RBAC manager grants."""
+
+REQUIRED = (
+    Touched(
+        _GATEWAY,
+        "Gateway",
+        "gateways",
+        Grant.PREREQUISITES,
+        "the address of the front door",
+        read_only=True,
+    ),
+    Touched(
+        _EXTENSIONS,
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        Grant.CHART,
+        "whether Crossplane owns a kind",
+        read_only=True,
+    ),
+    Touched(
+        "apiextensions.crossplane.io/v1",
+        "CompositionRevision",
+        "compositionrevisions",
+        Grant.CHART,
+        "what Crossplane would choose for a child",
+        read_only=True,
+    ),
+    Touched("v1", "Secret", "secrets", Grant.CHART, "whether a named Secret is there", read_only=True),
+    Touched(
+        "v1", "ConfigMap", "configmaps", Grant.CHART, "whether a named ConfigMap is there", read_only=True
+    ),
+)
+"""What it requires to see beside Modelplane's own kinds."""

@@ -1,0 +1,55 @@
+"""Saving Crossplane writes that it would make of each child.
+
+Crossplane counts the changes of an object's children, an update as two, and looks away from the object for
+minutes after a hundred at once. A new child gives rise to some before it has said anything: each composite
+gets a finalizer, a composition and a revision of it, each managed resource its external name. What
+Crossplane would come to is known here, so a child has it from the start.
+"""
+
+from typing import Any
+
+from modelplane.api.kinds import KINDS, Kind
+from modelplane.compose.composition import Object
+from modelplane.function import remote
+
+FINALIZER = "composite.apiextensions.crossplane.io"
+"""What Crossplane puts on every composite."""
+
+_EXTERNAL_NAME = "crossplane.io/external-name"
+
+_OURS = {(kind.api_version, kind.name): kind for kind in KINDS}
+
+
+def composition_name(kind: Kind) -> str:
+    """Return the Composition of a kind, which is named like its definition."""
+    return f"{kind.plural}.{kind.group}"
+
+
+def settled(manifest: Object, name: str, observed: Object | None, revision: str) -> Object:
+    """Return a child with what Crossplane would write into it.
+
+    ``name`` is what a managed resource is called that has no name yet; ``revision`` the latest of the
+    composition of a composite, empty where it is not known. What is there already stays as it is.
+    """
+    if remote.is_remote(manifest):
+        called = name if observed is None else str(observed["metadata"]["name"])
+        annotations = {_EXTERNAL_NAME: called}
+        return {
+            **manifest,
+            "metadata": {**manifest.get("metadata", {}), "name": called, "annotations": annotations},
+        }
+    kind = _OURS.get((manifest["apiVersion"], manifest["kind"]))
+    if kind is None:
+        return manifest
+    chosen: dict[str, Any] = {"compositionRef": {"name": composition_name(kind)}}
+    if revision:
+        chosen["compositionRevisionRef"] = {"name": revision}
+    there = (observed or {}).get("spec", {}).get("crossplane", {})
+    chosen |= {
+        field: there[field] for field in ("compositionRef", "compositionRevisionRef") if field in there
+    }
+    metadata = manifest["metadata"]
+    # One that is on its way out has lost it, and must not get it again.
+    if observed is None or FINALIZER in observed["metadata"].get("finalizers", ()):
+        metadata = {**metadata, "finalizers": [FINALIZER]}
+    return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], "crossplane": chosen}}

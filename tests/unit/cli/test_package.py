@@ -1,0 +1,103 @@
+import json
+import re
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from modelplane.cli.main import main
+from modelplane.cli.package import package
+from support.packages import small_runtime
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text()
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Run a command of the group, with a small runtime in place of this Python."""
+    monkeypatch.setattr("modelplane.crossplane.runtime.from_this_python", small_runtime)
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(main, ["package", *arguments])
+
+
+def test_build_writes_both_packages_and_says_where_they_belong(run, tmp_path):
+    result = run("build", "--version", "v1.2.3", "--registry", "example.org/ai", "--output", "out")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "modelplane-configuration-1.2.3.xpkg",
+        "modelplane-function-1.2.3.xpkg",
+    ]
+    assert "example.org/ai/configuration:v1.2.3" in result.output
+    assert len(re.findall(r"^  sha256:[0-9a-f]{64}$", result.output, re.MULTILINE)) == 2
+
+
+def test_build_writes_one_if_one_is_named(run, tmp_path):
+    assert run("build", "configuration").exit_code == 0
+    assert [path.name.partition("-0")[0] for path in tmp_path.iterdir()] == ["modelplane-configuration"]
+
+
+def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
+    assert run("build", "function").exit_code == 0
+    [made] = tmp_path.iterdir()
+    result = run("build", "function", "--runtime-image", str(made), "--output", "again")
+    assert result.exit_code == 0, result.output
+    found = json.loads(run("inspect", "-o", "json", str(tmp_path / "again" / made.name)).output)
+    assert len(found["layers"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        pytest.param(["build", "--version", "1"], 1, '"1" is not a version of a package', id="no version"),
+        pytest.param(["build", "--registry", "here"], 1, 'below "here"', id="no registry"),
+        pytest.param(["build", "nothing"], 2, "none of all, configuration, function", id="no such package"),
+        pytest.param(["build", "-o", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
+        pytest.param(["inspect", "."], 1, "is not a package", id="no package"),
+        pytest.param(["inspect", "gone.xpkg"], 2, "does not exist", id="no file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(run, arguments, status, sentence):
+    result = run(*arguments)
+    assert (result.exit_code, sentence in result.output, "Traceback" in result.output) == (
+        status,
+        True,
+        False,
+    )
+
+
+def test_inspect_shows_a_function_with_how_it_runs(run, tmp_path):
+    run("build", "function", "--version", "1.2.3")
+    result = run("inspect", str(tmp_path / "modelplane-function-1.2.3.xpkg"))
+    first, digest, *rest = result.output.splitlines()
+    assert first == "Function modelplane-function 1.2.3"
+    assert re.fullmatch(r"  digest      sha256:[0-9a-f]{64}", digest)
+    assert rest[:4] == [
+        "  Crossplane  >=v2.3.0",
+        "  runs        /app/run function",
+        "  as user     65532",
+        "  on          linux/amd64 only",
+    ]
+
+
+def test_inspect_shows_what_a_configuration_needs_and_holds(run, tmp_path):
+    run("build", "configuration", "--version", "1.2.3")
+    output = run("inspect", str(tmp_path / "modelplane-configuration-1.2.3.xpkg")).output
+    assert "  needs       Function ghcr.io/modelplane/function >=v1.2.3, <v2.0.0\n" in output
+    assert "  Composition modelservices.modelplane.ai\n" in output
+    assert "  runs" not in output
+
+
+def test_prerequisites_are_printed_for_kubectl(run):
+    documents = list(yaml.safe_load_all(run("prerequisites").output))
+    assert [each["kind"] for each in documents] == ["Namespace", "ClusterRole"]
+
+
+@pytest.mark.parametrize("name", sorted(package.commands))
+def test_the_page_of_commands_has_every_option_and_no_other(name):
+    _, _, rest = PAGE.partition(f"\n## modelplane package {name}\n")
+    rows = [line.split("|")[1] for line in rest.partition("\n## ")[0].splitlines() if line.startswith("| `-")]
+    documented = {found for row in rows for found in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", row)}
+    options = [each for each in package.commands[name].params if isinstance(each, click.Option)]
+    assert documented == {opt for each in options for opt in each.opts}

@@ -1,0 +1,73 @@
+import pytest
+
+from modelplane.compose.engines import GUIDE, Engine, crossplane_owns, engine_problem, refusal
+
+XRD = {
+    "apiVersion": "apiextensions.crossplane.io/v2",
+    "kind": "CompositeResourceDefinition",
+    "name": "modelservices.modelplane.ai",
+    "uid": "1",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
+
+def definition(*owners, name="modelservices.modelplane.ai"):
+    return {"kind": "CustomResourceDefinition", "metadata": {"name": name, "ownerReferences": [*owners]}}
+
+
+@pytest.mark.parametrize(
+    ("owners", "owned"),
+    [
+        pytest.param((), False, id="nobody's is not Crossplane's"),
+        pytest.param((XRD,), True, id="a definition that an XRD controls is"),
+        pytest.param((XRD | {"apiVersion": "apiextensions.crossplane.io/v1"},), True, id="of any version"),
+        pytest.param((XRD | {"controller": False},), False, id="an owner that does not control it is none"),
+        pytest.param((XRD | {"apiVersion": "example.org/v1"},), False, id="another group's kind is not"),
+        pytest.param((XRD | {"kind": "Other"},), False, id="another kind of Crossplane's is not"),
+    ],
+)
+def test_crossplane_owns_what_its_definition_controls(owners, owned):
+    assert crossplane_owns(definition(*owners)) is owned
+
+
+def test_a_definition_without_owners_is_not_crossplanes():
+    assert not crossplane_owns({"metadata": {"name": "modelservices.modelplane.ai"}})
+
+
+@pytest.mark.parametrize(
+    ("found", "engine", "said"),
+    [
+        pytest.param(definition(), Engine.CONTROLLERS, "", id="the controllers run on what is theirs"),
+        pytest.param(definition(XRD), Engine.CROSSPLANE, "", id="Crossplane runs on what is its own"),
+        pytest.param(
+            definition(XRD),
+            Engine.CONTROLLERS,
+            "the controllers must not run: Crossplane owns CustomResourceDefinition "
+            f"modelservices.modelplane.ai: see {GUIDE}",
+            id="the controllers do not run on Crossplane's",
+        ),
+        pytest.param(
+            definition(),
+            Engine.CROSSPLANE,
+            "Crossplane must not compose: it does not own CustomResourceDefinition "
+            f"modelservices.modelplane.ai: see {GUIDE}",
+            id="Crossplane does not compose on the controllers'",
+        ),
+    ],
+)
+def test_an_engine_runs_only_on_its_own_definitions(found, engine, said):
+    assert refusal(found, engine) == said
+
+
+def test_several_definitions_make_one_sentence_in_any_order():
+    found = [definition(XRD, name=f"{name}.modelplane.ai") for name in "dbca"] + [definition()]
+    said = (
+        "the controllers must not run: Crossplane owns CustomResourceDefinitions a.modelplane.ai, "
+        f"b.modelplane.ai, c.modelplane.ai and 1 more: see {GUIDE}"
+    )
+    assert engine_problem(found) == engine_problem(reversed(found)) == said
+
+
+def test_no_definition_is_no_problem():
+    assert engine_problem(()) == ""
