@@ -1,20 +1,50 @@
-"""``modelplane controller``: reconcile a fleet from the control plane that a kubeconfig names."""
+"""``modelplane controller``: reconcile a fleet from a control plane, alone or as one of several."""
 
 import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli.errors import UserError
-from modelplane.cli.logs import log_to_stderr
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.cli.connection import connect
+from modelplane.cli.errors import FAILED, NOT_OURS
+from modelplane.cli.health import health
+from modelplane.cli.logs import FORMATS, log_to_stderr
+
+if TYPE_CHECKING:
+    from modelplane.controllers.front_door import Proxy
+    from modelplane.kube.client import Client
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    kubeconfig: str | None
+    leader_elect: bool
+    namespace: str
+    gateway_dir: Path | None
+    front_door: str
+    gateway_service: str
+    metrics_address: str | None
 
 
 @click.command()
 @click.option(
     "--kubeconfig",
-    required=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="The control plane, and who to be there.",
+    help="The control plane, and who to be there; without it, the service account of this pod.",
+)
+@click.option("--leader-elect", is_flag=True, help="Work only while holding a Lease, as one of several.")
+@click.option(
+    "--namespace",
+    default=SYSTEM_NAMESPACE,
+    show_default=True,
+    help="Where the Lease, the gateway's Service and its configuration are.",
 )
 @click.option(
     "--gateway-dir",
@@ -22,29 +52,69 @@ from modelplane.cli.logs import log_to_stderr
     help="Where the local Envoy reads its configuration.",
 )
 @click.option("--front-door", default="", metavar="HOST:PORT", help="Where the local Envoy accepts requests.")
+@click.option(
+    "--gateway-service",
+    default="",
+    metavar="NAME",
+    help="The Service of the Envoys in the cluster, which read their configuration from ConfigMaps.",
+)
+@click.option("--metrics-address", metavar="HOST:PORT", help="Where to answer for health and metrics.")
+@click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
 @click.option("--debug", is_flag=True, help="Log every step.")
-def controller(kubeconfig: str, gateway_dir: Path | None, front_door: str, debug: bool) -> None:
+def controller(log_format: str, debug: bool, **options: object) -> None:
     """Run the controllers against a control plane, until they are stopped."""
-    log_to_stderr(debug=debug)
-    asyncio.run(_run(kubeconfig, gateway_dir, front_door))
+    chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
+    if chosen.gateway_dir and chosen.gateway_service:
+        raise click.UsageError("--gateway-dir and --gateway-service exclude each other: give one")
+    if chosen.gateway_dir and ":" not in chosen.front_door:
+        raise click.UsageError("--gateway-dir needs --front-door HOST:PORT")
+    log_to_stderr(debug=debug, format=log_format)
+    asyncio.run(_run(chosen))
 
 
-async def _run(kubeconfig: str, gateway_dir: Path | None, front_door: str) -> None:
+async def _run(options: _Options) -> None:
+    from modelplane.controllers.engine_check import NotOurs
+    from modelplane.controllers.leader import Deposed, Election
     from modelplane.controllers.manager import Manager
-    from modelplane.kube.client import Client
-    from modelplane.local import addresses, envoy
+    from modelplane.local import addresses
     from modelplane.local.signals import until_signalled
+    from modelplane.telemetry import event_loop, metrics, traces
+    from modelplane.telemetry.table import Program
 
-    try:
-        connection = Client.from_kubeconfig(kubeconfig)
-    except ValueError as error:
-        raise UserError(f'{error}: give --kubeconfig another file than "{kubeconfig}", or mend it') from error
-    async with connection as client:
-        manager = Manager(
-            client,
-            front_door=front_door,
-            gateway_dir=gateway_dir,
-            write=envoy.write,
-            dial=addresses.bound,
-        )
-        await until_signalled(manager.run())
+    async with AsyncExitStack() as stack:
+        election = None
+        if options.leader_elect:
+            # A client of its own: the work must not hold up the lease.
+            own = await stack.enter_async_context(connect(options.kubeconfig))
+            election = Election(own, options.namespace)
+        fence = election.fence if election else None
+        client = await stack.enter_async_context(connect(options.kubeconfig, fence))
+        manager = Manager(client, proxy=_proxy(options, client), dial=addresses.bound, fence=fence)
+
+        async def work() -> None:
+            metrics.leading(True)
+            await manager.run()
+
+        def ready() -> str:
+            return (election.problem if election else "") or manager.problem
+
+        stack.enter_context(traces.exporting("modelplane-controller"))
+        asked = event_loop.asked(asyncio.get_running_loop(), ready)
+        stack.enter_context(health(options.metrics_address, Program.CONTROLLER, asked, manager.state))
+        try:
+            await until_signalled(election.lead(work) if election else work())
+        except (Deposed, NotOurs) as error:
+            _log.error("%s", error)
+            raise click.exceptions.Exit(NOT_OURS if isinstance(error, NotOurs) else FAILED) from error
+
+
+def _proxy(options: _Options, client: "Client") -> "Proxy | None":
+    from modelplane.controllers.gateway_deployment import GatewayDeployment
+    from modelplane.controllers.gateway_directory import GatewayDirectory
+    from modelplane.local import envoy
+
+    if options.gateway_service:
+        return GatewayDeployment(client, options.namespace, options.gateway_service)
+    if options.gateway_dir:
+        return GatewayDirectory(options.gateway_dir, options.front_door, envoy.write)
+    return None

@@ -1,20 +1,32 @@
-"""``modelplane envoy``: write Envoy's first configuration, then become Envoy."""
+"""``modelplane envoy``: write Envoy's first configuration, then become Envoy; or ask the one that runs."""
 
 import os
 from pathlib import Path
 
 import click
 
+from modelplane.cli.errors import UserError
+
 
 @click.command(hidden=True)
 @click.option("--dir", "directory", required=True, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--port", required=True, type=int, help="Where requests are accepted, on 127.0.0.1.")
-def envoy(directory: Path, port: int) -> None:
-    """Run the Envoy of this machine."""
+@click.option("--address", default="127.0.0.1", help="Where requests are accepted.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Where requests are accepted.")
+@click.option("--check", is_flag=True, help="Only say whether the Envoy of the directory takes requests.")
+def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
+    """Run the Envoy of this machine, or of this pod."""
+    from modelplane.controllers.front_door import FRONT_DOOR
     from modelplane.local import envoy as proxy
     from modelplane.routing.table import Listener
 
-    proxy.prepare(directory, (Listener("front-door", "127.0.0.1", port),))
+    if check:
+        if problem := proxy.not_ready(directory):
+            raise UserError(problem)
+        return
+    if port is None:
+        raise click.UsageError("--port is missing")
+    directory = directory.absolute()
+    proxy.prepare(directory, (Listener(FRONT_DOOR, address, port),))
     argv = proxy.argv(directory)
     # Its configuration names files relative to the directory. The pid stays, and the lock with it.
     os.chdir(directory)

@@ -1,9 +1,14 @@
 """How a command says no: one sentence, exit status 1, no traceback.
 
-Exit statuses are part of the interface: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+Exit statuses are part of the interface: 0 done, 1 failed, 2 wrong usage, 3 another engine owns the fleet,
+130 interrupted.
 """
 
 import click
+
+FAILED = 1
+
+NOT_OURS = 3
 
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it."""

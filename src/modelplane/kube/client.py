@@ -6,15 +6,16 @@ its own and nothing that the server sent is lost.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import httpx2
 import msgspec
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
+from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig
 
 from modelplane.kube import errors
 from modelplane.kube.resources import Object, Resource, resource_of
@@ -36,6 +37,12 @@ _DEADLINE = 3
 
 _LONGEST_TEXT = 200
 """How much is told of an answer that is not the server's own."""
+
+Fence = Callable[[], str]
+"""Why nothing may be written at this moment; empty while it may."""
+
+_LAST_MOMENTS = frozenset({"http11.send_request_headers.started", "http11.send_request_body.started"})
+"""What httpcore tells of just before it hands bytes to the kernel."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -60,9 +67,16 @@ class WatchEvent:
 class Client:
     """A connection pool to one API server under one identity."""
 
-    def __init__(self, http: httpx2.AsyncClient, field_manager: str, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        http: httpx2.AsyncClient,
+        field_manager: str,
+        timeout_s: float = 10.0,
+        fence: Fence | None = None,
+    ) -> None:
         self._http = http
         self._timeout_s = timeout_s
+        self._extensions = {} if fence is None else {"trace": _stopping(fence)}
         self.field_manager = field_manager
 
     @classmethod
@@ -72,25 +86,45 @@ class Client:
         *,
         field_manager: str = "modelplane",
         timeout_s: float = 10.0,
+        fence: Fence | None = None,
+        context: str = "",
     ) -> Self:
-        """Connect as the current context of a kubeconfig, given as a path or as its content.
+        """Connect as the current context of a kubeconfig, or a named one, given as a path or as its content.
 
-        Nothing is sent yet. Raises ``ValueError`` for a kubeconfig that cannot be used.
+        Nothing is sent yet. Raises ``ValueError`` for a kubeconfig that cannot be used. ``fence`` is asked
+        before each write, at the last moment.
         """
-        parameters = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
         try:
             if isinstance(kubeconfig, str):
                 config = KubeConfig.from_file(kubeconfig)
             else:
                 config = KubeConfig.from_dict(dict(kubeconfig))
-            single = config.get()
-            http = AsyncClient(single, parameters) if single else None
+            http = _http(config, timeout_s, context)
         except Exception as error:
             # Certificates are read here too, and what is wrong with them is not one kind of error.
             raise ValueError(f"cannot use the kubeconfig: {_sentence(error)}") from error
-        if http is None:
-            raise ValueError("cannot use the kubeconfig: it has no current context")
-        return cls(http, field_manager, timeout_s)
+        return cls(http, field_manager, timeout_s, fence)
+
+    @classmethod
+    def in_cluster(
+        cls,
+        *,
+        account: Path = Path(SERVICE_ACCOUNT),
+        field_manager: str = "modelplane",
+        timeout_s: float = 10.0,
+        fence: Fence | None = None,
+    ) -> Self:
+        """Connect as the service account of the pod that this runs in.
+
+        Its token is read again whenever the server no longer takes the one before. Raises ``ValueError``
+        where this is no pod, or one without a service account.
+        """
+        try:
+            http = _http(KubeConfig.from_service_account(account), timeout_s)
+        except Exception as error:
+            missing = f"there is no {error.args[0]}" if isinstance(error, KeyError) else _sentence(error)
+            raise ValueError(f"cannot use a pod's service account: {missing}") from error
+        return cls(http, field_manager, timeout_s, fence)
 
     async def __aenter__(self) -> Self:
         return self
@@ -275,10 +309,34 @@ class Client:
     ) -> httpx2.Response:
         content = None if body is None else _encode(body)
         headers = {"Accept": accept} | ({} if content is None else {"Content-Type": content_type})
+        extensions = None if method == "GET" else self._extensions
         async with _answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
-            response = await self._http.request(method, path, params=params, content=content, headers=headers)
+            response = await self._http.request(
+                method, path, params=params, content=content, headers=headers, extensions=extensions
+            )
         _raise_for_status(response)
         return response
+
+
+def _http(config: KubeConfig, timeout_s: float, context: str = "") -> httpx2.AsyncClient:
+    single = config.get(context or None)
+    if single is None:
+        raise ValueError("it has no current context")
+    return AsyncClient(single, ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False))
+
+
+def _stopping(fence: Fence) -> Callable[[str, Any], Awaitable[None]]:
+    """Return what httpcore calls at each step of a request, and what ends one that may not be sent.
+
+    A request may have waited long for a connection, or the whole process may have been stopped, since
+    whoever writes decided to.
+    """
+
+    async def step(name: str, _info: Any) -> None:
+        if name in _LAST_MOMENTS and (why := fence()):
+            raise errors.Fenced(why)
+
+    return step
 
 
 @asynccontextmanager

@@ -14,6 +14,10 @@ class Unreachable(KubernetesError):
     """No answer: refused, timed out, or broken off. Try again later."""
 
 
+class Fenced(KubernetesError):
+    """Not sent: whoever asked may not write any more."""
+
+
 class ApiError(KubernetesError):
     """The API server answered with a failure."""
 

@@ -237,9 +237,10 @@ def test_the_front_door_is_the_gateway_that_routes_are_attached_to(ask: Ask) -> 
         "metadata": {"name": "default"},
         "spec": {"backend": "Traefik", "traefik": {"version": "40.2.0"}},
     }
-    open_at = {"kind": "Gateway", "metadata": {"name": "modelplane", "namespace": "modelplane-system"}}
+    named = {"name": "modelplane", "namespace": "modelplane-system"}
+    open_at: dict[str, Any] = {"kind": "Gateway", "metadata": named}
     assert conditions(ask(gateway, {"front-door": [open_at]}))["ControllerReady"][0] == "FALSE"
-    open_at["status"] = {"addresses": [{"value": "2001:db8::1"}]}  # type: ignore[assignment]
+    open_at["status"] = {"addresses": [{"value": "2001:db8::1"}]}
     answered = ask(gateway, {"front-door": [open_at]})
     assert dict(answered.desired.composite.resource["status"]) == {
         "address": "[2001:db8::1]",

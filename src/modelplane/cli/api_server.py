@@ -1,0 +1,89 @@
+"""Working on an API server of the user's choice: which one, for how long, and what may go wrong."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from modelplane.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from modelplane.install.waiting import Deadline, Report
+    from modelplane.kube.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The cluster, and who to be there; by default KUBECONFIG, else ~/.kube/config.",
+    ),
+    click.option("--context", default="", metavar="NAME", help="Which context of the kubeconfig."),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0),
+        default=300.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for what others do.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What the options say."""
+
+    kubeconfig: Path | None
+    context: str
+    timeout_s: float
+
+
+def api_server_options(command: F) -> F:
+    """Give a command ``--kubeconfig``, ``--context`` and ``--timeout``, together as ``server``."""
+
+    @wraps(command)
+    def with_server(*, kubeconfig: Path | None, context: str, timeout_s: float, **others: Any) -> Any:
+        return command(server=Server(kubeconfig, context, timeout_s), **others)
+
+    for option in reversed(_OPTIONS):
+        with_server = option(with_server)
+    return cast("F", with_server)
+
+
+def work(server: Server, do: "Callable[[Client, Report, Deadline], Awaitable[None]]") -> None:
+    """Do something on an API server, with a line for each step; say what goes wrong as a sentence."""
+    import asyncio
+
+    from modelplane.install.connection import NoCluster, connect
+    from modelplane.install.refusals import Refused
+    from modelplane.install.waiting import Deadline, NotInTime
+    from modelplane.kube.errors import KubernetesError
+
+    begun = time.monotonic()
+
+    def report(step: str) -> None:
+        click.echo(f"  {step:<70}{time.monotonic() - begun:6.1f} s")
+
+    async def run() -> None:
+        async with connect(server.kubeconfig, server.context) as client:
+            await do(client, report, Deadline(server.timeout_s))
+
+    try:
+        asyncio.run(run())
+    except (Refused, NoCluster) as error:
+        raise UserError(str(error)) from error
+    except (NotInTime, KubernetesError) as error:
+        raise UserError(f"{error}\n{_GOES_ON}") from error
+    except KeyboardInterrupt:
+        click.echo(f"\n{_GOES_ON}", err=True)
+        raise
+
+
+_GOES_ON = "What was done stays: run the command again to go on from there"

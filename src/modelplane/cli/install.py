@@ -1,0 +1,156 @@
+"""``modelplane install``: the manifests of an installation, written out or applied."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from modelplane.cli.api_server import Server, api_server_options, work
+
+if TYPE_CHECKING:
+    from modelplane.install.options import Options
+    from modelplane.install.waiting import Deadline, Report
+    from modelplane.kube.client import Client
+    from modelplane.kube.resources import Object
+
+
+@click.command()
+@click.option("--image", metavar="IMAGE", help="The image to run; by default that of this version.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Pods of the controllers, and pods of the front door.",
+)
+@click.option(
+    "--gateway-service-type",
+    type=click.Choice(["LoadBalancer", "NodePort", "ClusterIP"]),
+    default="LoadBalancer",
+    show_default=True,
+    help="How the front door is reached.",
+)
+@click.option(
+    "--gateway-annotation",
+    "annotations",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=lambda _context, _parameter, values: dict(map(_annotation, values)),
+    help="Of the front door's Service, such as one that makes the load balancer internal.",
+)
+@click.option(
+    "--team-namespace",
+    "team_namespaces",
+    multiple=True,
+    metavar="NAMESPACE",
+    help="Where Secrets that models name may be read; by default in every namespace.",
+)
+@click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
+@click.option(
+    "--monitoring-namespace",
+    "monitoring_namespaces",
+    multiple=True,
+    default=("monitoring",),
+    show_default=True,
+    metavar="NAMESPACE",
+    help="Whose pods may read the metrics.",
+)
+@click.option("--service-monitor", is_flag=True, help="Add a ServiceMonitor, for the Prometheus operator.")
+@click.option(
+    "--inference-cluster",
+    is_flag=True,
+    help="Write instead what a cluster needs to be registered with a fleet, and how that is done.",
+)
+@click.option("--apply", "applied", is_flag=True, help="Apply the manifests, and wait until they run.")
+@click.option("--upgrade", is_flag=True, help="With --apply: bring what is installed to this version.")
+@click.option(
+    "--dry-run",
+    type=click.Choice(["client", "server"]),
+    help="With --apply: write the manifests only, or let the API server try and change nothing.",
+)
+@api_server_options
+def install(
+    *,
+    inference_cluster: bool,
+    applied: bool,
+    upgrade: bool,
+    dry_run: str | None,
+    server: Server,
+    **chosen: Any,
+) -> None:
+    """Write the manifests of an installation, for `kubectl apply -f -`, or apply them.
+
+    They suit any Kubernetes cluster of version 1.34 or later.
+    """
+    if (upgrade or dry_run) and not applied:
+        raise click.UsageError("--upgrade and --dry-run need --apply")
+    if inference_cluster and applied:
+        raise click.UsageError("--inference-cluster only writes: apply it to the cluster with kubectl")
+    if inference_cluster:
+        from modelplane.install import inference_cluster as registered
+
+        click.echo(registered.instructions(), nl=False)
+        _write(registered.manifests())
+    elif not applied or dry_run == "client":
+        from modelplane.install.manifests import manifests
+
+        _write(manifests(_options(**chosen)))
+    else:
+        options = _options(**chosen)
+
+        async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:
+            from modelplane.install.applying import Installer
+
+            installer = Installer(client, report, deadline, dry_run=dry_run == "server")
+            await installer.install(options, upgrade=upgrade, check=_problems)
+
+        work(server, do)
+        if not (upgrade or dry_run):
+            click.echo(_NEXT)
+
+
+_NEXT = "Modelplane runs. It needs an InferenceGateway and a cluster next: docs/how-to/install.md"
+
+
+def _annotation(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not (key and separator):
+        raise click.BadParameter(f'"{text}" is not of the form KEY=VALUE')
+    return key, value
+
+
+def _options(
+    image: str | None, replicas: int, annotations: dict[str, str], no_network_policy: bool, **others: Any
+) -> "Options":
+    from modelplane.install.options import Options
+
+    named: dict[str, Any] = {"image": image} if image else {}
+    return Options(
+        **named,
+        controllers=replicas,
+        gateways=replicas,
+        gateway_annotations=annotations,
+        network_policy=not no_network_policy,
+        **others,
+    )
+
+
+def _write(manifests: "Sequence[Object]") -> None:
+    from modelplane.offline.yaml_output import as_yaml
+
+    click.echo("---\n".join(map(as_yaml, manifests)), nl=False)
+
+
+def _problems(items: "Sequence[Object]") -> list[str]:
+    """Return what `modelplane validate` has against objects."""
+    from modelplane.offline import validation
+    from modelplane.offline.problems import Severity
+    from modelplane.offline.sources import Source
+
+    found = validation.validate(Source("", json.dumps(item)) for item in items)
+    return [
+        ": ".join(filter(None, (str(each.object or ""), each.field, each.message)))
+        for each in found.problems
+        if each.severity is Severity.ERROR
+    ]

@@ -1,0 +1,147 @@
+"""Bringing a cluster to this version: looking first, then writing, then waiting until it runs.
+
+Everything is applied, so doing it again changes nothing, and a run that was broken off is completed by
+the next one. No definition and no model is ever deleted here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from modelplane import __version__
+from modelplane.api.listing import listing
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.install import availability, refusals
+from modelplane.install.found import Found, identity, look
+from modelplane.install.identity import VERSION
+from modelplane.install.manifests import manifests
+from modelplane.install.options import Options
+from modelplane.install.refusals import Check, Refused
+from modelplane.install.waiting import Deadline, Report
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import key_of
+from modelplane.kube.resources import Object, resource_of
+
+_DEFINITION = "CustomResourceDefinition"
+_BOOKKEEPING = frozenset({"generation", "managedFields", "resourceVersion"})
+_CROSSPLANES = "crossplane"
+_OUTCOMES = ("created", "changed", "unchanged")
+
+
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """One run against one API server."""
+
+    client: Client
+    report: Report
+    deadline: Deadline
+    dry_run: bool = False
+
+    async def install(self, options: Options, *, upgrade: bool, check: Check) -> None:
+        """Install, or with ``upgrade`` bring what is installed to this version.
+
+        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        """
+        found = await look(self.client)
+        if why := refusals.of_install(found, upgrade=upgrade):
+            raise Refused(why)
+        if why := refusals.of_objects(check(await self._stored(found))):
+            raise Refused(why)
+        wanted = manifests(options)
+        kinds = [each for each in wanted if each["kind"] == _DEFINITION]
+        await self._apply("kinds", kinds)
+        if not self.dry_run:
+            await self.deadline.until_nothing(partial(self._unserved, kinds))
+        await self._apply("everything else", wanted[len(kinds) :])
+        await self._remove(left_behind(found, wanted))
+        if self.dry_run:
+            return
+        for each in wanted:
+            if each["kind"] == "Deployment":
+                await self.deadline.until_nothing(partial(self._unavailable, each))
+                self.report(f"{each['metadata']['name']} is available")
+
+    async def _stored(self, found: Found) -> list[Object]:
+        """Return every object of the kinds that are there."""
+        kinds = [definition["spec"]["names"]["kind"] for definition in found.definitions]
+        asked = [partial(self.client.list, resources.resource_for(API_VERSION, kind)) for kind in kinds]
+        return [_own(item) for ask in asked for item in (await self.deadline.answered(ask)).items]
+
+    async def _apply(self, what: str, wanted: Sequence[Object]) -> None:
+        outcomes = [await self._apply_one(each) for each in wanted]
+        counts = (f"{outcomes.count(each)} {each}" for each in _OUTCOMES if each in outcomes)
+        self.report(f"{what}: {', '.join(counts)}")
+
+    async def _apply_one(self, manifest: Object) -> str:
+        name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace")
+        before = await self.client.get(resource_of(manifest), name, namespace)
+        try:
+            after = await self.client.apply(manifest, dry_run=self.dry_run)
+        except errors.NotFound:
+            if self.dry_run and before is None:
+                return "created"  # by then its namespace is there
+            raise
+        if before is None:
+            return "created"
+        return "unchanged" if _content(before) == _content(after) else "changed"
+
+    async def _unserved(self, kinds: Sequence[Object]) -> str:
+        """Return which kinds the API server does not serve yet."""
+        names = [each["metadata"]["name"] for each in kinds]
+        found = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+        waiting = [name for name, each in zip(names, found, strict=True) if not _established(each)]
+        return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
+
+    async def _unavailable(self, manifest: Object) -> str:
+        name = manifest["metadata"]["name"]
+        deployment = await self.client.get(resources.DEPLOYMENTS, name, SYSTEM_NAMESPACE)
+        if deployment is None:
+            return f'Deployment "{name}" has been deleted'
+        chosen = manifest["spec"]["selector"]["matchLabels"]
+        labels = ",".join(f"{key}={value}" for key, value in chosen.items())
+        pods = (await self.client.list(resources.PODS, SYSTEM_NAMESPACE, labels=labels)).items
+        problem = availability.problem(deployment, pods)
+        return f'Deployment "{name}": {problem}' if problem else ""
+
+    async def _remove(self, items: Sequence[Object]) -> None:
+        for item in items:
+            metadata = item["metadata"]
+            named = f"{item['kind']} {key_of(item)}, of version {metadata['labels'][VERSION]}"
+            if not self.dry_run:
+                await self.client.delete(
+                    resource_of(item), metadata["name"], metadata.get("namespace"), uid=metadata["uid"]
+                )
+            self.report(f"removed {named}")
+
+
+def left_behind(found: Found, wanted: Sequence[Object]) -> tuple[Object, ...]:
+    """Return what another version installed and this one does not; never a definition or the namespace."""
+    known = {identity(each) for each in wanted}
+    return tuple(
+        item
+        for item in found.objects
+        if identity(item) not in known
+        and item["kind"] not in (_DEFINITION, "Namespace")
+        and item["metadata"]["labels"].get(VERSION, __version__) != __version__
+    )
+
+
+def _established(definition: Object | None) -> bool:
+    # One that was created this moment has null for conditions.
+    conditions = (definition or {}).get("status", {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
+
+
+def _own(item: Object) -> Object:
+    """Return an object without the fields that Crossplane had for itself, which may go with it."""
+    parts = {key: {**item[key]} for key in ("spec", "status") if isinstance(item.get(key), dict)}
+    for part in parts.values():
+        part.pop(_CROSSPLANES, None)
+    return {**item, **parts}
+
+
+def _content(item: Object) -> Object:
+    """Return what can be applied of an object: not who wrote it and when, and not what others report."""
+    metadata = {key: value for key, value in item["metadata"].items() if key not in _BOOKKEEPING}
+    return {**item, "metadata": metadata, "status": None}

@@ -1,0 +1,29 @@
+"""Which API server is meant, as kubectl finds it: a file that is named, ``KUBECONFIG``, or the user's own."""
+
+import os
+from pathlib import Path
+
+from modelplane.kube.client import Client
+
+_MANAGER = "modelplane-install"
+"""The field manager of what is installed, apart from that of the controllers."""
+
+
+class NoCluster(Exception):
+    """There is no kubeconfig, or none that can be used; the message says what to do."""
+
+
+def connect(kubeconfig: Path | None, context: str) -> Client:
+    """Return a client; nothing is sent yet. Raises ``NoCluster``."""
+    path = kubeconfig or _default()
+    try:
+        return Client.from_kubeconfig(str(path), context=context, field_manager=_MANAGER, timeout_s=30.0)
+    except ValueError as error:
+        raise NoCluster(f'{error}, in "{path}": name another with --kubeconfig or --context') from error
+
+
+def _default() -> Path:
+    named = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    if len(named) > 1:
+        raise NoCluster("KUBECONFIG names several files: name one of them with --kubeconfig")
+    return Path(named[0]) if named else Path.home() / ".kube" / "config"

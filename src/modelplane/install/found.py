@@ -1,0 +1,83 @@
+"""What an API server has of an installation: who put it there, and of which version it is."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.install.definitions import definitions
+from modelplane.install.identity import CONTROLLER, INSTALLATION, MANAGED_BY, MANAGER, PART_OF, VERSION
+from modelplane.install.manifests import manifests
+from modelplane.install.options import Options
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Key, key_of
+from modelplane.kube.resources import Object, Resource, resource_of
+
+PARTS = f"{PART_OF}={INSTALLATION}"
+"""Selects everything of an installation."""
+
+Identity = tuple[Resource, Key]
+"""What makes an object the same as one of a manifest."""
+
+
+def identity(manifest: Object) -> Identity:
+    """Return which object a manifest is about."""
+    return resource_of(manifest), key_of(manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Objects of an installation, with their metadata at least."""
+
+    definitions: tuple[Object, ...] = ()
+    """Of the kinds of this version, whoever made them."""
+    objects: tuple[Object, ...] = ()
+    """Everything that says it is part of an installation."""
+
+    @property
+    def version(self) -> str:
+        """The version that is installed; empty where none is, or one only in part."""
+        return str(self._controller_labels.get(VERSION, ""))
+
+    @property
+    def manager(self) -> str:
+        """What installed it."""
+        return str(self._controller_labels.get(MANAGED_BY, MANAGER))
+
+    @property
+    def _controller_labels(self) -> Object:
+        sought = (resources.DEPLOYMENTS, Key(SYSTEM_NAMESPACE, CONTROLLER))
+        for item in self.objects:
+            if identity(item) == sought:
+                return dict(item["metadata"].get("labels", {}))
+        return {}
+
+
+async def look(client: Client) -> Found:
+    """Ask an API server for everything of an installation."""
+    names = [definition["metadata"]["name"] for definition in definitions()]
+    found = [await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+    objects = [item for each in _resources() for item in await metadata_of(client, each, labels=PARTS)]
+    return Found(tuple(item for item in found if item is not None), tuple(objects))
+
+
+@cache
+def _resources() -> tuple[Resource, ...]:
+    """Return every kind of which an installation may have objects.
+
+    One that a later version has no more is to stay in this list, so that an upgrade finds what is left.
+    """
+    everything = manifests(Options(team_namespaces=("any",), service_monitor=True))
+    return tuple(dict.fromkeys(resource_of(manifest) for manifest in everything))
+
+
+async def metadata_of(
+    client: Client, resource: Resource, namespace: str | None = None, *, labels: str = ""
+) -> tuple[Object, ...]:
+    """Return the metadata of the objects of a kind; none where the server does not have the kind."""
+    try:
+        return (await client.list(resource, namespace, labels=labels, metadata_only=True)).items
+    except errors.NotFound:
+        if await client.serves(resource):
+            raise
+        return ()

@@ -1,0 +1,90 @@
+"""The front door: Envoy, beside a process that writes what Envoy reads.
+
+The two share a volume and nothing else: Envoy, which reads what strangers send, has no token. It is a
+sidecar container, so it ends after the process beside it, which waits until every request is answered.
+"""
+
+from modelplane.install import pods
+from modelplane.install.identity import GATEWAY, metadata, selector
+from modelplane.install.options import Options
+from modelplane.kube.resources import Object
+
+COMPONENT = "gateway"
+PORT = 8080
+"""Where Envoy takes requests, within the pod."""
+METRICS_PORT = 9090
+_SERVICE_PORT = 80
+
+_HTTP = "http"
+_FILES = "envoy-files"
+_DIRECTORY = "/gateway"
+
+_GRACE_S = 330
+"""How long the answers under way may take when a pod is to end."""
+
+
+def manifests(options: Options) -> list[Object]:
+    """Return everything of the front door but its role."""
+    return [
+        _service(options),
+        pods.metrics_service(GATEWAY, COMPONENT, METRICS_PORT),
+        pods.disruption_budget(GATEWAY, COMPONENT),
+        _deployment(options),
+    ]
+
+
+def _service(options: Options) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(GATEWAY, COMPONENT) | {"annotations": options.gateway_annotations},
+        "spec": {
+            "type": str(options.gateway_service_type),
+            "selector": selector(COMPONENT),
+            "ports": [{"name": _HTTP, "port": _SERVICE_PORT, "targetPort": _HTTP, "protocol": "TCP"}],
+        },
+    }
+
+
+def _deployment(options: Options) -> Object:
+    pod = {
+        "terminationGracePeriodSeconds": _GRACE_S,
+        "initContainers": [_envoy(options) | {"restartPolicy": "Always"}],
+        "containers": [_writer(options)],
+        "volumes": [{"name": _FILES, "emptyDir": {"sizeLimit": "256Mi"}}, *pods.volumes()],
+    }
+    strategy = {"maxUnavailable": 0, "maxSurge": 1}
+    return pods.deployment(GATEWAY, COMPONENT, options.gateways, pod, strategy)
+
+
+def _envoy(options: Options) -> Object:
+    arguments = ("envoy", f"--dir={_DIRECTORY}", f"--port={PORT}", "--address=0.0.0.0")
+    listens = {"tcpSocket": {"port": _HTTP}, "timeoutSeconds": 5}
+    return pods.container("envoy", options.image, arguments, options.envoy_resources) | {
+        "ports": [{"name": _HTTP, "containerPort": PORT, "protocol": "TCP"}],
+        "readinessProbe": listens | {"periodSeconds": 5, "failureThreshold": 3},
+        "livenessProbe": listens | {"periodSeconds": 10, "failureThreshold": 6},
+        "volumeMounts": [_mount()],
+    }
+
+
+def _writer(options: Options) -> Object:
+    arguments = (
+        "gateway",
+        f"--dir={_DIRECTORY}",
+        f"--port={PORT}",
+        f"--metrics-address=0.0.0.0:{METRICS_PORT}",
+        "--log-format=json",
+    )
+    container = pods.container(COMPONENT, options.image, arguments, options.gateway_resources)
+    connected = pods.connected()
+    return container | {
+        "ports": [{"name": pods.METRICS, "containerPort": METRICS_PORT, "protocol": "TCP"}],
+        "readinessProbe": pods.probe("/readyz", pods.METRICS, period_s=5, failures=3),
+        "livenessProbe": pods.probe("/healthz", pods.METRICS, period_s=10, failures=6),
+        "volumeMounts": [*connected["volumeMounts"], _mount()],
+    }
+
+
+def _mount() -> Object:
+    return {"name": _FILES, "mountPath": _DIRECTORY}

@@ -1,0 +1,282 @@
+"""The Helm chart, made of the same manifests as ``modelplane install`` writes.
+
+A value that a user may set is in the manifest as a placeholder, which the text of the manifest has a
+template action for. So nothing is written twice: with the default values the chart is what the command
+writes, but for the namespace, which is Helm's to make.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from modelplane import __version__
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.engines import GUIDE
+from modelplane.install import controller, gateway, monitoring, network, permissions, pods
+from modelplane.install.definitions import definitions
+from modelplane.install.identity import CONTROLLER, GATEWAY
+from modelplane.install.options import Options, ServiceType
+from modelplane.kube.resources import Object
+
+_DEFAULTS = Options()
+_COUNT = {"type": "integer", "minimum": 0}
+_NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+_OBJECT = {"type": "object"}
+_SWITCH = {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of the chart."""
+
+    path: str
+    default: Any
+    about: str
+    schema: Object
+
+    def text(self) -> str:
+        """Return the placeholder of a text."""
+        return f"<<.Values.{self.path} | quote>>"
+
+    def number(self) -> str:
+        """Return the placeholder of a number."""
+        return f"<<.Values.{self.path}>>"
+
+    def block(self) -> str:
+        """Return the placeholder of a mapping or a list."""
+        return f"<<block .Values.{self.path}>>"
+
+
+IMAGE = Value("image", _DEFAULTS.image, "The image of every container.", {"type": "string", "minLength": 1})
+CONTROLLERS = Value(
+    "controller.replicas", _DEFAULTS.controllers, "Controllers; one of them acts at a time.", _COUNT
+)
+CONTROLLER_RESOURCES = Value(
+    "controller.resources", _DEFAULTS.controller_resources, "What each of them needs.", _OBJECT
+)
+GATEWAYS = Value("gateway.replicas", _DEFAULTS.gateways, "Pods of the front door.", _COUNT)
+SERVICE_TYPE = Value(
+    "gateway.serviceType",
+    str(_DEFAULTS.gateway_service_type),
+    "How the front door is reached.",
+    {"enum": [str(each) for each in ServiceType]},
+)
+ANNOTATIONS = Value(
+    "gateway.serviceAnnotations",
+    _DEFAULTS.gateway_annotations,
+    "Of its Service, such as one that makes the load balancer internal.",
+    _TEXTS,
+)
+ENVOY_RESOURCES = Value(
+    "gateway.envoyResources", _DEFAULTS.envoy_resources, "What each Envoy needs.", _OBJECT
+)
+GATEWAY_RESOURCES = Value(
+    "gateway.resources", _DEFAULTS.gateway_resources, "What the process beside it needs.", _OBJECT
+)
+TEAM_NAMESPACES = Value(
+    "teamNamespaces",
+    [*_DEFAULTS.team_namespaces],
+    "Where Secrets that models name may be read; in every namespace where none is listed.",
+    _NAMES,
+)
+NETWORK_POLICY = Value(
+    "networkPolicy.enabled", _DEFAULTS.network_policy, "Whether there are network policies.", _SWITCH
+)
+MONITORING_NAMESPACES = Value(
+    "networkPolicy.monitoringNamespaces",
+    [*_DEFAULTS.monitoring_namespaces],
+    "Whose pods may read the metrics.",
+    _NAMES,
+)
+SERVICE_MONITOR = Value(
+    "serviceMonitor.enabled",
+    _DEFAULTS.service_monitor,
+    "Whether there is a ServiceMonitor, for the Prometheus operator.",
+    _SWITCH,
+)
+KINDS = Value(
+    "crds.enabled",
+    True,
+    "Whether the chart brings the CustomResourceDefinitions. They stay when the release is uninstalled.",
+    _SWITCH,
+)
+
+VALUES = (
+    IMAGE,
+    CONTROLLERS,
+    CONTROLLER_RESOURCES,
+    GATEWAYS,
+    SERVICE_TYPE,
+    ANNOTATIONS,
+    ENVOY_RESOURCES,
+    GATEWAY_RESOURCES,
+    TEAM_NAMESPACES,
+    NETWORK_POLICY,
+    MONITORING_NAMESPACES,
+    SERVICE_MONITOR,
+    KINDS,
+)
+"""Every value, in the order of ``values.yaml``."""
+
+_OPTIONS = Options(
+    image=IMAGE.text(),
+    controllers=CONTROLLERS.number(),
+    gateways=GATEWAYS.number(),
+    gateway_service_type=SERVICE_TYPE.text(),
+    gateway_annotations=ANNOTATIONS.block(),
+    monitoring_namespaces=MONITORING_NAMESPACES.block(),
+    service_monitor=True,
+    controller_resources=CONTROLLER_RESOURCES.block(),
+    envoy_resources=ENVOY_RESOURCES.block(),
+    gateway_resources=GATEWAY_RESOURCES.block(),
+)
+
+
+def chart() -> dict[str, str]:
+    """Return the files of the chart, by their path in it."""
+    accounts = [
+        pods.service_account(CONTROLLER, controller.COMPONENT),
+        pods.service_account(GATEWAY, gateway.COMPONENT),
+    ]
+    templates = {
+        "checks": _CHECKS.replace("NAMESPACE", SYSTEM_NAMESPACE).replace("GUIDE", GUIDE),
+        "crds": _only_if(KINDS, _documents(definitions())),
+        "accounts": _documents(accounts),
+        "permissions": _permissions(),
+        "network": _only_if(NETWORK_POLICY, _documents(network.manifests(_OPTIONS))),
+        "monitoring": _only_if(SERVICE_MONITOR, _documents(monitoring.manifests(_OPTIONS))),
+        "gateway": _documents(gateway.manifests(_OPTIONS)),
+        "controller": _documents(controller.manifests(_OPTIONS)),
+    }
+    return {
+        "Chart.yaml": _yaml(_ABOUT),
+        "values.yaml": _values(),
+        "values.schema.json": json.dumps(_schema(), indent=2) + "\n",
+        **{f"templates/{name}.yaml": text for name, text in templates.items()},
+    }
+
+
+_ABOUT = {
+    "apiVersion": "v2",
+    "name": "modelplane",
+    "description": "A control plane for AI inference across a fleet of GPU clusters",
+    "type": "application",
+    "version": __version__,
+    "appVersion": __version__,
+    "kubeVersion": ">=1.34.0-0",
+}
+
+_CHECKS = """\
+{{- if ne .Release.Namespace "NAMESPACE" }}
+{{- fail "the namespace must be NAMESPACE: add --namespace NAMESPACE --create-namespace" }}
+{{- end }}
+{{- $version := "apiextensions.k8s.io/v1" }}
+{{- $kind := lookup $version "CustomResourceDefinition" "" "modeldeployments.modelplane.ai" }}
+{{- range dig "metadata" "ownerReferences" (list) $kind }}
+{{- if eq .kind "CompositeResourceDefinition" }}
+{{- fail "the controllers must not run: Crossplane owns the kinds: see GUIDE" }}
+{{- end }}
+{{- end }}
+"""
+
+
+def _permissions() -> str:
+    """Return the roles: what models name is read in all namespaces, or in each that is listed."""
+    everywhere = permissions.installed(())
+    there = [each for each in permissions.installed(("<<. | quote>>",)) if each not in everywhere]
+    elsewhere = [each for each in everywhere if each not in permissions.installed(("any",))]
+    always = [each for each in everywhere if each not in elsewhere]
+    return "".join(
+        (
+            _documents(always),
+            f"{{{{- range .Values.{TEAM_NAMESPACES.path} }}}}\n",
+            _documents(there),
+            "{{- else }}\n",
+            _documents(elsewhere),
+            "{{- end }}\n",
+        )
+    )
+
+
+def _only_if(value: Value, text: str) -> str:
+    return f"{{{{- if .Values.{value.path} }}}}\n{text}{{{{- end }}}}\n"
+
+
+def _documents(manifests: Iterable[Object]) -> str:
+    return "".join(f"---\n{_actions(_yaml(each))}" for each in manifests)
+
+
+_BLOCK = re.compile(r"^( *(?:- )?)([\w.]+): <<block (.+)>>$", re.MULTILINE)
+_SCALAR = re.compile(r"<<(.+?)>>")
+
+
+def _actions(text: str) -> str:
+    """Return the text of a manifest with template actions in the place of placeholders."""
+    if "{{" in text:
+        raise ValueError("a manifest contains {{, which a template would take for an action")
+
+    def block(found: re.Match[str]) -> str:
+        lead, key, value = found.groups()
+        return f"{lead}{key}: {{{{- toYaml {value} | nindent {len(lead) + 2} }}}}"
+
+    return _SCALAR.sub(r"{{ \1 }}", _BLOCK.sub(block, text))
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a value out each time it occurs, where YAML would refer to the first."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def _yaml(content: object) -> str:
+    return str(yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=110))
+
+
+def _values() -> str:
+    """Return ``values.yaml``: each value under its path, after a line about it."""
+    return "\n".join(_section(name) for name in dict.fromkeys(each.path.partition(".")[0] for each in VALUES))
+
+
+def _section(name: str) -> str:
+    inner = [each for each in VALUES if each.path.startswith(f"{name}.")]
+    if not inner:
+        [value] = [each for each in VALUES if each.path == name]
+        return _entry(value, name, "")
+    return f"{name}:\n" + "".join(_entry(each, each.path.partition(".")[2], "  ") for each in inner)
+
+
+def _entry(value: Value, key: str, indent: str) -> str:
+    lines = _yaml({key: value.default}).splitlines()
+    return "".join(f"{indent}{line}\n" for line in (f"# {value.about}", *lines))
+
+
+def _schema() -> Object:
+    """Return the schema of the values, so that a misspelt one is an error."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_object(VALUES, "")}
+
+
+def _object(values: Iterable[Value], prefix: str) -> Object:
+    properties: Object = {}
+    for name, inner in _grouped(values, prefix):
+        whole = [each for each in inner if each.path == prefix + name]
+        properties[name] = (
+            {"description": whole[0].about, **whole[0].schema}
+            if whole
+            else _object(inner, f"{prefix}{name}.")
+        )
+    # Helm gives every chart that is part of another one these.
+    others: Object = {} if prefix else {"global": {}}
+    return {"type": "object", "additionalProperties": False, "properties": properties | others}
+
+
+def _grouped(values: Iterable[Value], prefix: str) -> Iterator[tuple[str, list[Value]]]:
+    groups: dict[str, list[Value]] = {}
+    for value in values:
+        groups.setdefault(value.path.removeprefix(prefix).partition(".")[0], []).append(value)
+    yield from groups.items()

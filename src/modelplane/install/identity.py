@@ -1,0 +1,43 @@
+"""What the parts of an installation are called, and the labels by which they are found again."""
+
+from modelplane import __version__
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.kube.resources import Object
+
+CONTROLLER = "modelplane-controller"
+"""The controllers: their Deployment, ServiceAccount, roles and Lease."""
+
+GATEWAY = "modelplane-gateway"
+"""The front door: its Deployment, ServiceAccount, role and Service."""
+
+PART_OF = "app.kubernetes.io/part-of"
+VERSION = "app.kubernetes.io/version"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+
+INSTALLATION = "modelplane"
+"""The value of ``part-of`` on everything that an installation consists of, and on nothing else."""
+
+MANAGER = "modelplane"
+"""The value of ``managed-by`` where no other tool has put its own there."""
+
+
+def selector(component: str) -> dict[str, str]:
+    """Return the labels that select the pods of a component."""
+    return {"app.kubernetes.io/name": "modelplane", "app.kubernetes.io/component": component}
+
+
+def labels(component: str = "") -> dict[str, str]:
+    """Return the labels of an object of the installation, and of one component where one is named."""
+    own = selector(component) if component else {"app.kubernetes.io/name": "modelplane"}
+    return {**own, PART_OF: INSTALLATION, VERSION: __version__, MANAGED_BY: MANAGER}
+
+
+def metadata(name: str, component: str = "", *, namespaced: bool = True) -> Object:
+    """Return the metadata of an object of the installation."""
+    where = {"namespace": SYSTEM_NAMESPACE} if namespaced else {}
+    return {"name": name, **where, "labels": labels(component)}
+
+
+def namespace() -> Object:
+    """Return the namespace of the installation; a cluster that is registered with a fleet has it too."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(SYSTEM_NAMESPACE, namespaced=False)}

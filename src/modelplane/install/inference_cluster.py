@@ -1,0 +1,61 @@
+"""What a cluster needs so that a fleet can use it: an identity for the fleet, and what that may do.
+
+Applied to the cluster that is to be registered. Its token goes, in a kubeconfig, into a Secret of the
+control plane.
+"""
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF, namespace
+from modelplane.install.permissions import CLUSTER, INFERENCE_CLUSTER, Role, account
+from modelplane.kube.resources import Object
+
+# Not the installation's own: a cluster may be registered with itself, and an upgrade leaves this alone.
+_LABELS = {"app.kubernetes.io/name": "modelplane", PART_OF: INFERENCE_CLUSTER, MANAGED_BY: MANAGER}
+
+
+def manifests() -> list[Object]:
+    """Return the objects, in an order in which nothing needs what comes later."""
+    about = {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": _LABELS}
+    return [
+        namespace(),
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": about,
+            "automountServiceAccountToken": False,
+        },
+        *Role("ClusterRole", INFERENCE_CLUSTER, CLUSTER, _LABELS).bound_to(account(INFERENCE_CLUSTER)),
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": about | {"annotations": {"kubernetes.io/service-account.name": INFERENCE_CLUSTER}},
+            "type": "kubernetes.io/service-account-token",
+        },
+    ]
+
+
+def instructions() -> str:
+    """Return what to do with the manifests, as comments that may stand before them."""
+    return "".join(f"# {line}".rstrip() + "\n" for line in _STEPS.splitlines())
+
+
+_FILE = "gpu-1.kubeconfig"
+_STEPS = f"""\
+What a fleet may do on this cluster. To register the cluster as "gpu-1", where GPU and CONTROL are the
+kubectl contexts of the two:
+
+  modelplane install --inference-cluster | kubectl --context GPU apply -f -
+  kubectl --context GPU wait --for=jsonpath='{{.data.token}}' -n {SYSTEM_NAMESPACE} \\
+    secret/{INFERENCE_CLUSTER}
+  token=$(kubectl --context GPU get secret {INFERENCE_CLUSTER} -n {SYSTEM_NAMESPACE} \\
+    -o jsonpath='{{.data.token}}' | base64 -d)
+  (umask 077; kubectl --context GPU config view --raw --minify --flatten > {_FILE})
+  kubectl config --kubeconfig={_FILE} unset users
+  kubectl config --kubeconfig={_FILE} set-credentials modelplane --token="$token"
+  kubectl config --kubeconfig={_FILE} set-context --current --user=modelplane
+  kubectl --context CONTROL create secret generic gpu-1-kubeconfig -n {SYSTEM_NAMESPACE} \\
+    --from-file=kubeconfig={_FILE}
+  rm {_FILE}
+
+Then name the Secret in an InferenceCluster, under spec.cluster.existing.secretRef.
+"""

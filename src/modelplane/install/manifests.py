@@ -1,0 +1,23 @@
+"""Everything that an installation consists of, in an order in which nothing needs what comes later."""
+
+from modelplane.install import controller, gateway, monitoring, network, permissions, pods
+from modelplane.install.definitions import definitions
+from modelplane.install.identity import CONTROLLER, GATEWAY, namespace
+from modelplane.install.options import Options
+from modelplane.kube.resources import Object
+
+
+def manifests(options: Options) -> list[Object]:
+    """Return every object of an installation. The InferenceGateway is not one: a platform team makes it."""
+    return [
+        *definitions(),
+        namespace(),
+        pods.service_account(CONTROLLER, controller.COMPONENT),
+        pods.service_account(GATEWAY, gateway.COMPONENT),
+        *permissions.installed(options.team_namespaces),
+        *network.manifests(options),
+        *monitoring.manifests(options),
+        # The front door first: the controllers announce its address.
+        *gateway.manifests(options),
+        *controller.manifests(options),
+    ]

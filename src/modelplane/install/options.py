@@ -1,0 +1,45 @@
+"""What an installation may be told; everything else is the same everywhere.
+
+The defaults are those of ``modelplane install`` and of the chart. A chart has placeholders
+in the place of values, which is why a number may be a text here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from modelplane import __version__
+
+Number = int | str
+Block = Mapping[str, object] | str
+
+
+class ServiceType(StrEnum):
+    """How the front door's Service is reached (``Service.spec.type``)."""
+
+    LOAD_BALANCER = "LoadBalancer"
+    NODE_PORT = "NodePort"
+    CLUSTER_IP = "ClusterIP"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How Modelplane is installed."""
+
+    image: str = f"ghcr.io/modelplane/modelplane:{__version__}"
+    controllers: Number = 2
+    gateways: Number = 2
+    gateway_service_type: str = ServiceType.LOAD_BALANCER
+    gateway_annotations: Block = field(default_factory=dict)
+    """Of the front door's Service: what a cloud reads to make the load balancer an internal one."""
+    team_namespaces: tuple[str, ...] = ()
+    """Where Secrets and ConfigMaps that models name may be read; everywhere where none is named."""
+    network_policy: bool = True
+    monitoring_namespaces: tuple[str, ...] | str = ("monitoring",)
+    """Whose pods may read the metrics."""
+    service_monitor: bool = False
+    controller_resources: Block = field(
+        default_factory=lambda: {"requests": {"cpu": "100m", "memory": "256Mi"}}
+    )
+    envoy_resources: Block = field(default_factory=lambda: {"requests": {"cpu": "250m", "memory": "128Mi"}})
+    gateway_resources: Block = field(default_factory=lambda: {"requests": {"cpu": "50m", "memory": "128Mi"}})

@@ -1,0 +1,259 @@
+"""What each identity may do, rule by rule, each with its reason (Kubernetes RBAC).
+
+One rule: least privilege that works. A verb that no reconcile uses is a fault, as a missing one is;
+``tests/kubernetes/test_permissions.py`` compares these tables with what an API server was asked.
+Objects are read by one list and one watch of each kind, so hardly anything needs ``get``; server-side
+apply is ``patch``, and ``create`` too where the object may not be there yet.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from modelplane.api.kinds import KINDS
+from modelplane.api.meta import GROUP, SYSTEM_NAMESPACE
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.install.identity import CONTROLLER, GATEWAY, labels
+from modelplane.kube.resources import Object
+
+_RBAC = "rbac.authorization.k8s.io"
+
+_READ = ("list", "watch")
+_WRITE = (*_READ, "create", "patch", "delete")
+
+TEAM_OBJECTS = "modelplane-team-objects"
+"""The role that reads what models name in their teams' namespaces."""
+
+INFERENCE_CLUSTER = "modelplane-inference-cluster"
+"""The identity that a fleet has on one of its clusters, and its role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One permission and its reason."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    names: tuple[str, ...] = ()
+    """The objects that it is about; all where none is named."""
+    unseen: str = ""
+    """Why an API server may never be asked for it; empty where it is."""
+
+    def manifest(self) -> Object:
+        """Return the rule as a role states it."""
+        rule: Object = {
+            "apiGroups": [self.group],
+            "resources": [*self.resources],
+            "verbs": [*self.verbs],
+        }
+        return rule | ({"resourceNames": [*self.names]} if self.names else {})
+
+
+_KINDS = tuple(kind.plural for kind in KINDS if kind.name in COMPOSERS)
+
+FLEET = (
+    Rule(GROUP, _KINDS, _READ, "Every decision is made from copies of these objects."),
+    Rule(
+        GROUP,
+        tuple(f"{plural}/status" for plural in _KINDS),
+        ("patch",),
+        "What was decided, and why, is written into the status.",
+    ),
+    Rule(
+        GROUP,
+        ("modelendpoints", "modelreplicas"),
+        ("create", "patch", "delete"),
+        "Deployments are made of replicas, and replicas of endpoints.",
+    ),
+    Rule(
+        GROUP,
+        ("inferenceclasses", "inferenceclusters", "modelcaches"),
+        ("patch",),
+        "A finalizer holds what others need, and what has left something on a cluster.",
+    ),
+    Rule(
+        GROUP,
+        ("modeldeployments/finalizers", "modelreplicas/finalizers"),
+        ("update",),
+        "A replica keeps its deployment, and an endpoint its replica, until it is gone itself.",
+        unseen="only the admission plugin OwnerReferencesPermissionEnforcement asks, where it is on",
+    ),
+    Rule("events.k8s.io", ("events",), ("create",), "Conditions that change are told as events."),
+    Rule(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        _READ,
+        "Whose the kinds are: where Crossplane owns them, the controllers stand back.",
+    ),
+)
+"""On the control plane, everywhere."""
+
+TEAMS = (
+    Rule(
+        "",
+        ("configmaps", "secrets"),
+        _READ,
+        "Engines name ConfigMaps, Secrets and pull secrets, and caches the token of a hub; these are copied "
+        "to the clusters, and no others. Each is asked for by namespace and name. A role cannot say that: "
+        "teams choose the names at any time. An installation can name the namespaces.",
+    ),
+)
+"""In the teams' namespaces."""
+
+SYSTEM = (
+    Rule("", ("secrets",), _READ, "The kubeconfigs of the clusters."),
+    Rule(
+        "coordination.k8s.io", ("leases",), ("create",), "The first of several controllers makes the Lease."
+    ),
+    Rule(
+        "coordination.k8s.io",
+        ("leases",),
+        ("get", "patch"),
+        "Of several controllers, the one that holds the Lease acts.",
+        names=(CONTROLLER,),
+    ),
+    Rule("", ("services",), _READ, "Where clients find the front door."),
+    Rule(
+        "",
+        ("configmaps",),
+        _WRITE,
+        "The front door's configuration. It is in parts that are named for their content, so no role can "
+        "name them.",
+    ),
+)
+"""In the namespace of the installation."""
+
+FRONT_DOOR = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
+"""Of the front door's own identity, in the namespace of the installation."""
+
+CLUSTER = (
+    Rule("apps", ("deployments",), _WRITE, "Engines and endpoint pickers."),
+    Rule("leaderworkerset.x-k8s.io", ("leaderworkersets",), _WRITE, "Engines that span nodes."),
+    Rule("batch", ("jobs",), _WRITE, "Weights are staged by Jobs."),
+    Rule("policy", ("poddisruptionbudgets",), _WRITE, "A drain of nodes leaves a replica serving."),
+    Rule(
+        "",
+        ("configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"),
+        _WRITE,
+        "What pods need: settings, staged weights, copies of what they name, an identity, an address. Only "
+        "objects labelled as Modelplane's are asked for, which a role cannot say.",
+    ),
+    Rule(_RBAC, ("rolebindings", "roles"), _WRITE, "An endpoint picker may see the pods that it picks from."),
+    Rule("inference.networking.k8s.io", ("inferencepools",), _WRITE, "What an endpoint picker picks from."),
+    Rule("resource.k8s.io", ("resourceclaimtemplates",), _WRITE, "The devices of each pod."),
+    Rule("gateway.networking.k8s.io", ("httproutes",), _WRITE, "The path of requests to a replica."),
+    Rule("gateway.networking.k8s.io", ("gateways",), _READ, "Where the cluster takes requests."),
+    Rule("discovery.k8s.io", ("endpointslices",), _READ, "Which pods serve."),
+    Rule("", ("pods",), _READ, "Why an engine does not start."),
+    Rule(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        _READ,
+        "What the cluster can do: which kinds it has.",
+    ),
+    Rule("", ("namespaces",), ("create",), "Each team's models have a namespace of the team's name."),
+    Rule(
+        "",
+        ("pods",),
+        ("get",),
+        "Endpoint pickers may.",
+        unseen="nobody can grant what he may not do",
+    ),
+    Rule(
+        "inference.networking.k8s.io",
+        ("inferencepools",),
+        ("get",),
+        "Endpoint pickers may.",
+        unseen="nobody can grant what he may not do",
+    ),
+    Rule(
+        "inference.networking.x-k8s.io",
+        ("inferenceobjectives",),
+        ("get", *_READ),
+        "Endpoint pickers may.",
+        unseen="nobody can grant what he may not do",
+    ),
+)
+"""On an inference cluster, everywhere: the workloads that serve, and what is read of them."""
+
+
+PEOPLE = {
+    "edit": Rule(
+        GROUP,
+        ("modelcaches", "modeldeployments", "modeldeployments/scale", "modelendpoints", "modelservices"),
+        ("create", "delete", "deletecollection", "patch", "update"),
+        "Who may edit a namespace may serve models in it.",
+    ),
+    "view": Rule(
+        GROUP,
+        tuple(kind.plural for kind in KINDS if kind.name in COMPOSERS and kind.namespaced),
+        ("get", *_READ),
+        "Who may view a namespace may see its models.",
+    ),
+}
+"""What is added to the cluster's own roles for people, by the least of those roles."""
+
+_INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
+
+
+def installed(team_namespaces: Iterable[str]) -> list[Object]:
+    """Return the roles of an installation and their bindings."""
+    controller, front_door = labels("controller"), labels("gateway")
+    teams = Role("ClusterRole", TEAM_OBJECTS, TEAMS, controller)
+    return [
+        *Role("ClusterRole", CONTROLLER, FLEET, controller).bound_to(account(CONTROLLER)),
+        *Role("Role", CONTROLLER, SYSTEM, controller).bound_to(account(CONTROLLER), SYSTEM_NAMESPACE),
+        teams.manifest(),
+        *(teams.binding(account(CONTROLLER), each) for each in tuple(team_namespaces) or ("",)),
+        *Role("Role", GATEWAY, FRONT_DOOR, front_door).bound_to(account(GATEWAY), SYSTEM_NAMESPACE),
+        *(_for_people(name, rule) for name, rule in PEOPLE.items()),
+    ]
+
+
+def account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:
+    """Return a ServiceAccount as bindings name it."""
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role, of one namespace (``Role``) or for any binding (``ClusterRole``)."""
+
+    kind: str
+    name: str
+    rules: tuple[Rule, ...]
+    labels: Mapping[str, str]
+
+    def manifest(self, namespace: str = "") -> Object:
+        """Return the role itself; a ``Role`` is in a namespace."""
+        return {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": self.kind,
+            "metadata": self._metadata(namespace),
+            "rules": [rule.manifest() for rule in self.rules],
+        }
+
+    def binding(self, subject: Mapping[str, str], namespace: str = "") -> Object:
+        """Return what gives the role to a subject, in one namespace or in all."""
+        return {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
+            "metadata": self._metadata(namespace),
+            "roleRef": {"apiGroup": _RBAC, "kind": self.kind, "name": self.name},
+            "subjects": [dict(subject)],
+        }
+
+    def bound_to(self, subject: Mapping[str, str], namespace: str = "") -> list[Object]:
+        """Return the role and its binding, both in the namespace where one is named."""
+        return [self.manifest(namespace), self.binding(subject, namespace)]
+
+    def _metadata(self, namespace: str) -> Object:
+        where = {"namespace": namespace} if namespace else {}
+        return {"name": self.name, **where, "labels": dict(self.labels)}
+
+
+def _for_people(name: str, rule: Rule) -> Object:
+    """Return a role that Kubernetes adds to its own roles of these names (aggregation)."""
+    inherited = {f"{_RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS[name]}
+    return Role("ClusterRole", f"modelplane-{name}", (rule,), labels() | inherited).manifest()

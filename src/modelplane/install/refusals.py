@@ -1,0 +1,82 @@
+"""Why an installation is left as it is: somebody else's, newer, or of models that would not fit.
+
+One rule: what is there is not touched in doubt. Every refusal is a sentence that says what to do.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from modelplane import __version__
+from modelplane.api.listing import listing
+from modelplane.cel.semver import SemverError, parse
+from modelplane.compose.engines import engine_problem
+from modelplane.install.definitions import definitions
+from modelplane.install.found import Found
+from modelplane.install.identity import MANAGER
+from modelplane.kube.resources import Object
+
+_MOST_PROBLEMS = 10
+
+Check = Callable[[Sequence[Object]], Sequence[str]]
+"""Returns what is wrong with stored objects by the kinds of this version, a sentence each."""
+
+
+class Refused(Exception):
+    """Nothing was changed; the message says why, and what to do."""
+
+
+def of_install(found: Found, *, upgrade: bool) -> str:
+    """Return why this version must not be put on what is there; empty where it may."""
+    return (
+        engine_problem(found.definitions)
+        or of_another_tool(found)
+        or _of_version(found.version, upgrade=upgrade)
+        or _of_stored_versions(found.definitions)
+    )
+
+
+def of_another_tool(found: Found) -> str:
+    """Return why an installation is not ours to change; empty where it is."""
+    if found.manager == MANAGER:
+        return ""
+    return f"Modelplane was installed there by {found.manager}: use that to change it"
+
+
+def _of_version(installed: str, *, upgrade: bool) -> str:
+    if not installed:
+        return "Modelplane is not installed there: leave out --upgrade" if upgrade else ""
+    if not upgrade:
+        return f"Modelplane {installed} is installed there: say --upgrade to bring it to {__version__}"
+    if installed == __version__:
+        return ""
+    try:
+        newer = parse(installed) > parse(__version__)
+    except SemverError as error:
+        return f"cannot tell whether the version that is installed is older than {__version__}: {error}"
+    if newer:
+        return f"Modelplane {installed} is installed there, and this is {__version__}: use the newer one"
+    return ""
+
+
+def _of_stored_versions(found: Iterable[Object]) -> str:
+    """Return which kinds have objects of a version that this one does not know."""
+    known = {
+        definition["metadata"]["name"]: {version["name"] for version in definition["spec"]["versions"]}
+        for definition in definitions()
+    }
+    lost = [
+        f"{version} of {definition['metadata']['name']}"
+        for definition in found
+        for version in definition.get("status", {}).get("storedVersions") or ()
+        if version not in known[definition["metadata"]["name"]]
+    ]
+    return f"objects may be stored as {listing(lost)}, which this version does not have" if lost else ""
+
+
+def of_objects(problems: Sequence[str]) -> str:
+    """Return why stored objects keep the kinds as they are; empty where nothing is wrong with them."""
+    if not problems:
+        return ""
+    shown = problems[:_MOST_PROBLEMS]
+    more = [f"and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
+    lines = "".join(f"\n  {each}" for each in (*shown, *more))
+    return f"objects do not fit the kinds of {__version__}: change these first{lines}"

@@ -1,0 +1,207 @@
+"""Taking Modelplane off a cluster: models first, while there is somebody to clean up after them.
+
+Each run looks anew at what is left and goes on from there, so one that was broken off is completed by the
+next. What a person made is deleted only when asked for, and what others own never.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from modelplane.api.listing import listing
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.engines import crossplane_owns
+from modelplane.compose.readiness import condition_of
+from modelplane.controllers.gateway_config import SELECTOR
+from modelplane.controllers.leader import LEASE
+from modelplane.install import refusals
+from modelplane.install.found import PARTS, Found, look, metadata_of
+from modelplane.install.identity import CONTROLLER, INSTALLATION, PART_OF
+from modelplane.install.refusals import Refused
+from modelplane.install.waiting import Deadline, Report
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import key_of
+from modelplane.kube.resources import Object, Resource, resource_of
+
+_MODELS = (
+    resources.MODEL_SERVICES,
+    resources.MODEL_DEPLOYMENTS,
+    resources.MODEL_REPLICAS,
+    resources.MODEL_CACHES,
+)
+"""What ML teams made, and what runs for it."""
+
+_FLEET = (
+    resources.MODEL_ENDPOINTS,
+    resources.INFERENCE_GATEWAYS,
+    resources.INFERENCE_CLUSTERS,
+    resources.INFERENCE_CLASSES,
+)
+"""What describes the fleet; clusters come before the classes that they need."""
+
+_LAST = frozenset({"CustomResourceDefinition", "Namespace"})
+
+_WORTH_KEEPING = (
+    resources.SECRETS,
+    resources.CONFIG_MAPS,
+    resources.SERVICES,
+    resources.SERVICE_ACCOUNTS,
+    resources.DEPLOYMENTS,
+    resources.PERSISTENT_VOLUME_CLAIMS,
+    resources.PODS,
+    resources.GATEWAYS,
+)
+_EVERYWHERE = frozenset({"default", "kube-root-ca.crt", "openshift-service-ca.crt"})
+"""What Kubernetes itself, or OpenShift, puts into each namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uninstaller:
+    """One run against one API server."""
+
+    client: Client
+    report: Report
+    deadline: Deadline
+
+    async def uninstall(self, *, delete_models: bool) -> None:
+        """Remove the installation, and with ``delete_models`` everything that it was for.
+
+        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        """
+        found = await look(self.client)
+        native = [each for each in found.definitions if not crossplane_owns(each)]
+        if why := await self._refusal(found, native, delete_models=delete_models):
+            raise Refused(why)
+        if delete_models:
+            await self._delete_objects("models", _served(_MODELS, native))
+            await self._delete_objects("descriptions of the fleet", _served(_FLEET, native))
+        await self._delete_installation(found)
+        if len(native) < len(found.definitions):
+            self.report("kinds and namespace: kept, because Crossplane uses them")
+            return
+        await self._delete_definitions([each for each in native if _is_part(each)])
+        await self._delete_namespace(found)
+
+    async def _refusal(self, found: Found, native: Sequence[Object], *, delete_models: bool) -> str:
+        if not found.objects:
+            return "Modelplane is not installed there"
+        if why := refusals.of_another_tool(found):
+            return why
+        if delete_models and len(native) < len(found.definitions):
+            return "Crossplane owns the models: delete them first, then leave out --delete-models"
+        if delete_models:
+            return ""
+        models = await self._objects(_served(_MODELS, native))
+        if not models:
+            return ""
+        return f"there are models: {listing(map(_name, models))}: delete them first, or say --delete-models"
+
+    async def _objects(self, kinds: Iterable[Resource]) -> list[Object]:
+        asked = [partial(self.client.list, kind) for kind in kinds]
+        return [item for ask in asked for item in (await self.deadline.answered(ask)).items]
+
+    async def _delete_objects(self, what: str, kinds: Sequence[Resource]) -> None:
+        """Delete every object of some kinds and wait until the controllers have let them go."""
+        count = len(await self._objects(kinds))
+        await self.deadline.until_nothing(partial(self._undeleted, kinds))
+        self._counted(what, count)
+
+    async def _undeleted(self, kinds: Sequence[Resource]) -> str:
+        """Ask for the deletion of what is there, and return what it waits for."""
+        items = await self._objects(kinds)
+        for item in items:
+            await self._delete(item)
+        causes = listing(f"{_name(item)}, {_waits_for(item)}" for item in items)
+        return f"{causes}: nobody lets them go unless {CONTROLLER} runs" if items else ""
+
+    def _counted(self, what: str, count: int) -> None:
+        if count:
+            self.report(f"{what}: {count} deleted")
+
+    async def _delete(self, item: Object) -> None:
+        metadata = item["metadata"]
+        if "deletionTimestamp" in metadata:
+            return
+        with suppress(errors.Conflict):  # another object has taken the name, and the next look sees it
+            await self.client.delete(
+                resource_of(item), metadata["name"], metadata.get("namespace"), uid=metadata["uid"]
+            )
+
+    async def _delete_installation(self, found: Found) -> None:
+        """Delete the workloads, and once they have ended what they needed and what they made."""
+        parts = [item for item in found.objects if item["kind"] not in _LAST]
+        workloads = [item for item in parts if item["kind"] == "Deployment"]
+        for item in workloads:
+            await self._delete(item)
+        await self.deadline.until_nothing(self._running)
+        lease = await self.client.get(resources.LEASES, LEASE, SYSTEM_NAMESPACE)
+        written = await self.client.list(resources.CONFIG_MAPS, SYSTEM_NAMESPACE, labels=SELECTOR)
+        others = [item for item in parts if item not in workloads]
+        others += [*written.items, *([lease] if lease else [])]
+        for item in others:
+            await self._delete(item)
+        self._counted("installation", len(workloads) + len(others))
+
+    async def _running(self) -> str:
+        pods = await metadata_of(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)
+        return f"{listing(map(_name, pods))} has not ended yet" if pods else ""
+
+    async def _delete_definitions(self, ours: Sequence[Object]) -> None:
+        """Delete the kinds, unless that would delete objects with them."""
+        left = await self._objects(_served((*_MODELS, *_FLEET), ours))
+        if left:
+            self.report(f"kinds: kept, because of {listing(map(_name, left))}")
+            return
+        for definition in ours:
+            await self._delete(definition)
+        await self.deadline.until_nothing(partial(self._defined, ours))
+        self._counted("kinds", len(ours))
+
+    async def _defined(self, definitions: Sequence[Object]) -> str:
+        names = [each["metadata"]["name"] for each in definitions]
+        found = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
+        there = [name for name, each in zip(names, found, strict=True) if each is not None]
+        return f"{listing(there)} is not gone yet" if there else ""
+
+    async def _delete_namespace(self, found: Found) -> None:
+        """Delete the namespace, unless somebody has put something there, such as a cluster's kubeconfig."""
+        names = [item["metadata"]["name"] for item in found.objects if item["kind"] == "Namespace"]
+        for name in names:
+            if left := await self._contents(name):
+                self.report(f"namespace {name}: kept, because of {listing(map(_name, left))}")
+                return
+            await self.client.delete(resources.NAMESPACES, name)
+            await self.deadline.until_nothing(partial(self._ending, name))
+            self.report(f"namespace {name}: deleted")
+
+    async def _contents(self, namespace: str) -> list[Object]:
+        return [
+            item
+            for resource in _WORTH_KEEPING
+            for item in await metadata_of(self.client, resource, namespace)
+            if item["metadata"]["name"] not in _EVERYWHERE and "deletionTimestamp" not in item["metadata"]
+        ]
+
+    async def _ending(self, namespace: str) -> str:
+        there = await self.client.get(resources.NAMESPACES, namespace)
+        return f"namespace {namespace} is not gone yet" if there else ""
+
+
+def _served(kinds: Iterable[Resource], definitions: Iterable[Object]) -> tuple[Resource, ...]:
+    """Return those of some kinds that an API server has."""
+    names = {definition["metadata"]["name"] for definition in definitions}
+    return tuple(kind for kind in kinds if f"{kind.plural}.{kind.group}" in names)
+
+
+def _is_part(item: Object) -> bool:
+    return bool(item["metadata"].get("labels", {}).get(PART_OF) == INSTALLATION)
+
+
+def _name(item: Object) -> str:
+    return f'{item["kind"]} "{key_of(item)}"'
+
+
+def _waits_for(item: Object) -> str:
+    return str(condition_of(item, "Ready").get("message") or "which is being deleted")

@@ -1,0 +1,45 @@
+"""Waiting for what others do, for a limited time, with a sentence about what is still missing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from modelplane.kube import errors
+
+T = TypeVar("T")
+
+_POLL_S = 0.5
+_LATER = frozenset({429, 503})
+"""What an API server answers that is not ready yet, such as for a kind that it has just been given."""
+
+Report = Callable[[str], None]
+"""Is told of each step that is done."""
+
+
+class NotInTime(Exception):
+    """Something was not done in time; the message says what."""
+
+
+class Deadline:
+    """The time that a whole command has."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._end = asyncio.get_running_loop().time() + timeout_s
+
+    async def until_nothing(self, missing: Callable[[], Awaitable[str]]) -> None:
+        """Return once nothing is missing any more; raise ``NotInTime`` with what was last."""
+        while what := await missing():
+            if asyncio.get_running_loop().time() > self._end:
+                raise NotInTime(f"not done after {self._timeout_s:g} s: {what}")
+            await asyncio.sleep(_POLL_S)
+
+    async def answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Return what an API server answers, asking again while it says to come back later."""
+        while True:
+            try:
+                return await ask()
+            except errors.ApiError as error:
+                if error.code not in _LATER or asyncio.get_running_loop().time() > self._end:
+                    raise
+            await asyncio.sleep(_POLL_S)

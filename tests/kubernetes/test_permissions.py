@@ -1,0 +1,332 @@
+"""The roles of an installation against what its identities really ask API servers for.
+
+The controllers and the companion of the front door run under the installed accounts, with a control plane
+and a cluster that are two API servers, through everything that they do. Both servers write an audit log.
+What one refused is a rule that is missing; what was granted and never asked for is one too many.
+"""
+
+import asyncio
+import base64
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.readiness import is_true
+from modelplane.install import inference_cluster, permissions
+from modelplane.install.identity import CONTROLLER, GATEWAY
+from modelplane.install.manifests import manifests
+from modelplane.install.options import Options
+from modelplane.install.permissions import INFERENCE_CLUSTER, Rule
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object, Resource
+from modelplane.local import bootstrap, envoy, lifecycle, setup
+from modelplane.local.home import Home
+from modelplane.local.processes import CONTROL_PLANE
+from support.audit import Asked, asked, audited
+from support.fleets import ControlPlane
+from support.service_accounts import kubeconfig
+from support.third_party_crds import definitions
+
+pytestmark = pytest.mark.kubernetes
+
+TEAM = "ml-team"
+TOPOLOGIES = Path(__file__).parents[2] / "examples" / "topologies"
+# Both have a class of the same name: the second one's devices include those of the first one's.
+EXAMPLES = ("prefill-decode", "two-node-gang")
+CHILDREN = (
+    resources.CONFIG_MAPS,
+    resources.DEPLOYMENTS,
+    resources.HTTP_ROUTES,
+    resources.INFERENCE_POOLS,
+    resources.JOBS,
+    resources.LEADER_WORKER_SETS,
+    resources.PERSISTENT_VOLUME_CLAIMS,
+    resources.POD_DISRUPTION_BUDGETS,
+    resources.RESOURCE_CLAIM_TEMPLATES,
+    resources.ROLES,
+    resources.ROLE_BINDINGS,
+    resources.SECRETS,
+    resources.SERVICES,
+    resources.SERVICE_ACCOUNTS,
+)
+"""Every kind that controllers write to a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An API server with an audit log."""
+
+    plane: ControlPlane
+    log: Path
+
+
+@contextmanager
+def server(binary: Path, folder: Path) -> Iterator[Server]:
+    folder.mkdir()
+    program, log = audited(binary, folder)
+    home = Home(folder / "home")
+    setup.make_home(home)
+    setup.set_up(home)
+    lifecycle.start(home, program, CONTROL_PLANE)
+    try:
+        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None))
+        yield Server(ControlPlane(home, binary), log)
+    finally:
+        lifecycle.stop(home)
+
+
+@pytest.fixture(scope="module")
+def everything_asked(
+    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Asked, ...]]:
+    """What the identities asked for while everything happened that can."""
+    folder = tmp_path_factory.mktemp("permissions")
+    with (
+        server(kubernetes_binary, folder / "fleet") as fleet,
+        server(kubernetes_binary, folder / "gpu") as gpu,
+    ):
+        asyncio.run(_happen(fleet.plane, gpu.plane, folder))
+        yield (*asked(fleet.log), *asked(gpu.log))
+
+
+async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
+    async with (
+        Client.from_kubeconfig(str(fleet.kubeconfig)) as control,
+        Client.from_kubeconfig(str(gpu.kubeconfig)) as cluster,
+    ):
+        for manifest in manifests(Options()):
+            await control.apply(manifest)
+        foreign = bootstrap.gateway_api()
+        foreign += [
+            each for origin in ("gateway-api-inference-extension", "lws") for each in definitions(origin)
+        ]
+        for manifest in [*foreign, *inference_cluster.manifests()]:
+            await cluster.apply(manifest)
+        await bootstrap.until_established(cluster, [each["metadata"]["name"] for each in foreign])
+        await _gateway(cluster)
+        with ExitStack() as stack:
+            _start(
+                stack,
+                fleet,
+                folder,
+                "controller",
+                CONTROLLER,
+                "--leader-elect",
+                f"--gateway-service={GATEWAY}",
+            )
+            files = folder / "envoy"
+            envoy.prepare(files, ())
+            _start(stack, fleet, folder, "gateway", GATEWAY, f"--dir={files}", "--drain-seconds=0")
+            async with _kubelet(cluster):
+                access = kubeconfig(gpu, INFERENCE_CLUSTER, folder / "gpu.kubeconfig").read_bytes()
+                await _serve(control, cluster, base64.b64encode(access).decode())
+                await _delete(control, cluster)
+
+
+def _start(
+    stack: ExitStack, plane: ControlPlane, folder: Path, command: str, account: str, *arguments: str
+) -> None:
+    """Run a command of ours as an account until the end of the story."""
+    path = kubeconfig(plane, account, folder / f"{account}.kubeconfig")
+    argv = [sys.executable, "-m", "modelplane.cli.main", command, f"--kubeconfig={path}", *arguments]
+    output = stack.enter_context((folder / f"{command}.log").open("w"))
+    process = stack.enter_context(subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT))
+    stack.callback(process.terminate)
+
+
+async def _gateway(cluster: Client) -> None:
+    """Give the cluster a gateway, as somebody's implementation would."""
+    spec = {"gatewayClassName": "else", "listeners": [{"name": "http", "port": 80, "protocol": "HTTP"}]}
+    manifest = _object("gateway.networking.k8s.io/v1", "Gateway", "inference-gateway", SYSTEM_NAMESPACE)
+    await cluster.apply(manifest | {"spec": spec})
+    status = {"addresses": [{"type": "IPAddress", "value": "10.0.0.1"}]}
+    await cluster.patch(
+        resources.GATEWAYS, "inference-gateway", {"status": status}, SYSTEM_NAMESPACE, subresource="status"
+    )
+
+
+@asynccontextmanager
+async def _kubelet(cluster: Client) -> AsyncIterator[None]:
+    """Bind every volume and run every pod, to its end where a Job's."""
+
+    async def report(resource: Resource, item: Object, status: Object) -> None:
+        if item.get("status", {}).get("phase") != status["phase"]:
+            name = item["metadata"]["name"]
+            body = {"status": status}
+            await cluster.patch(resource, name, body, TEAM, kind="strategic", subresource="status")
+
+    async def run() -> None:
+        while True:
+            with suppress(Exception):
+                for claim in (await cluster.list(resources.PERSISTENT_VOLUME_CLAIMS, TEAM)).items:
+                    await report(resources.PERSISTENT_VOLUME_CLAIMS, claim, {"phase": "Bound"})
+                for pod in (await cluster.list(resources.PODS, TEAM)).items:
+                    ends = "job-name" in pod["metadata"]["labels"]
+                    ready = {"type": "Ready", "status": "False" if ends else "True"}
+                    phase = "Succeeded" if ends else "Running"
+                    await report(resources.PODS, pod, {"phase": phase, "conditions": [ready]})
+            await asyncio.sleep(0.2)
+
+    task = asyncio.create_task(run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _serve(control: Client, cluster: Client, access: str) -> None:
+    """Register the cluster, and have models on it that need every kind of child."""
+    await control.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
+    for name, data in (("token", "HF_TOKEN"), ("settings", "KEY")):
+        await control.create(_object("v1", "Secret", name, TEAM) | {"stringData": {data: "value"}})
+    await control.create(_object("v1", "ConfigMap", "settings", TEAM) | {"data": {"KEY": "value"}})
+    gateway = _object("modelplane.ai/v1alpha1", "InferenceGateway", "default")
+    await control.apply(gateway | {"spec": {"backend": "Envoy"}})
+    examples = [
+        manifest
+        for example in EXAMPLES
+        for path in sorted((TOPOLOGIES / example).glob("*.yaml"))
+        for manifest in yaml.safe_load_all(path.read_text())
+    ]
+    for manifest in examples:
+        if manifest["kind"] == "InferenceCluster":
+            secret = manifest["spec"]["cluster"]["existing"]["secretRef"]["name"]
+            await control.apply(
+                _object("v1", "Secret", secret, SYSTEM_NAMESPACE) | {"data": {"kubeconfig": access}}
+            )
+        if manifest["kind"] == "ModelCache":
+            manifest["spec"]["huggingFace"]["authSecret"] = {"name": "token"}
+        await control.apply(manifest)
+    await control.apply(_settings(replicas=2))
+
+    seen: set[str] = set()
+
+    async def missing() -> list[str]:
+        # A Job is there for as long as it works.
+        seen.update([kind.kind for kind in CHILDREN if await _children(cluster, kind)])
+        deployment = await control.get(resources.MODEL_DEPLOYMENTS, "settings", TEAM)
+        unseen = [kind.kind for kind in CHILDREN if kind.kind not in seen]
+        return unseen + ([] if is_true(deployment or {}, "Ready") else ["a deployment that serves"])
+
+    await _until_nothing(missing)
+    await control.apply(_settings(replicas=1))
+
+    async def too_many() -> list[str]:
+        of_it = "modelplane.ai/deployment=settings"
+        names = [
+            each["metadata"]["name"]
+            for each in (await control.list(resources.MODEL_REPLICAS, TEAM, labels=of_it)).items
+        ]
+        return names[1:]
+
+    await _until_nothing(too_many)
+
+
+def _settings(replicas: int) -> Object:
+    """Return a deployment whose engine names what only its team's namespace has."""
+    source = {"name": "settings", "key": "KEY"}
+    engine = {
+        "name": "engine",
+        "image": "engine:1",
+        "env": [
+            {"name": "SECRET", "valueFrom": {"secretKeyRef": source}},
+            {"name": "SETTING", "valueFrom": {"configMapKeyRef": source}},
+        ],
+    }
+    selector = 'device.attributes["gpu.nvidia.com"].productName == "NVIDIA H100 80GB HBM3"'
+    member = {
+        "nodeSelector": {"devices": [{"name": "gpu", "count": 1, "selectors": [{"cel": selector}]}]},
+        "template": {"spec": {"containers": [engine]}},
+    }
+    spec = {
+        "replicas": replicas,
+        # The other cluster's nodes are for the other models.
+        "clusterSelector": {"matchLabels": {"modelplane.ai/tier": "production"}},
+        "engines": [{"name": "engine", "members": [member]}],
+    }
+    return _object("modelplane.ai/v1alpha1", "ModelDeployment", "settings", TEAM) | {"spec": spec}
+
+
+async def _delete(control: Client, cluster: Client) -> None:
+    """Delete everything, and wait until nothing of it is left anywhere."""
+    for kinds in (
+        (resources.MODEL_SERVICES, resources.MODEL_DEPLOYMENTS, resources.MODEL_CACHES),
+        (resources.INFERENCE_CLUSTERS, resources.INFERENCE_CLASSES),
+    ):
+        for kind in kinds:
+            for item in (await control.list(kind)).items:
+                metadata = item["metadata"]
+                await control.delete(kind, metadata["name"], metadata.get("namespace"))
+
+        async def left(kinds: tuple[Resource, ...] = kinds) -> list[str]:
+            return [each["metadata"]["name"] for kind in kinds for each in (await control.list(kind)).items]
+
+        await _until_nothing(left)
+    assert [kind.kind for kind in CHILDREN if await _children(cluster, kind)] == []
+
+
+async def _children(cluster: Client, kind: Resource) -> tuple[Object, ...]:
+    return (await cluster.list(kind, TEAM, labels="modelplane.ai/managed-by=modelplane")).items
+
+
+async def _until_nothing(look: Callable[[], Awaitable[list[str]]], timeout_s: float = 60) -> None:
+    """Wait until nothing is missing, or left."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    found = ["everything"]
+    while found:
+        assert asyncio.get_running_loop().time() < deadline, found
+        await asyncio.sleep(0.2)
+        # A server says 429 of a kind that it has just been given.
+        with suppress(errors.ApiError):
+            found = await look()
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Object:
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **where}}
+
+
+def test_nothing_that_was_asked_for_is_refused(everything_asked: tuple[Asked, ...]) -> None:
+    assert sorted({each for each in everything_asked if each.code == 403}) == []
+
+
+EVERYWHERE = "everywhere"
+GRANTED = [
+    *((CONTROLLER, EVERYWHERE, rule) for rule in permissions.FLEET),
+    *((CONTROLLER, TEAM, rule) for rule in permissions.TEAMS),
+    *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in permissions.SYSTEM),
+    *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in permissions.FRONT_DOOR),
+    *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in permissions.CLUSTER),
+]
+"""Who may do what, and in which namespace that was to be seen."""
+
+
+@pytest.mark.parametrize(
+    ("account", "where", "rule"),
+    [
+        pytest.param(*each, id=f"{each[0]}: {', '.join((*each[2].verbs, *each[2].resources))}")
+        for each in GRANTED
+        if not each[2].unseen
+    ],
+)
+def test_nothing_is_granted_that_is_not_asked_for(
+    everything_asked: tuple[Asked, ...], account: str, where: str, rule: Rule
+) -> None:
+    seen = {
+        (each.resource, each.verb)
+        for each in everything_asked
+        if (each.account, each.group) == (account, rule.group)
+        and where in (EVERYWHERE, each.namespace)
+        and (not rule.names or each.name in rule.names)
+    }
+    granted = {(resource, verb) for resource in rule.resources for verb in rule.verbs}
+    assert sorted(granted - seen) == []

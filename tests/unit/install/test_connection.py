@@ -1,0 +1,58 @@
+import pytest
+
+from modelplane.install.connection import NoCluster, connect
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "https://a.example"}}]
+users: [{name: a, user: {token: secret}}]
+contexts: [{name: one, context: {cluster: a, user: a}}, {name: two, context: {cluster: a, user: a}}]
+current-context: one
+"""
+
+
+@pytest.fixture
+def kubeconfig(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    return path
+
+
+async def test_a_file_that_is_named_comes_first(kubeconfig, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    async with connect(kubeconfig, "two"):
+        pass
+
+
+async def test_the_variable_comes_next(kubeconfig, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    async with connect(None, ""):
+        pass
+
+
+async def test_the_users_own_file_is_the_default(kubeconfig, tmp_path):
+    (tmp_path / ".kube").mkdir()
+    kubeconfig.rename(tmp_path / ".kube" / "config")
+    async with connect(None, ""):
+        pass
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_without_any_it_is_said_where_one_was_looked_for(tmp_path):
+    with pytest.raises(NoCluster) as raised:
+        connect(None, "")
+    assert f'in "{tmp_path}/.kube/config": name another with --kubeconfig or --context' in str(raised.value)
+
+
+def test_a_context_that_is_not_there_is_said(kubeconfig):
+    with pytest.raises(NoCluster, match="three"):
+        connect(kubeconfig, "three")
+
+
+def test_several_files_in_the_variable_are_not_guessed_from(kubeconfig, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", f"{kubeconfig}:/elsewhere")
+    with pytest.raises(NoCluster, match="KUBECONFIG names several files: name one of them with --kubeconfig"):
+        connect(None, "")

@@ -1,0 +1,67 @@
+import pytest
+
+from modelplane.install import permissions
+from modelplane.install.permissions import Role, Rule, account
+
+TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "FRONT_DOOR", "CLUSTER")}
+RULES = {
+    f"{name}: {', '.join(rule.verbs)} {', '.join(rule.resources)}": rule
+    for name, table in TABLES.items()
+    for rule in table
+}
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_has_a_reason_and_no_wildcard(rule):
+    assert rule.why.endswith(".")
+    assert "*" not in {rule.group, *rule.resources, *rule.verbs}
+    assert {"escalate", "bind", "impersonate", "deletecollection"} & {*rule.verbs} == set()
+
+
+def test_on_the_control_plane_secrets_are_only_read():
+    verbs = {
+        verb
+        for name in ("FLEET", "TEAMS", "SYSTEM", "FRONT_DOOR")
+        for rule in TABLES[name]
+        if "secrets" in rule.resources
+        for verb in rule.verbs
+    }
+    assert verbs == {"list", "watch"}
+
+
+def test_a_role_is_in_a_namespace_and_a_cluster_role_is_not():
+    rules = (Rule("", ("pods",), ("list",), "Why not."), Rule("", ("pods",), ("get",), "One.", names=("a",)))
+    subject = account("somebody")
+    role, binding = Role("Role", "reader", rules, {"of": "us"}).bound_to(subject, "team")
+    about = {"name": "reader", "namespace": "team", "labels": {"of": "us"}}
+    assert role == {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": about,
+        "rules": [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["a"]},
+        ],
+    }
+    assert binding == {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": about,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "ServiceAccount", "name": "somebody", "namespace": "modelplane-system"}],
+    }
+    everywhere = Role("ClusterRole", "reader", rules, {}).bound_to(subject)
+    assert [each["kind"] for each in everywhere] == ["ClusterRole", "ClusterRoleBinding"]
+    assert all("namespace" not in each["metadata"] for each in everywhere)
+
+
+def test_who_may_edit_a_namespace_may_serve_models_there_and_touch_nothing_made_for_them():
+    [edit] = [each for each in permissions.installed(()) if each["metadata"]["name"] == "modelplane-edit"]
+    [rule] = edit["rules"]
+    assert "modeldeployments" in rule["resources"]
+    assert "modelreplicas" not in rule["resources"]
+    labels = edit["metadata"]["labels"]
+    assert {key for key in labels if "aggregate" in key} == {
+        "rbac.authorization.k8s.io/aggregate-to-edit",
+        "rbac.authorization.k8s.io/aggregate-to-admin",
+    }
