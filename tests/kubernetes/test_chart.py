@@ -1,4 +1,4 @@
-"""The Helm chart as helm itself takes it: that of the binary, or else the one of this machine."""
+"""The Helm chart as helm itself takes it, built from a module that pins its version."""
 
 import shutil
 import subprocess
@@ -10,26 +10,25 @@ import yaml
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
 
-pytestmark = pytest.mark.kubernetes
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.skipif(shutil.which("go") is None, reason="helm is built with go, which is not on the PATH"),
+]
 
+MODULE = Path(__file__).parents[1] / "helm"
 CHART = Path(__file__).parents[2] / "package" / "helm" / "modelplane"
 SYSTEM = ("--namespace", "modelplane-system")
 
 
 @pytest.fixture(scope="module")
-def helm(kubernetes_binary):
+def helm(tmp_path_factory):
     """Run helm and return what it prints."""
-    usage = subprocess.run([kubernetes_binary], capture_output=True, text=True, check=False).stderr
-    if "helm" in usage.partition("programs:")[2]:
-        program = [str(kubernetes_binary), "helm"]
-    elif found := shutil.which("helm"):
-        program = [found]
-    else:
-        pytest.skip("there is no helm, neither in the binary nor on the PATH")
+    program = tmp_path_factory.mktemp("helm") / "helm"
+    subprocess.run(["go", "build", "-o", program, "helm.sh/helm/v4/cmd/helm"], cwd=MODULE, check=True)
 
     def run(*arguments, check=True):
         done = subprocess.run(
-            [*program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+            [program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
         )
         assert (done.returncode == 0) is check, done.stdout + done.stderr
         return done.stdout if check else done.stderr
