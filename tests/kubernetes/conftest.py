@@ -4,17 +4,15 @@ Each is started once for all tests and stopped at the end; a test takes a
 namespace of its own and leaves nothing behind that another could trip over.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from modelplane.kube.client import Client
-from modelplane.local import binary, lifecycle, setup
+from modelplane.local import binary
 from modelplane.local.home import Home
-from modelplane.local.processes import CONTROL_PLANE
-from support.fleets import ControlPlane, Fleet
+from support.fleets import ControlPlane, Fleet, control_plane_of
 
 
 @pytest.fixture(scope="session")
@@ -28,15 +26,8 @@ def control_plane(
     kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
     """The four processes of a control plane, and nothing of Modelplane on it."""
-    home = Home(tmp_path_factory.mktemp("control-plane"))
-    setup.make_home(home)
-    setup.set_up(home)
-    lifecycle.start(home, kubernetes_binary, CONTROL_PLANE)
-    try:
-        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None))
-        yield ControlPlane(home, kubernetes_binary)
-    finally:
-        lifecycle.stop(home)
+    with control_plane_of(Home(tmp_path_factory.mktemp("control-plane")), kubernetes_binary) as running:
+        yield running
 
 
 @pytest.fixture

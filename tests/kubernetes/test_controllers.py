@@ -17,6 +17,7 @@ from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.controllers import ownership
+from modelplane.controllers.gateway_directory import GatewayDirectory
 from modelplane.controllers.manager import Manager
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -202,13 +203,8 @@ def _cluster_scoped(kind: str, name: str, spec: Object) -> Object:
 async def controllers(control_plane: ControlPlane) -> AsyncIterator[None]:
     """Run the controllers under their own identity, as ``modelplane controller`` does."""
     async with Client.from_kubeconfig(str(control_plane.home.controller_kubeconfig)) as client:
-        manager = Manager(
-            client,
-            front_door="127.0.0.1:8080",
-            gateway_dir=control_plane.home.envoy,
-            write=lambda _directory, _files: False,
-            dial=lambda address: address,
-        )
+        proxy = GatewayDirectory(control_plane.home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)
+        manager = Manager(client, proxy=proxy, dial=lambda address: address)
         task = asyncio.create_task(manager.run())
         try:
             yield

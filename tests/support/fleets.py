@@ -1,12 +1,17 @@
 """Running control planes and fleets, as tests hold them."""
 
+import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from modelplane.local import lifecycle, setup
 from modelplane.local.home import Home
+from modelplane.local.processes import CONTROL_PLANE
 
 PROCESSES = (
     "supervisor",
@@ -33,6 +38,19 @@ class ControlPlane:
     def kubeconfig(self) -> Path:
         """The administrator's."""
         return self.home.kubeconfig
+
+
+@contextmanager
+def control_plane_of(home: Home, binary: Path) -> Iterator[ControlPlane]:
+    """Run the four processes of a control plane, and nothing of Modelplane on it."""
+    setup.make_home(home)
+    setup.set_up(home)
+    lifecycle.start(home, binary, CONTROL_PLANE)
+    try:
+        asyncio.run(lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None))
+        yield ControlPlane(home, binary)
+    finally:
+        lifecycle.stop(home)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,11 @@ from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.controllers.children import ChildIndex
 from modelplane.kube import errors, resources
-from modelplane.kube.client import Client
+from modelplane.kube.client import Client, Fence
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource, resource_for, resource_of
+from modelplane.telemetry import traces
+from modelplane.telemetry.log_lines import fields
 
 _log = logging.getLogger(__name__)
 
@@ -151,7 +153,7 @@ class Connection:
             if (resource, "") in self._informers:
                 raise
             # Who may not read a kind has not written any, and a write of one will say so.
-            _log.info("cluster %s: %s", self.name, error)
+            _log.info("cluster %s: %s", self.name, error, extra=fields(cluster=self.name))
         return ()
 
     async def _tell_when_synced(self, informer: Informer) -> None:
@@ -254,14 +256,15 @@ class Connection:
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
         """Write an object, making its namespace where the cluster has none of that name."""
-        try:
-            written = await self.client.apply(manifest, force=force)
-        except errors.NotFound as error:
-            namespace = manifest["metadata"].get("namespace", "")
-            if not namespace or f'namespaces "{namespace}" not found' not in error.message:
-                raise
-            await self._create_namespace(namespace)
-            written = await self.client.apply(manifest, force=force)
+        name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
+        with traces.span("write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name):
+            try:
+                written = await self.client.apply(manifest, force=force)
+            except errors.NotFound as error:
+                if not namespace or f'namespaces "{namespace}" not found' not in error.message:
+                    raise
+                await self._create_namespace(namespace)
+                written = await self.client.apply(manifest, force=force)
         resource = resource_of(manifest)
         # The first child of a rarer kind: there was none before, so nobody need wait for the copy.
         if (resource, "") not in self._informers:
@@ -283,9 +286,12 @@ class Connection:
 class Clusters:
     """Every inference cluster's connection, kept in step with its kubeconfig Secret."""
 
-    def __init__(self, on_change: Changed, on_problem: Callable[[str], None]) -> None:
+    def __init__(
+        self, on_change: Changed, on_problem: Callable[[str], None], fence: Fence | None = None
+    ) -> None:
         self._on_change = on_change
         self._on_problem = on_problem
+        self._fence = fence
         self._connections: dict[str, Connection] = {}
         self._kubeconfigs: dict[str, bytes] = {}
         self._problems: dict[str, str] = {}
@@ -328,7 +334,7 @@ class Clusters:
             if self._kubeconfigs.get(name) == content:
                 self._problems.pop(name, None)
                 return
-            client = Client.from_kubeconfig(_mapping(content, key, where), field_manager="modelplane")
+            client = Client.from_kubeconfig(_mapping(content, key, where), fence=self._fence)
         except ValueError as error:
             # What worked so far goes on: a Secret half-written is no reason to cut a cluster off.
             self._refuse(name, str(error))
@@ -336,7 +342,7 @@ class Clusters:
         self.disconnect(name)
         self._kubeconfigs[name] = content
         self._connections[name] = Connection(name, client, self._on_change, self._on_problem)
-        _log.info("connected to cluster %s", name)
+        _log.info("connected to cluster %s", name, extra=fields(cluster=name))
 
     def refuse(self, name: str, why: str) -> None:
         """Have no connection to a cluster, and say why."""
@@ -346,7 +352,7 @@ class Clusters:
 
     def _refuse(self, name: str, why: str) -> None:
         if self._problems.get(name) != why:
-            _log.warning("cannot connect to cluster %s: %s", name, why)
+            _log.warning("cannot connect to cluster %s: %s", name, why, extra=fields(cluster=name))
             self._problems[name] = why
             self._on_problem(name)
 

@@ -1,14 +1,16 @@
 """Keeping the gateway's configuration in step with services, endpoints and replicas' routes.
 
-Two tables come from one look: the front door, which takes a service's requests
-to its endpoints, and each local cluster's own gateway, which takes a replica's
-requests to its pods. Changes within a moment are written once.
+The front door takes a service's requests to its endpoints. On a laptop the same
+Envoy is also each local cluster's own gateway, which takes a replica's requests
+to its pods; both tables come from one look. Changes within a moment are written
+once.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Protocol
 
 from modelplane.api.decode import InvalidObject, ModelT, decode_as
 from modelplane.api.meta import SYSTEM_NAMESPACE
@@ -25,35 +27,63 @@ from modelplane.routing.table import Listener, Table
 
 _log = logging.getLogger(__name__)
 
-GATEWAY_CLASS = "modelplane"
-"""The GatewayClass of gateways that this Envoy serves."""
+FRONT_DOOR = "front-door"
+"""The listener of the services."""
 
-Write = Callable[[Path, Mapping[str, str]], bool]
-"""Brings a directory to the given files; returns whether it was not there yet."""
+GATEWAY_CLASS = "modelplane"
+"""The GatewayClass of gateways that a laptop's Envoy serves."""
 
 _SETTLE_S = 0.05
 _CLEAN_UP_S = 5.0
 _RETRY_S = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where clients find the front door."""
+
+    address: str = ""
+    """``host:port``, or a host whose port is 80; empty while there is none."""
+    problem: str = ""
+    """Why there is none, where that is known."""
+
+
+class Proxy(Protocol):
+    """An Envoy as the controllers see it: what takes its configuration, and where it answers."""
+
+    @property
+    def listens(self) -> tuple[str, int]:
+        """The address and port of the front door's listener."""
+
+    @property
+    def serves_clusters(self) -> bool:
+        """Whether it is also the gateway of the inference clusters themselves."""
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """What has to be read before anything is written, if anything has."""
+
+    async def bring(self, files: Mapping[str, str]) -> bool:
+        """Make the proxy's files these; return whether they were not yet."""
+
+    def door(self) -> Door:
+        """Return where clients find it."""
+
+
 class FrontDoor:
-    """Writes Envoy's configuration for one machine; without a directory, it does nothing."""
+    """Writes the configuration of one proxy; without any, it does nothing."""
 
     def __init__(
         self,
+        proxy: Proxy | None,
         *,
-        address: str,
-        directory: Path | None,
-        write: Write | None,
         dial: Callable[[str], str],
         services: Informer,
         endpoints: Informer,
         clusters: Clusters,
         opened: Callable[[], None],
     ) -> None:
-        self._address = address
-        self._directory = directory
-        self._write = write
+        self._proxy = proxy
         self._dial = dial
         self._services = services
         self._endpoints = endpoints
@@ -62,8 +92,16 @@ class FrontDoor:
         self._touched = asyncio.Event()
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
-        self.open_at = ""
-        """``host:port`` of the front door once Envoy has been told of it."""
+        self._written = False
+        self.door = Door()
+        """Where clients find the front door, once the proxy has been told of it."""
+        for informer in self.informers:
+            informer.add_handler(lambda _item: self.touch())
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """What somebody has to run before ``run``."""
+        return self._proxy.informers if self._proxy else ()
 
     def touch(self) -> None:
         """Say that something changed that may concern the configuration."""
@@ -71,50 +109,56 @@ class FrontDoor:
 
     async def run(self) -> None:
         """Write whatever changes, until cancelled."""
-        if self._directory is None or self._write is None:
+        if self._proxy is None:
             return
         self._touched.set()
         while True:
             await self._touched.wait()
             await asyncio.sleep(_SETTLE_S)
             self._touched.clear()
-            if not self.open_at and any(connection.loading for connection in self._clusters):
+            if not self._written and self._reading(self._proxy):
                 # What was written before the start stays until all that answers has been read.
                 self._touched.set()
                 continue
             try:
-                changed = await asyncio.to_thread(self._bring, self._directory, self._write, self._table())
+                changed = await self._proxy.bring(await asyncio.to_thread(files, self._table(self._proxy)))
+            except errors.KubernetesError as error:
+                _log.info("cannot write the gateway configuration: %s", error)
+                asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+                continue
             except Exception:  # noqa: BLE001 - Envoy goes on with what it has, and the next try may do
                 _log.exception("cannot write the gateway configuration; trying again in %.0f s", _RETRY_S)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
                 continue
+            self._written = True
             if changed:
                 _log.info("gateway configuration written")
                 # What the change left behind is cleaned up once Envoy has moved on from it.
                 asyncio.get_running_loop().call_later(_CLEAN_UP_S, self.touch)
-            if not self.open_at:
-                self.open_at = self._address
+            if self.door != (door := self._proxy.door()):
+                self.door = door
                 self._opened()
-            await asyncio.gather(*(self._announce(connection) for connection in self._clusters))
+            if self._proxy.serves_clusters:
+                await asyncio.gather(*(self._announce(each, self._proxy) for each in self._clusters))
 
-    @staticmethod
-    def _bring(directory: Path, write: Write, table: Table) -> bool:
-        return write(directory, files(table))
+    def _reading(self, proxy: Proxy) -> bool:
+        return proxy.serves_clusters and any(connection.loading for connection in self._clusters)
 
-    def _table(self) -> Table:
-        host, _, port = self._address.rpartition(":")
+    def _table(self, proxy: Proxy) -> Table:
+        host, port = proxy.listens
         problems: dict[str, str] = {}
         routes = service_routes(
             _readable(ModelService, self._services, problems),
             _readable(ModelEndpoint, self._endpoints, problems),
         )
-        listeners = {int(port): Listener("front-door", host, int(port), routes)}
+        listeners = {port: Listener(FRONT_DOOR, host, port, routes)}
         workloads: dict[str, Listener] = {}
-        for connection in sorted(self._clusters, key=lambda connection: connection.name):
+        served = self._clusters if proxy.serves_clusters else ()
+        for connection in sorted(served, key=lambda connection: connection.name):
             # While a cluster is being read anew, what is known of it stays.
             listener = self._workloads.get(connection.name)
             if connection.routable:
-                listener = self._workload(connection, problems)
+                listener = self._workload(connection, host, problems)
             if listener is None:
                 continue
             workloads[connection.name] = listener
@@ -125,7 +169,7 @@ class FrontDoor:
         self._say(problems)
         return Table(tuple(listeners.values()))
 
-    def _workload(self, connection: Connection, problems: dict[str, str]) -> Listener | None:
+    def _workload(self, connection: Connection, host: str, problems: dict[str, str]) -> Listener | None:
         gateway = _gateway(connection)
         if gateway is None:
             return None
@@ -140,7 +184,7 @@ class FrontDoor:
             self._dial,
         )
         port = int(gateway["spec"]["listeners"][0]["port"])
-        return Listener(f"cluster-{connection.name}", self._address.rpartition(":")[0], port, routes)
+        return Listener(f"cluster-{connection.name}", host, port, routes)
 
     def _say(self, problems: Mapping[str, str]) -> None:
         """Log what is left out of the configuration, once for each change."""
@@ -149,12 +193,12 @@ class FrontDoor:
                 _log.warning("%s is not served: %s", subject, problem)
         self._problems = problems
 
-    async def _announce(self, connection: Connection) -> None:
+    async def _announce(self, connection: Connection, proxy: Proxy) -> None:
         """Write the gateway's address into its status, as any Gateway API implementation does."""
         gateway = _gateway(connection)
         if gateway is None or gateway.get("status", {}).get("addresses") or connection.problem:
             return
-        host = self._address.rpartition(":")[0]
+        host, _ = proxy.listens
         metadata = gateway["metadata"]
         patch = {"status": {"addresses": [{"type": "IPAddress", "value": host}]}}
         try:
@@ -178,7 +222,7 @@ def _readable(type_: type[ModelT], items: Iterable[Object], problems: dict[str, 
 
 
 def _gateway(connection: Connection) -> Object | None:
-    """Return the cluster's gateway where it is one that this Envoy serves."""
+    """Return the cluster's gateway where it is one that a laptop's Envoy serves."""
     gateway = connection.informer(resources.GATEWAYS).get(GATEWAY_NAME, SYSTEM_NAMESPACE)
     if gateway is None or gateway["spec"].get("gatewayClassName") != GATEWAY_CLASS:
         return None

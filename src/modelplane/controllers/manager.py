@@ -9,15 +9,18 @@ controller.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+from functools import partial
 
 from modelplane.api import labels
 from modelplane.api.inference_cluster import Source
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
-from modelplane.controllers.front_door import FrontDoor, Write
+from modelplane.controllers.engine_check import Definitions
+from modelplane.controllers.front_door import FrontDoor, Proxy
+from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.open_files import allow_many
@@ -25,9 +28,12 @@ from modelplane.controllers.ownership import owner_of
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import NotYet, Reconciler
 from modelplane.kube import errors, resources
-from modelplane.kube.client import Client
+from modelplane.kube.client import Client, Fence
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource, resource_for
+from modelplane.telemetry import log_lines, metrics, traces
+from modelplane.telemetry.observed import Queue, State
+from modelplane.telemetry.table import Result
 
 _log = logging.getLogger(__name__)
 
@@ -46,14 +52,18 @@ class Manager:
         self,
         client: Client,
         *,
-        front_door: str,
-        gateway_dir: Path | None,
-        write: Write | None,
+        proxy: Proxy | None,
         dial: Callable[[str], str],
+        fence: Fence | None = None,
     ) -> None:
+        """``fence`` is asked before each write to a cluster; ``client`` has its own."""
         self._client = client
-        self._decisions: WorkQueue[OwnerKey] = WorkQueue(1)
-        self._work: WorkQueue[OwnerKey] = WorkQueue(_AT_A_TIME, self._cluster_of)
+        self._definitions = Definitions(client)
+        self._waiting = ""
+        self._decisions: WorkQueue[OwnerKey] = WorkQueue(1, waited=partial(metrics.waited, "decisions"))
+        self._work: WorkQueue[OwnerKey] = WorkQueue(
+            _AT_A_TIME, self._cluster_of, partial(metrics.waited, "work")
+        )
         self._interests = Interests()
         self._uids: dict[str, OwnerKey] = {}
         self._informers = {
@@ -63,11 +73,9 @@ class Manager:
         self._secrets = Informer(
             client, resources.SECRETS, namespace=SYSTEM_NAMESPACE, on_change=self._secret_changed
         )
-        self._clusters = Clusters(self._cluster_changed, self._cluster_problem)
+        self._clusters = Clusters(self._cluster_changed, self._cluster_problem, fence)
         self._front_door = FrontDoor(
-            address=front_door,
-            directory=gateway_dir,
-            write=write,
+            proxy,
             dial=dial,
             services=self._informers["ModelService"],
             endpoints=self._informers["ModelEndpoint"],
@@ -81,13 +89,34 @@ class Manager:
             self._clusters,
             self._named,
             self._interests,
-            lambda: self._front_door.open_at,
+            lambda: self._front_door.door,
         )
 
+    def state(self) -> State:
+        """Return what metrics are read from."""
+        clusters = (cluster["metadata"]["name"] for cluster in self._informers["InferenceCluster"])
+        queues = {"decisions": self._decisions, "work": self._work}
+        return State(
+            {name: Queue(len(queue), queue.running) for name, queue in queues.items()},
+            {name: not self._clusters.problem(name) for name in clusters},
+            {kind: tuple(informer) for kind, informer in self._informers.items() if informer.synced},
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why the control plane does not tell what changes; empty while it does."""
+        informers = (self._definitions.informer, *self._informers.values())
+        return self._waiting or next((each.problem for each in informers if each.problem), "")
+
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled; raises ``NotOurs`` once the kinds are another engine's."""
         allow_many()
-        informers = [*self._informers.values(), self._secrets]
+        await self._until_installed([self._definitions.informer])
+        await guarded(self._run(), self._definitions.run())
+
+    async def _run(self) -> None:
+        await self._definitions.wait_until_read()
+        informers = [*self._informers.values(), self._secrets, *self._front_door.informers]
         await self._until_installed(informers)
         try:
             async with asyncio.TaskGroup() as group:
@@ -107,13 +136,13 @@ class Manager:
 
     async def _until_installed(self, informers: list[Informer]) -> None:
         """Wait for the kinds and the permission to read them, without the informers' long patience."""
-        waiting = ""
         for informer in informers:
             while problem := await self._unreadable(informer.resource):
-                if problem != waiting:
+                if problem != self._waiting:
                     _log.info("waiting: %s", problem)
-                waiting = problem
+                self._waiting = problem
                 await asyncio.sleep(_POLL_S)
+        self._waiting = ""
 
     async def _unreadable(self, resource: Resource) -> str:
         try:
@@ -206,18 +235,35 @@ class Manager:
             group.create_task(self._work_on(key, queue))
 
     async def _work_on(self, key: OwnerKey, queue: WorkQueue[OwnerKey]) -> None:
+        about = key._asdict()
+        began = time.monotonic()
+        with traces.span("reconcile", **about) as span:
+            result = await self._reconciled(key, queue, span)
+            span.set(result=result)
+            duration_s = time.monotonic() - began
+            fields = log_lines.fields(**about, duration_s=round(duration_s, 6))
+            _log.debug("%s: %s", key, result, extra=fields)
+        metrics.reconciled(key.kind, result, duration_s)
+
+    async def _reconciled(self, key: OwnerKey, queue: WorkQueue[OwnerKey], span: traces.Span) -> Result:
+        extra = log_lines.fields(**key._asdict())
         try:
             later_s = await self._reconciler.reconcile(key)
         except (NotYet, errors.KubernetesError) as problem:
             delay_s = queue.failed(key)
-            _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s)
+            span.failed(str(problem))
+            _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s, extra=extra)
+            return Result.RETRY
         except Exception:  # noqa: BLE001 - one bad object must not stop all others
             delay_s = queue.failed(key)
-            _log.exception("%s: a bug; trying again in %.1f s", key, delay_s)
-        else:
-            queue.done(key)
-            if later_s is not None:
-                queue.add_later(key, later_s)
+            span.failed("a bug")
+            _log.exception("%s: a bug; trying again in %.1f s", key, delay_s, extra=extra)
+            return Result.BUG
+        queue.done(key)
+        if later_s is None:
+            return Result.SUCCESS
+        queue.add_later(key, later_s)
+        return Result.REQUEUE_AFTER
 
 
 async def _always(run: Callable[[], Awaitable[None]]) -> None:

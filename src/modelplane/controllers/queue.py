@@ -27,14 +27,24 @@ def _one_lane(_key: object) -> str:
     return ""
 
 
+def _unmeasured(_duration_s: float) -> None:
+    pass
+
+
 class WorkQueue(Generic[K]):
     """Keys waiting to be worked on; those of one lane in the order in which they came."""
 
-    def __init__(self, width: int, lane: Callable[[K], str] = _one_lane) -> None:
-        """Hand out at most ``width`` keys of each lane at a time."""
+    def __init__(
+        self,
+        width: int,
+        lane: Callable[[K], str] = _one_lane,
+        waited: Callable[[float], None] = _unmeasured,
+    ) -> None:
+        """Hand out at most ``width`` keys of each lane at a time, and tell how many seconds each waited."""
         self._width = width
         self._lane = lane
-        self._waiting: dict[K, str] = {}
+        self._waited = waited
+        self._waiting: dict[K, float] = {}  # since when
         self._lanes: dict[str, dict[K, None]] = {}
         self._running: dict[K, str] = {}
         self._busy: Counter[str] = Counter()
@@ -46,6 +56,11 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """How many keys are being worked on."""
+        return len(self._running)
 
     def add(self, key: K) -> None:
         """Ask for a key to be worked on; while it is being worked on, ask for once more."""
@@ -80,7 +95,7 @@ class WorkQueue(Generic[K]):
         if timer is not None:
             timer.cancel()
         lane = self._lane(key)
-        self._waiting[key] = lane
+        self._waiting[key] = asyncio.get_running_loop().time()
         self._lanes.setdefault(lane, {})[key] = None
         self._arrived.set()
 
@@ -95,7 +110,8 @@ class WorkQueue(Generic[K]):
 
     def _take(self, lane: str, keys: dict[K, None]) -> K:
         key = next(iter(keys))
-        del keys[key], self._waiting[key], self._lanes[lane]
+        self._waited(asyncio.get_running_loop().time() - self._waiting.pop(key))
+        del keys[key], self._lanes[lane]
         if keys:
             self._lanes[lane] = keys  # behind the others
         self._running[key] = lane

@@ -7,6 +7,7 @@ the objects: a controller that dies half-way is taken up by the next one.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose import guards
@@ -16,6 +17,7 @@ from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.finalizer import Finalizer
+from modelplane.controllers.front_door import Door
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
@@ -23,6 +25,7 @@ from modelplane.controllers.writer import Writer
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from modelplane.telemetry import traces
 
 
 class NotYet(Exception):
@@ -39,7 +42,7 @@ class Reconciler:
         clusters: Clusters,
         named: NamedObjects,
         interests: Interests,
-        front_door: Callable[[], str],
+        front_door: Callable[[], Door],
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -82,10 +85,11 @@ class Reconciler:
         if any(isinstance(found, Unknown) and found.loading for found in required.values()):
             return None  # whoever loads it says when it is there
         observed = self._observed(owner, {requirement.cluster for requirement in requirements})
-        try:
-            composition = kind.compose(Request(decoded, observed, required, self._front_door()))
-        except InvalidObject as error:
-            composition = Composition(doubt=str(error), short=True)
+        door = self._front_door()
+        request = Request(
+            decoded, observed, required, front_door=door.address, front_door_problem=door.problem
+        )
+        composition = _composed(key.kind, request)
         self._interests.set_short(key, composition.short)
         if composition.doubt:
             await self._reporter.doubt(owner, composition.doubt)
@@ -115,3 +119,21 @@ class Reconciler:
             if connection.name in clusters:
                 observed |= connection.children.keyed(uid)
         return observed
+
+
+def _composed(kind: str, request: Request[Any]) -> Composition:
+    """Compose, in a span; that of a deployment tells what its placement was found among, and came to."""
+    places = kind == "ModelDeployment"
+    with traces.span("placement" if places else "compose", kind=kind) as span:
+        try:
+            composition = COMPOSERS[kind].compose(request)
+        except InvalidObject as error:
+            composition = Composition(doubt=str(error), short=True)
+        if places:
+            span.set(
+                clusters=len(request.found("clusters")),
+                replicas=len(request.found("replicas")),
+                placed=composition.status.get("replicas", {}).get("total", 0),
+                short=composition.short,
+            )
+    return composition

@@ -12,6 +12,7 @@ from modelplane.kube import timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from modelplane.telemetry import traces
 
 
 class Reporter:
@@ -62,5 +63,6 @@ class Reporter:
             "metadata": {**metadata, "uid": owner["metadata"]["uid"]},
             "status": wanted,
         }
-        written = await self._client.apply(manifest, subresource="status")
+        with traces.span("write status", kind=owner["kind"], **metadata):
+            written = await self._client.apply(manifest, subresource="status")
         self._informers[owner["kind"]].remember(written)

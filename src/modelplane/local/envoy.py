@@ -8,6 +8,7 @@ what it has where it refuses a file; ``reload_problem`` tells.
 
 import http.client
 import json
+import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -49,12 +50,18 @@ def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | 
     system's; without any, endpoints with https are refused by Envoy and all others work.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_private(directory / _BOOTSTRAP, json.dumps(_bootstrap(), indent=2, sort_keys=True) + "\n")
     bundle = ca_bundle or system_ca_bundle()
     if bundle:
         write_private(directory / CA_BUNDLE, bundle.read_bytes())
     if not (directory / LISTENERS).exists():
         write(directory, files(Table(listeners)))
+    # Last: whoever sees it may write the files that Envoy reads later.
+    write_private(directory / _BOOTSTRAP, json.dumps(_bootstrap(), indent=2, sort_keys=True) + "\n")
+
+
+def prepared(directory: Path) -> bool:
+    """Whether a directory has been prepared, so that others may write to it."""
+    return (directory / _BOOTSTRAP).exists()
 
 
 def argv(directory: Path) -> tuple[str, ...]:
@@ -112,17 +119,38 @@ def reload_problem(directory: Path) -> str:
     return f"envoy refused {', '.join(refused)} and keeps what it had before: see its log for the reason"
 
 
+def not_ready(directory: Path) -> str:
+    """Return why Envoy takes no requests; empty while it does."""
+    try:
+        state = _ask(directory, "/ready").decode().strip()
+    except LocalError as error:
+        return str(error)
+    return "" if state == "LIVE" else f"envoy is not ready: its state is {state}"
+
+
+def requests_under_way(directory: Path, listener: str) -> int:
+    """Return how many requests a listener has not answered in full; LocalError where Envoy does not say."""
+    return sum(stats(directory, f"^http[.]{re.escape(listener)}[.]downstream_rq_active$").values())
+
+
 def stats(directory: Path, pattern: str) -> dict[str, int]:
     """Return Envoy's counters and gauges whose names a regular expression (RE2) matches."""
+    try:
+        found = json.loads(_ask(directory, f"/stats?format=json&filter={quote(pattern)}"))["stats"]
+    except (ValueError, KeyError) as error:
+        raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
+    return {each["name"]: each["value"] for each in found if "name" in each}
+
+
+def _ask(directory: Path, path: str) -> bytes:
     connection = _AdminConnection(admin_socket(directory))
     try:
-        connection.request("GET", f"/stats?format=json&filter={quote(pattern)}")
-        found = json.loads(connection.getresponse().read())["stats"]
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        connection.request("GET", path)
+        return connection.getresponse().read()
+    except (OSError, http.client.HTTPException) as error:
         raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
     finally:
         connection.close()
-    return {each["name"]: each["value"] for each in found if "name" in each}
 
 
 def admin_socket(directory: Path) -> Path:

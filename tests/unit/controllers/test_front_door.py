@@ -10,7 +10,8 @@ import pytest
 
 from modelplane.controllers import front_door
 from modelplane.controllers.clusters import Clusters
-from modelplane.controllers.front_door import FrontDoor
+from modelplane.controllers.front_door import Door, FrontDoor, Proxy
+from modelplane.controllers.gateway_directory import GatewayDirectory
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -25,16 +26,23 @@ class Bench:
         self.written: Mapping[str, str] = {}
         self.writes = 0
         self.fails: Exception | None = None
+        self.opened = 0
+        self._clusters = clusters
+        self.door = self.in_front_of(GatewayDirectory(Path("unused"), "127.0.0.1:8080", self._write))
+
+    def in_front_of(self, proxy: Proxy) -> FrontDoor:
         self.door = FrontDoor(
-            address="127.0.0.1:8080",
-            directory=Path("unused"),
-            write=self._write,
+            proxy,
             dial=lambda address: address,
             services=self.services,
             endpoints=self.endpoints,
-            clusters=clusters,
-            opened=lambda: None,
+            clusters=self._clusters,
+            opened=self._count,
         )
+        return self.door
+
+    def _count(self) -> None:
+        self.opened += 1
 
     def _write(self, _directory: Path, files: Mapping[str, str]) -> bool:
         self.writes += 1
@@ -139,11 +147,12 @@ async def test_a_write_that_fails_is_tried_again(bench: Bench, monkeypatch: pyte
     bench.fails = OSError("no space left on device")
     async with _running(bench):
         await bench.look()
-        assert bench.door.open_at == ""
+        assert bench.door.door == Door()
         bench.fails = None
         async with asyncio.timeout(5):
-            while not bench.door.open_at:
+            while not bench.door.door.address:
                 await asyncio.sleep(0.01)
+    assert (bench.door.door, bench.opened) == (Door("127.0.0.1:8080"), 1)
     assert bench.listeners == ["front-door"]
 
 
@@ -189,3 +198,57 @@ async def test_a_port_is_served_for_one_cluster_only(
         await bench.look()
     assert bench.listeners == ["cluster-east", "front-door"]
     assert "cluster-west is not served: its gateway's port 8081 is that of cluster-east" in caplog.text
+
+
+class Elsewhere:
+    """A proxy that is no cluster's gateway, and finds its own address in time."""
+
+    listens = ("0.0.0.0", 8080)
+    serves_clusters = False
+    informers = ()
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.address = Door(problem="no address yet")
+
+    async def bring(self, files: Mapping[str, str]) -> bool:
+        return self._bench._write(Path("unused"), files)
+
+    def door(self) -> Door:
+        return self.address
+
+
+async def test_a_front_door_that_is_elsewhere_leaves_the_gateways_of_clusters_alone(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    gateway = _gateway()
+    del gateway["status"]
+    east.has([gateway])
+    await connected(clusters, "east", east)
+    bench.in_front_of(Elsewhere(bench))
+    async with _running(bench):
+        await bench.look()
+    assert (bench.listeners, east.writes) == (["front-door"], [])
+
+
+async def test_a_front_door_that_is_elsewhere_waits_for_no_cluster(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.silent = True
+    await connected(clusters, "east", east, read=False)
+    bench.in_front_of(Elsewhere(bench))
+    async with _running(bench):
+        await bench.look()
+    assert bench.listeners == ["front-door"]
+
+
+async def test_an_address_that_comes_later_is_told(bench: Bench) -> None:
+    proxy = Elsewhere(bench)
+    bench.in_front_of(proxy)
+    async with _running(bench):
+        await bench.look()
+        assert (bench.door.door, bench.opened) == (Door(problem="no address yet"), 1)
+        proxy.address = Door("192.0.2.1")
+        await bench.look()
+        await bench.look()
+    assert (bench.door.door, bench.opened) == (Door("192.0.2.1"), 2)

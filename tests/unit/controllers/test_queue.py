@@ -120,3 +120,18 @@ async def test_a_lane_that_is_stuck_holds_up_no_other() -> None:
     assert not waiting.done(), "no more of a lane than its width"
     queue.done("slow/1")
     assert await asyncio.wait_for(waiting, 1) == "slow/3"
+
+
+async def test_how_long_a_key_waited_is_told_when_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    queue: WorkQueue[str] = WorkQueue(1, waited=waited.append)
+    now = [10.0]
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
+    queue.add("a")
+    now[0] = 12.5
+    queue.add("a")
+    assert (len(queue), queue.running, waited) == (1, 0, [])
+    await queue.get()
+    assert (len(queue), queue.running, waited) == (0, 1, [2.5])
+    queue.done("a")
+    assert queue.running == 0

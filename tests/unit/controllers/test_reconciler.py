@@ -4,6 +4,7 @@ from typing import Any
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.front_door import Door
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reconciler import Reconciler
@@ -30,7 +31,7 @@ class Bench:
         self.interests = Interests()
         self.named = NamedObjects(client, lambda _item: None, self.interests.anyone)
         self.reconciler = Reconciler(
-            client, self.informers, clusters, self.named, self.interests, lambda: "front:80"
+            client, self.informers, clusters, self.named, self.interests, lambda: Door("front:80")
         )
 
 

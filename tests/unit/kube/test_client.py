@@ -1,14 +1,17 @@
 import asyncio
 import base64
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from lightkube.config import kubeconfig, models
 
 from modelplane.kube import errors, resources
-from modelplane.kube.client import Client, WatchEvent
+from modelplane.kube.client import Client, Fence, WatchEvent
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n", "resourceVersion": "7"}}
@@ -164,6 +167,125 @@ async def test_closing_ends_the_requests_under_way() -> None:
         await asyncio.wait_for(request, 5)
     await asyncio.wait_for(left.wait(), 5)
     server.close()
+
+
+class _Wire:
+    """A server that keeps every byte, and answers each complete request with the same object."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.authorizations: list[str] = []
+        self.connections = 0
+        self.taken = ""
+        """The only identity that is let in; any, where none is named."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.received += head
+                fields = dict(line.split(": ", 1) for line in head.decode().lower().splitlines()[1:] if line)
+                self.authorizations.append(fields.get("authorization", ""))
+                self.received += await reader.readexactly(int(fields.get("content-length", 0)))
+                body = json.dumps(POD).encode()
+                status = self._status(self.authorizations[-1])
+                writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+        writer.close()
+        await writer.wait_closed()
+        self.connections -= 1
+
+    def _status(self, authorization: str) -> str:
+        return "200 OK" if self.taken in ("", authorization) else "401 Unauthorized"
+
+
+@contextlib.asynccontextmanager
+async def _listening(wire: _Wire) -> AsyncIterator[tuple[str, int]]:
+    server = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()
+        while wire.connections:
+            await asyncio.sleep(0.001)
+    finally:
+        server.close()
+
+
+def _fenced(address: tuple[str, int], fence: Fence) -> Client:
+    http = httpx2.AsyncClient(base_url=f"http://{address[0]}:{address[1]}", trust_env=False)
+    return Client(http, "tester", fence=fence)
+
+
+async def test_behind_a_closed_fence_nothing_is_sent_but_reads() -> None:
+    wire = _Wire()
+    why = ""
+    async with _listening(wire) as address, _fenced(address, lambda: why) as client:
+        await client.apply(POD)
+        sent = wire.received
+        assert b"PATCH" in sent
+        why = "somebody else leads"
+        writes = (
+            client.apply(POD),
+            client.create(POD),
+            client.patch(resources.PODS, "p", {}, "n"),
+            client.delete(resources.PODS, "p", "n"),
+        )
+        for write in writes:
+            with pytest.raises(errors.Fenced, match="somebody else leads"):
+                await write
+        assert wire.received == sent
+        assert await client.get(resources.PODS, "p", "n") == POD
+
+
+async def test_a_fence_that_closes_half_way_leaves_a_request_that_no_server_acts_on() -> None:
+    wire = _Wire()
+    reasons = iter(["", "too late"])
+    async with _listening(wire) as address, _fenced(address, lambda: next(reasons)) as client:
+        with pytest.raises(errors.Fenced, match="too late"):
+            await client.create(POD)
+    assert wire.received.endswith(b"\r\n\r\n"), "the headers, and nothing of the body"
+
+
+async def test_a_pod_reads_its_token_again_when_it_is_no_longer_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = _Wire()
+    wire.taken = "bearer old"
+    async with _listening(wire) as (host, port):
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(port))
+        # Only TLS is left out of what a pod has.
+        monkeypatch.setattr(
+            kubeconfig, "Cluster", lambda server, **_: models.Cluster(server.replace("https", "http"))
+        )
+        (tmp_path / "namespace").write_text("n")
+        (tmp_path / "token").write_text("old")
+        async with Client.in_cluster(account=tmp_path) as client:
+            await client.get(resources.PODS, "p", "n")
+            (tmp_path / "token").write_text("new")
+            wire.taken = "bearer new"
+            await client.get(resources.PODS, "p", "n")
+    assert wire.authorizations == ["bearer old", "bearer old", "bearer new"]
+
+
+@pytest.mark.parametrize(
+    ("files", "host", "cause"),
+    [
+        pytest.param((), "10.0.0.1", "No such file or directory: '.*token'", id="no service account"),
+        pytest.param(
+            ("token", "namespace", "ca.crt"), "", "there is no KUBERNETES_SERVICE_HOST", id="no pod at all"
+        ),
+    ],
+)
+def test_where_there_is_no_service_account_the_error_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: tuple[str, ...], host: str, cause: str
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    if host:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    for name in files:
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f"cannot use a pod's service account: .*{cause}"):
+        Client.in_cluster(account=tmp_path)
 
 
 class _Chunks(httpx2.AsyncByteStream):

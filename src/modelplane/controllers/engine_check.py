@@ -1,0 +1,54 @@
+"""Standing back where another engine acts on the fleet.
+
+Crossplane and the controllers compose the same children. One rule: whoever owns
+the definitions of the kinds acts, and the controllers look again whenever a
+definition changes.
+"""
+
+import asyncio
+
+from modelplane.api.meta import GROUP
+from modelplane.compose.engines import engine_problem
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
+
+
+class NotOurs(Exception):
+    """The kinds belong to another engine; the message says what to do."""
+
+
+class Definitions:
+    """The CustomResourceDefinitions of the control plane, without their schemas."""
+
+    def __init__(self, client: Client) -> None:
+        self.informer = Informer(
+            client, resources.CUSTOM_RESOURCE_DEFINITIONS, metadata_only=True, on_change=self._changed
+        )
+        self._touched = asyncio.Event()
+        self._read = asyncio.Event()
+
+    def _changed(self, definition: Object) -> None:
+        if _is_ours(definition):
+            self._touched.set()
+
+    async def run(self) -> None:
+        """Watch until the kinds turn out to be another engine's; then raise ``NotOurs``."""
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(self.informer.run())
+            await self.informer.wait_until_synced()
+            while not (problem := engine_problem(each for each in self.informer if _is_ours(each))):
+                self._read.set()
+                await self._touched.wait()
+                self._touched.clear()
+            watching.cancel()
+        raise NotOurs(problem)
+
+    async def wait_until_read(self) -> None:
+        """Return once the definitions have been read and are not another engine's."""
+        await self._read.wait()
+
+
+def _is_ours(definition: Object) -> bool:
+    return bool(definition["metadata"]["name"].partition(".")[2] == GROUP)

@@ -1,0 +1,403 @@
+"""The front door of a cluster: real Envoys, configured by `modelplane gateway` through a real API server."""
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from modelplane.compose.readiness import condition_of
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local import lifecycle
+from modelplane.local.home import Home
+from modelplane.local.processes import CONTROL_PLANE
+from support.fleets import ControlPlane, control_plane_of
+from support.kinds import install
+
+pytestmark = pytest.mark.kubernetes
+
+SYSTEM = "modelplane-system"
+TEAM = "team"
+SERVICE = "modelplane-gateway"
+ADDRESS = f"{SERVICE}.{SYSTEM}.svc"
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 15.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await check():
+            await asyncio.sleep(0.02)
+
+
+class Command:
+    """A running command of ours."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.process = process
+        self._log = log
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        with suppress(ProcessLookupError):
+            self.process.send_signal(number)
+        return await asyncio.wait_for(self.process.wait(), 20)
+
+
+class Commands:
+    """Starts commands, and ends at the end those that still run."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started: list[Command] = []
+
+    async def start(self, *arguments: str) -> Command:
+        log = self._directory / f"{arguments[0]}-{len(self._started)}.log"
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "modelplane.cli.main", *arguments), stdout=output, stderr=output
+            )
+        self._started.append(Command(process, log))
+        return self._started[-1]
+
+    async def close(self) -> None:
+        for command in self._started:
+            if command.process.returncode is None:
+                await command.end(signal.SIGKILL)
+
+
+class Pod:
+    """What a pod of the front door runs: an Envoy, and its companion."""
+
+    def __init__(
+        self, commands: Commands, kubeconfig: Path, directory: Path, session: aiohttp.ClientSession
+    ) -> None:
+        self._commands = commands
+        self._kubeconfig = kubeconfig
+        self._directory = directory
+        self._session = session
+        self.port = free_port()
+        self._health = free_port()
+        self._where = ("--dir", str(directory), "--port", str(self.port), "--address", "127.0.0.1")
+
+    async def start_envoy(self) -> None:
+        self.envoy = await self._commands.start("envoy", *self._where)
+
+    async def start_companion(self) -> None:
+        self.companion = await self._commands.start(
+            "gateway",
+            *self._where,
+            *("--kubeconfig", str(self._kubeconfig)),
+            *("--metrics-address", f"127.0.0.1:{self._health}"),
+            *("--drain-seconds", "1"),
+        )
+
+    async def start(self) -> None:
+        await self.start_companion()
+        await self.start_envoy()
+        await eventually(self.ready)
+
+    async def readiness(self) -> tuple[int, str]:
+        try:
+            async with self._session.get(f"http://127.0.0.1:{self._health}/readyz") as response:
+                return response.status, (await response.text()).strip()
+        except aiohttp.ClientConnectionError:
+            return 0, ""
+
+    async def ready(self) -> bool:
+        return (await self.readiness())[0] == 200
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    async def get(self, path: str) -> tuple[int, str]:
+        try:
+            async with self._session.get(self.url(path)) as response:
+                return response.status, await response.text()
+        except aiohttp.ClientConnectionError:
+            return 0, ""
+
+    async def serves(self, path: str, body: str) -> None:
+        async def answered() -> bool:
+            return await self.get(path) == (200, body)
+
+        await eventually(answered)
+
+    async def check(self) -> tuple[int, str]:
+        """Return the status and the words of `modelplane envoy --check`."""
+        asked = await self._commands.start("envoy", "--check", "--dir", str(self._directory))
+        return await asyncio.wait_for(asked.process.wait(), 10), asked.log.strip()
+
+
+class Bench:
+    """Controllers that publish to the front door, and an administrator."""
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        client: Client,
+        commands: Commands,
+        session: aiohttp.ClientSession,
+        directory: Path,
+    ) -> None:
+        self.plane = plane
+        self.client = client
+        self._commands = commands
+        self._session = session
+        self._directory = directory
+
+    async def pod(self, name: str) -> Pod:
+        pod = Pod(self._commands, self.plane.kubeconfig, self._directory / name, self._session)
+        await pod.start()
+        return pod
+
+    async def service(self, name: str, *ports: int) -> None:
+        """Let a service lead to engines on these ports."""
+        labels = {"service": name}
+        for number, port in enumerate(ports):
+            endpoint = _object("ModelEndpoint", f"{name}-{number}", TEAM)
+            endpoint["metadata"]["labels"] = labels
+            endpoint["spec"] = {"url": f"http://127.0.0.1:{port}", "rewritePath": "/"}
+            await self.client.apply(endpoint)
+        service = _object("ModelService", name, TEAM)
+        service["spec"] = {"endpoints": [{"selector": {"matchLabels": labels}}]}
+        await self.client.apply(service)
+
+    async def front_door(self, **spec: Any) -> None:
+        ports = [{"name": "http", "port": 80, "targetPort": 8080}]
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": SERVICE, "namespace": SYSTEM},
+            "spec": {"ports": ports, **spec},
+        }
+        await self.client.apply(service)
+
+    async def gateway(self) -> Object:
+        found = await self.client.get(resources.INFERENCE_GATEWAYS, "default")
+        assert found is not None
+        return found
+
+    async def address(self, expected: str) -> None:
+        async def published() -> bool:
+            return (await self.gateway()).get("status", {}).get("address") == expected
+
+        await eventually(published)
+
+    async def published(self) -> dict[str, str]:
+        """Return the ConfigMaps of the configuration, with their versions."""
+        found = await self.client.list(resources.CONFIG_MAPS, SYSTEM, labels="modelplane.ai/gateway=default")
+        return {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in found.items}
+
+
+def _object(kind: str, name: str, namespace: str = "") -> Object:
+    where = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": "modelplane.ai/v1alpha1", "kind": kind, "metadata": {"name": name, **where}}
+
+
+@pytest.fixture(scope="module")
+def plane(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of its own: here it is stopped, too."""
+    with control_plane_of(Home(tmp_path_factory.mktemp("gateway")), kubernetes_binary) as running:
+        yield running
+
+
+@pytest.fixture
+async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client.from_kubeconfig(str(plane.kubeconfig)))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        commands = Commands(tmp_path)
+        stack.push_async_callback(commands.close)
+        running = Bench(plane, client, commands, session, tmp_path)
+        await install(client)
+        for name in (SYSTEM, TEAM):
+            await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await client.apply(_object("InferenceGateway", "default") | {"spec": {"backend": "Envoy"}})
+        await running.front_door(type="ClusterIP")
+        controller = ("controller", "--kubeconfig", str(plane.kubeconfig), "--gateway-service", SERVICE)
+        await commands.start(*controller)
+        await running.address(ADDRESS)
+        yield running
+
+
+@asynccontextmanager
+async def engine(name: str) -> AsyncIterator[int]:
+    """Run a server that says its name, at once or over two seconds; yield its port."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "slowly" not in request.query:
+            return web.Response(text=name)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(40):
+            await response.write(b".")
+            await asyncio.sleep(0.05)
+        return response
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield port
+    finally:
+        await runner.cleanup()
+
+
+async def test_every_envoy_serves_what_is_published_and_a_change_arrives_at_once(bench: Bench) -> None:
+    async with engine("a") as a, engine("b") as b:
+        await bench.service("chat", a)
+        first, second = await bench.pod("first"), await bench.pod("second")
+        for pod in (first, second):
+            await pod.serves("/team/chat/v1/models", "a")
+        assert await first.check() == (0, "")
+        began = time.monotonic()
+        await bench.service("chat", b)
+        await asyncio.gather(*(pod.serves("/team/chat/v1/models", "b") for pod in (first, second)))
+        assert time.monotonic() - began < 3
+    found = await bench.client.get(resources.MODEL_SERVICES, "chat", TEAM)
+    assert found is not None
+    assert found["status"]["address"] == f"http://{ADDRESS}/team/chat"
+
+
+async def test_a_front_door_that_nobody_has_configured_is_open_and_answers_404(bench: Bench) -> None:
+    pod = Pod(bench._commands, bench.plane.kubeconfig, bench._directory / "alone", bench._session)
+    await pod.start_envoy()
+
+    async def open_() -> bool:
+        return (await pod.get("/team/chat"))[0] == 404
+
+    await eventually(open_)
+    assert await pod.check() == (0, "")
+    await pod.envoy.end()
+    status, words = await pod.check()
+    assert status == 1
+    assert words.startswith("Error: cannot ask envoy about itself")
+
+
+async def test_controllers_that_restart_publish_nothing(bench: Bench) -> None:
+    async with engine("a") as a:
+        await bench.service("kept", a)
+        pod = await bench.pod("pod")
+        await pod.serves("/team/kept/", "a")
+    before = await bench.published()
+    [controller] = (each for each in bench._commands._started if "controller" in each._log.name)
+    assert await controller.end() == 0
+    again = await bench._commands.start(
+        "controller", "--kubeconfig", str(bench.plane.kubeconfig), "--gateway-service", SERVICE
+    )
+
+    async def watching() -> bool:
+        return "watching" in again.log
+
+    await eventually(watching)
+    await asyncio.sleep(1)
+    assert await bench.published() == before
+
+
+async def test_requests_go_on_while_the_api_server_is_away_whatever_is_restarted(bench: Bench) -> None:
+    async with engine("a") as a, engine("b") as b:
+        await bench.service("lasting", a)
+        pod = await bench.pod("pod")
+        await pod.serves("/team/lasting/", "a")
+        lifecycle.stop(bench.plane.home)
+        with pytest.raises(errors.Unreachable):
+            await bench.client.list(resources.NAMESPACES)
+        assert (await pod.get("/team/lasting/"), await pod.ready()) == ((200, "a"), True)
+        await pod.companion.end(signal.SIGKILL)
+        assert await pod.get("/team/lasting/") == (200, "a")
+        await pod.start_companion()
+        await eventually(pod.ready)
+        await pod.envoy.end(signal.SIGKILL)
+        await pod.start_envoy()
+        await pod.serves("/team/lasting/", "a")
+        await eventually(pod.ready)
+        lifecycle.start(bench.plane.home, bench.plane.binary, CONTROL_PLANE)
+        await lifecycle.until_running(bench.plane.home, CONTROL_PLANE, 60, lambda _record: None)
+        await bench.service("lasting", b)
+        async with asyncio.timeout(40):
+            while await pod.get("/team/lasting/") != (200, "b"):
+                assert (await pod.get("/team/lasting/"))[0] == 200
+                await asyncio.sleep(0.1)
+
+
+async def test_a_pod_that_is_to_end_is_not_ready_first_and_lets_nobody_down(bench: Bench) -> None:
+    async with engine("a") as a:
+        await bench.service("drained", a)
+        pod = await bench.pod("pod")
+        await pod.serves("/team/drained/", "a")
+        slow = asyncio.create_task(pod.get("/team/drained/?slowly"))
+        await asyncio.sleep(0.2)
+        pod.companion.process.send_signal(signal.SIGTERM)
+
+        async def draining() -> bool:
+            return await pod.readiness() == (503, "the gateway is about to end")
+
+        await eventually(draining)
+        # A load balancer may not have noticed yet.
+        assert await pod.get("/team/drained/") == (200, "a")
+        assert await asyncio.wait_for(pod.companion.process.wait(), 20) == 0
+        assert await slow == (200, "." * 40)
+
+
+async def test_the_address_is_that_of_the_load_balancer_once_it_has_one(bench: Bench) -> None:
+    await bench.client.delete(resources.SERVICES, SERVICE, SYSTEM)
+    await bench.client.delete(resources.INFERENCE_GATEWAYS, "default")
+    await bench.client.apply(_object("InferenceGateway", "default") | {"spec": {"backend": "Envoy"}})
+
+    async def said(words: str) -> None:
+        async def says() -> bool:
+            return words in condition_of(await bench.gateway(), "ControllerReady").get("message", "")
+
+        await eventually(says)
+
+    await said(f'the front door has no Service "{SYSTEM}/{SERVICE}"')
+    await bench.front_door(type="LoadBalancer")
+    await said("of type LoadBalancer has no address yet")
+    assert "address" not in (await bench.gateway())["status"]
+    status = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}
+    await bench.client.patch(resources.SERVICES, SERVICE, status, SYSTEM, subresource="status")
+    await bench.address("192.0.2.7")
+
+
+async def test_a_pod_s_service_account_is_identity_enough(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "pod", "namespace": TEAM}}
+    await bench.client.apply(account)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"{resources.SERVICE_ACCOUNTS.path(TEAM, 'pod')}/token"
+    token = (await bench.client._request("POST", path, None, request))["status"]["token"]
+    server = aiohttp.client.URL(str(bench.client._http.base_url))
+    pki = bench.plane.home.pki
+    for name, content in (
+        ("token", token),
+        ("namespace", TEAM),
+        ("ca.crt", (pki / "ca.crt").read_text()),
+    ):
+        (tmp_path / name).write_text(content)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(server.host))
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(server.port))
+    async with Client.in_cluster(account=tmp_path) as pod:
+        with pytest.raises(errors.Forbidden, match=f'User "system:serviceaccount:{TEAM}:pod" cannot list'):
+            await pod.list(resources.SECRETS)

@@ -1,0 +1,41 @@
+"""The kinds of Modelplane on a control plane of a test's own."""
+
+import asyncio
+from collections.abc import Iterable
+
+from modelplane.api.crd import crd
+from modelplane.api.kinds import KINDS
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object, resource_for
+from modelplane.local import bootstrap
+
+
+async def install(client: Client, others: Iterable[Object] = ()) -> None:
+    """Install the kinds that are composed, and others; return once objects of them can be written."""
+    ours = [kind for kind in KINDS if kind.name in COMPOSERS]
+    definitions = [*(crd(kind) for kind in ours), *others]
+    for definition in definitions:
+        await client.apply(definition)
+    await bootstrap.until_established(client, [each["metadata"]["name"] for each in definitions])
+    async with asyncio.timeout(30):
+        for definition in definitions:
+            await _open(client, definition)
+
+
+async def _open(client: Client, definition: Object) -> None:
+    """Wait until the server has opened a kind's storage, which it does a moment after it says it has."""
+    spec = definition["spec"]
+    version = next(each["name"] for each in spec["versions"] if each["storage"])
+    try:
+        resource = resource_for(f"{spec['group']}/{version}", spec["names"]["kind"])
+    except KeyError:
+        return  # nobody here reads that kind
+    while True:
+        try:
+            await client.list(resource)
+        except errors.ApiError:
+            await asyncio.sleep(0.05)
+        else:
+            return

@@ -1,0 +1,122 @@
+"""An API server seen through a proxy that notes every write, and whose it was."""
+
+import ssl
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import psutil
+import yaml
+from aiohttp import web
+
+from modelplane.local.certificate_files import Pki
+from support.fleets import ControlPlane
+
+READS = frozenset({"GET", "HEAD"})
+_LARGEST = 8 * 1024 * 1024
+_OF_ONE_HOP = frozenset({"host", "connection", "transfer-encoding", "content-length"})
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One request that was to change something."""
+
+    pid: int
+    at: float
+    method: str
+    path: str
+    status: int
+    """What the server answered; 0 while it has not."""
+
+
+@dataclass(slots=True)
+class RecordingProxy:
+    """Passes requests on as one identity, in the clear on this side."""
+
+    url: str
+    upstream: str
+    session: aiohttp.ClientSession
+    writes: list[Write] = field(default_factory=list)
+    pids: set[int] = field(default_factory=set)
+    """The processes that may come here."""
+    _owners: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def kubeconfig(self) -> str:
+        """Return a kubeconfig that leads here."""
+        return yaml.safe_dump(
+            {
+                "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
+                "users": [{"name": "proxy", "user": {}}],
+                "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+                "current-context": "proxy",
+            }
+        )
+
+    def by(self, pid: int, since: float = 0.0) -> list[Write]:
+        """Return the writes of a process, in the order in which they came."""
+        return [write for write in self.writes if write.pid == pid and write.at >= since]
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Pass one request on."""
+        number = len(self.writes)
+        if request.method not in READS:
+            pid = self._owner(request.transport.get_extra_info("peername") if request.transport else ("", 0))
+            self.writes.append(Write(pid, time.monotonic(), request.method, request.path, 0))
+        body = await request.read()
+        async with self.session.request(
+            request.method, self.upstream + request.raw_path, data=body, headers=_passed(request.headers)
+        ) as found:
+            if request.method not in READS:
+                began = self.writes[number]
+                self.writes[number] = Write(began.pid, began.at, began.method, began.path, found.status)
+            response = web.StreamResponse(status=found.status, headers=_passed(found.headers))
+            await response.prepare(request)
+            async for chunk in found.content.iter_any():
+                await response.write(chunk)
+            return response
+
+    def _owner(self, peer: tuple[str, int]) -> int:
+        if peer not in self._owners:
+            self._owners[peer] = next((pid for pid in self.pids if _has(pid, peer)), 0)
+        return self._owners[peer]
+
+
+def _has(pid: int, address: tuple[str, int]) -> bool:
+    try:
+        return any(each.laddr == address for each in psutil.Process(pid).net_connections("tcp"))
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _passed(headers: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _OF_ONE_HOP}
+
+
+@asynccontextmanager
+async def recording(plane: ControlPlane) -> AsyncIterator[RecordingProxy]:
+    """Run a proxy that is the administrator to a control plane."""
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    pki = Pki(plane.home.pki)
+    user = config["users"][0]["name"]
+    context = ssl.create_default_context(cafile=pki.authority)
+    context.load_cert_chain(pki.certificate(user), pki.key(user))
+    connector = aiohttp.TCPConnector(ssl=context, limit=0)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False
+    ) as session:
+        application = web.Application(client_max_size=_LARGEST)
+        proxy = RecordingProxy("", config["clusters"][0]["cluster"]["server"], session)
+        application.router.add_route("*", "/{path:.*}", proxy.handle)
+        runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0]
+        proxy.url = f"http://{host}:{port}"
+        try:
+            yield proxy
+        finally:
+            await runner.cleanup()
