@@ -6,7 +6,7 @@ Prints one JSON line. The function runs as a process of its own and is asked abo
 made-up fleet, whose objects carry what Crossplane and the API server write into them. `start_seconds` is from
 starting the process until it answers a health check. `first_seconds` is the request that places the replicas,
 when no object has been seen; `repeated_seconds` the median of the same deployment with its replicas in place,
-which is what Crossplane asks most of the time. Both are one `RunFunction` from the bytes of the request to the
+which is what Crossplane asks most of the time. Both are one `RunFunction` from the request's bytes to the
 parsed answer. `request_mb` is the size of one request, `memory_mb` the resident memory of the process at the
 end, `asking_seconds` the median of the first of the two requests of a reconcile, without required resources.
 """

@@ -123,9 +123,7 @@ class Answers:
             elif each.cluster:
                 found[each.key] = ()
             else:
-                given = self._given[each.key]
-                # Older versions of Crossplane do not heed the namespace of a selector by labels.
-                found[each.key] = tuple(item for item in given if each.matches(item))
+                found[each.key] = _matching(each, self._given[each.key])
         return found
 
     def secrets(self) -> dict[str, Object]:
@@ -133,3 +131,11 @@ class Answers:
         return {
             key: item for key, items in self._given.items() for item in items if item.get("kind") == "Secret"
         }
+
+
+def _matching(requirement: Requirement, given: tuple[Object, ...]) -> tuple[Object, ...] | Unknown:
+    # Older versions of Crossplane do not heed the namespace of a selector by labels.
+    matching = tuple(item for item in given if requirement.matches(item))
+    if requirement.name and given and not matching:
+        return Unknown(f'what was given for {requirement.kind} "{requirement.name}" is another object')
+    return matching
