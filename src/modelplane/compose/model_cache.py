@@ -27,6 +27,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of, exists, is_true
 
 _CHILDREN = ("pvc", "auth", "hydrate")
+_UNSEEN = "the cluster is about to be looked at"
 _SEEN = {
     "pods": ("v1", "Pod"),
     "volumes": ("v1", "PersistentVolumeClaim"),
@@ -148,9 +149,12 @@ def _sites(request: Request[ModelCache], source: HuggingFace, auth: _Auth) -> It
         uncovered = _uncovered(request.owner, cluster)
         if name in recorded:
             yield from _site(request, source, auth, recorded[name], cluster, uncovered)
+        elif any(f"{child}-{name}" in request.observed for child in _CHILDREN):
+            # A status can be lost, and what was made stays.
+            yield replace(_last_known(CacheCluster(name=name)), message=_UNSEEN)
         elif not uncovered:
             # Recorded first: what is on a cluster that the status does not name would not be found again.
-            yield _Site(name, message="the cluster is about to be looked at")
+            yield _Site(name, message=_UNSEEN)
 
 
 def _uncovered(cache: ModelCache, cluster: InferenceCluster) -> str:
@@ -240,6 +244,8 @@ def _on_cluster(
     cache, name = request.owner, entry.name
     claim = request.observed.get(f"pvc-{name}")
     if claim is None and entry.artifact:
+        if f"pvc-{name}" in request.unseen:
+            return replace(_last_known(entry), message=_UNSEEN)
         # Forgotten first: a volume made now would be empty, and taken for the one that was staged.
         return _Site(name, message="its volume is gone, with the weights; they are about to be staged again")
     storage = cluster.status.cache.storage_class_name if cluster.status.cache else None

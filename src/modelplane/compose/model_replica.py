@@ -107,7 +107,7 @@ def compose(request: Request[ModelReplica]) -> Composition:
     children = (*copied.children, *_children(replica, planned))
     seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
     accepted, ready = _conditions(request)
-    endpoint = _endpoint(request, cluster) if ready.holds else ()
+    endpoint = _endpoint(request, cluster) if ready.holds else _kept_if_unseen(request)
     return Composition(
         children=(
             *children,
@@ -142,6 +142,12 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
 
 def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
     return (Keep(ENDPOINT_KEY),) if ENDPOINT_KEY in request.observed else ()
+
+
+def _kept_if_unseen(request: Request[ModelReplica]) -> tuple[Keep, ...]:
+    """Keep the endpoint while nobody can tell whether an engine serves."""
+    workloads = {workload_key(engine) for engine in request.owner.spec.engines}
+    return _kept_endpoint(request) if workloads & request.unseen else ()
 
 
 def _announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:

@@ -16,7 +16,13 @@ from modelplane.compose.composition import Composition, Desired, Keep, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition
 from modelplane.compose.readiness import exists
 from modelplane.function import economy, remote
-from modelplane.function.companions import PREFIX, provider_config_name
+from modelplane.function.companions import (
+    IN_USE,
+    NAMESPACE,
+    PREFIX,
+    PROVIDER_CONFIG,
+    provider_config_name,
+)
 from modelplane.function.observation import Observation
 from modelplane.function.owned_fields import owned
 from modelplane.function.requirements import Answers
@@ -113,12 +119,12 @@ def decide(
             if child.key in composed:
                 _put(response, child.key, owned(composed[child.key]), ready=True)
         else:
-            put(child.key, _manifest(child, given), ready=_is_ready(child, observation))
+            put(child.key, _manifest(child), ready=_is_ready(child, observation))
     for key in _unseen(observation, composition):
         _put(response, key, owned(composed[key]), ready=True)
     for key, manifest in companions:
         put(key, manifest, ready=True)
-    for key in _needed_namespaces(response, observation):
+    for key in _still_needed(response, observation):
         _put(response, key, owned(composed[key]), ready=True)
     before = _conditions(owner)
     is_ready = status.ready(composition, observation.children, before).holds
@@ -147,9 +153,9 @@ def _is_deaf(conditions: Iterable[Mapping[str, Any]]) -> bool:
     return any(each.get("type") == _RESPONSIVE and each.get("status") == "False" for each in conditions)
 
 
-def _manifest(child: Desired, given: Answers) -> Object:
+def _manifest(child: Desired) -> Object:
     if child.cluster:
-        return remote.write(child, provider_config_name(child.cluster), given.secrets())
+        return remote.write(child, provider_config_name(child.cluster))
     return child.manifest
 
 
@@ -173,19 +179,24 @@ def _unseen(observation: Observation, composition: Composition) -> Iterable[str]
             yield key
 
 
-def _needed_namespaces(response: fnv1.RunFunctionResponse, observation: Observation) -> list[str]:
-    """Return the namespaces that are still written to by what stays."""
-    used = {
-        _provider_config(child.resource)
-        for key, child in response.desired.resources.items()
-        if not key.startswith(PREFIX)
-    }
+def _still_needed(response: fnv1.RunFunctionResponse, observation: Observation) -> list[str]:
+    """Return the companions that nobody asked for now and that must not go.
+
+    That is a namespace that is still written to by what stays, and the way to a cluster: while an
+    InferenceCluster does not say how it is reached, what is on the cluster is reached as before.
+    """
+    desired = response.desired.resources
+    used = {_provider_config(child.resource) for key, child in desired.items() if not key.startswith(PREFIX)}
+    left = {key: item for key, item in observation.composed.items() if key not in desired}
+    connected = PROVIDER_CONFIG in desired
     return [
         key
-        for key, item in observation.composed.items()
-        if key.startswith(f"{PREFIX}namespace-")
-        and key not in response.desired.resources
-        and item.get("spec", {}).get("providerConfigRef", {}).get("name") in used
+        for key, item in left.items()
+        if (
+            key.startswith(NAMESPACE)
+            and item.get("spec", {}).get("providerConfigRef", {}).get("name") in used
+        )
+        or (key.startswith(PREFIX) and not key.startswith(NAMESPACE) and key != IN_USE and not connected)
     ]
 
 

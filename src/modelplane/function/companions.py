@@ -19,6 +19,11 @@ from modelplane.function import remote
 PREFIX = "crossplane-"
 """How the keys of these children begin; no key of the core does."""
 
+PROVIDER_CONFIG = f"{PREFIX}provider-config"
+IN_USE = f"{PREFIX}in-use"
+NAMESPACE = f"{PREFIX}namespace-"
+"""How the keys of namespaces begin; the cluster's name follows."""
+
 _PROTECTION = "protection.crossplane.io/v1beta1"
 
 
@@ -43,9 +48,9 @@ def companions(
     if isinstance(owner, InferenceCluster):
         yield from _connection(owner, requirements)
     for place, name in sorted(_namespaces(composition)):
-        yield f"{PREFIX}namespace-{place}", remote.namespace(name, provider_config_name(place))
+        yield f"{NAMESPACE}{place}", remote.namespace(name, provider_config_name(place))
     if composition.guards:
-        yield f"{PREFIX}in-use", _usage(kind, owner.metadata.name, composition.guards)
+        yield IN_USE, _usage(kind, owner.metadata.name, composition.guards)
 
 
 def _connection(
@@ -76,7 +81,7 @@ def _connection(
             },
         }
     yield (
-        f"{PREFIX}provider-config",
+        PROVIDER_CONFIG,
         {
             "apiVersion": remote.API_VERSION,
             "kind": "ClusterProviderConfig",

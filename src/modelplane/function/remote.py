@@ -4,11 +4,11 @@ A child of an inference cluster is composed as an ``Object`` (``kubernetes.m.cro
 around its manifest. Seen from the core it is the manifest as the cluster has it, or not
 there at all; what keeps it from being there is told beside it.
 
-A Secret's values never stand in an ``Object``, which more people may read than the Secret:
-the provider takes them from the Secret that they are copies of.
+The provider keeps a manifest in the ``Object`` with all that is in it, the values of a
+Secret too, wherever it is told to take them from. So who may read Objects reads these.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from modelplane.compose.composition import Desired, Object, Requirement, Unknown
@@ -51,10 +51,9 @@ def problem(item: Object) -> str:
     return ""
 
 
-def write(child: Desired, provider_config: str, sources: Mapping[str, Object]) -> Object:
-    """Return what has a child made on its cluster; ``sources`` are the Secrets that were read, by key."""
-    manifest, references = _by_reference(child, sources)
-    return _object(manifest, provider_config, references=references)
+def write(child: Desired, provider_config: str) -> Object:
+    """Return what has a child made on its cluster."""
+    return _object(child.manifest, provider_config)
 
 
 def namespace(name: str, provider_config: str) -> Object:
@@ -85,13 +84,7 @@ def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
     return Unknown("it has not been looked at yet") if found is None else (found,)
 
 
-def _object(
-    manifest: Object,
-    provider_config: str,
-    *,
-    policies: tuple[str, ...] = (),
-    references: tuple[Object, ...] = (),
-) -> Object:
+def _object(manifest: Object, provider_config: str, *, policies: tuple[str, ...] = ()) -> Object:
     for_provider: dict[str, Any] = {"manifest": manifest}
     if manifest["kind"] in _WITH_PODS:
         for_provider["deletionPropagationPolicy"] = "Foreground"
@@ -104,33 +97,4 @@ def _object(
         spec |= {"readiness": {"policy": "DeriveFromCelQuery", "celQuery": query}, "watch": True}
     if policies:
         spec["managementPolicies"] = list(policies)
-    if references:
-        spec["references"] = list(references)
     return {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}
-
-
-def _by_reference(child: Desired, sources: Mapping[str, Object]) -> tuple[Object, tuple[Object, ...]]:
-    manifest = child.manifest
-    if manifest["kind"] != "Secret":
-        return manifest, ()
-    original = _original(child, sources)
-    without = {key: value for key, value in manifest.items() if key != "data"}
-    if original is None:
-        return without, ()
-    return without, tuple(_references(original["metadata"], manifest.get("data") or {}))
-
-
-def _original(child: Desired, sources: Mapping[str, Object]) -> Object | None:
-    """Return the Secret that a child copies: the one required under its key, or the only one."""
-    if child.key in sources:
-        return sources[child.key]
-    return next(iter(sources.values())) if len(sources) == 1 else None
-
-
-def _references(source: Mapping[str, Any], data: Mapping[str, str]) -> Iterator[Object]:
-    # The provider looks in no namespace of its own accord, not even in the Object's.
-    place = {field: source[field] for field in ("name", "namespace") if field in source}
-    for key in sorted(data):
-        path = f"data[{key}]"
-        secret = {"apiVersion": "v1", "kind": "Secret", **place, "fieldPath": path}
-        yield {"patchesFrom": secret, "toFieldPath": path}

@@ -126,12 +126,6 @@ class Answers:
                 found[each.key] = _matching(each, self._given[each.key])
         return found
 
-    def secrets(self) -> dict[str, Object]:
-        """Return the Secrets among what was given, by the key of their requirement."""
-        return {
-            key: item for key, items in self._given.items() for item in items if item.get("kind") == "Secret"
-        }
-
 
 def _matching(requirement: Requirement, given: tuple[Object, ...]) -> tuple[Object, ...] | Unknown:
     # Older versions of Crossplane do not heed the namespace of a selector by labels.

@@ -100,7 +100,12 @@ class Runner:
         observation = Observation(composed)
         front_door, proxy = given.front_door()
         asked: Request[Any] = Request(
-            decoded, observation.children, given.required(core, composed), front_door, proxy
+            decoded,
+            observation.children,
+            given.required(core, composed),
+            front_door,
+            proxy,
+            unseen=observation.unseen,
         )
         composition = self._decided(composer, asked)
         if composition.doubt:

@@ -14,6 +14,7 @@ from typing import Any
 
 import grpc
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from modelplane.function.messages import RunFunctionRequest
@@ -50,10 +51,16 @@ def credentials(directory: Path) -> grpc.ServerCredentials:
 
 def _handler(runner: Runner) -> grpc.GenericRpcHandler:
     """Return the service, with the requests read by messages of our own."""
-    method = grpc.unary_unary_rpc_method_handler(
-        lambda request, _context: runner.run(request),
-        request_deserializer=RunFunctionRequest.FromString,
-        response_serializer=fnv1.RunFunctionResponse.SerializeToString,
+
+    def run(encoded: bytes, context: grpc.ServicerContext) -> fnv1.RunFunctionResponse:
+        try:
+            request = RunFunctionRequest.FromString(encoded)
+        except DecodeError:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no RunFunctionRequest")
+        return runner.run(request)
+
+    method: grpc.RpcMethodHandler[bytes, fnv1.RunFunctionResponse] = grpc.unary_unary_rpc_method_handler(
+        run, response_serializer=fnv1.RunFunctionResponse.SerializeToString
     )
     return grpc.method_handlers_generic_handler(_SERVICE, {"RunFunction": method})
 

@@ -25,7 +25,7 @@ def _object(manifest: Any = None, **synced: str) -> dict[str, Any]:
 
 def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
     child = _child("Service", spec={})
-    assert remote.write(child, "east-config", {}) == {
+    assert remote.write(child, "east-config") == {
         "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
         "kind": "Object",
         "spec": {
@@ -36,47 +36,13 @@ def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
 
 
 def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves() -> None:
-    spec = remote.write(_child("Deployment"), "c", {})["spec"]
+    spec = remote.write(_child("Deployment"), "c")["spec"]
     assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"
     assert spec["readiness"] == {
         "policy": "DeriveFromCelQuery",
         "celQuery": "has(object.status.availableReplicas) && object.status.availableReplicas > 0",
     }
     assert spec["watch"] is True
-
-
-SECRET = {"metadata": {"name": "hub"}, "data": {"token": "c2VjcmV0", ".dockerconfigjson": "e30="}}
-
-
-def test_the_values_of_a_secret_are_taken_from_the_original() -> None:
-    child = _child("Secret", type="Opaque", data=SECRET["data"])
-    spec = remote.write(child, "c", {"auth-secret": SECRET})["spec"]
-    assert "c2VjcmV0" not in str(spec)
-    assert spec["forProvider"]["manifest"] == {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": child.manifest["metadata"],
-        "type": "Opaque",
-    }
-    assert spec["references"] == [
-        {
-            "patchesFrom": {"apiVersion": "v1", "kind": "Secret", "name": "hub", "fieldPath": f"data[{key}]"},
-            "toFieldPath": f"data[{key}]",
-        }
-        for key in (".dockerconfigjson", "token")
-    ]
-
-
-def test_of_several_secrets_the_original_is_the_one_of_the_same_key() -> None:
-    sources = {"secret-other": {"metadata": {"name": "other"}}, "key": SECRET}
-    spec = remote.write(_child("Secret", data={"token": "x"}), "c", sources)["spec"]
-    assert [each["patchesFrom"]["name"] for each in spec["references"]] == ["hub"]
-
-
-def test_a_secret_of_unknown_origin_brings_no_values() -> None:
-    spec = remote.write(_child("Secret", data={"token": "x"}), "c", {})["spec"]
-    assert "data" not in spec["forProvider"]["manifest"]
-    assert "references" not in spec
 
 
 def test_a_namespace_is_made_and_never_deleted() -> None:

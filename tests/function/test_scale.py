@@ -1,0 +1,74 @@
+"""A hundred clusters, ten replicas: how long it takes, and what it costs.
+
+Crossplane gives every composite a hundred tokens and one more a second. An update of a child costs two,
+anything else one. With no token left it drops what children tell for five minutes, but for one event in
+thirty seconds.
+"""
+
+import pytest
+
+from modelplane.compose.kinds import COMPOSERS
+from support.crossplane.breaker import Breaker
+from support.crossplane.fleet import Fleet
+from support.crossplane.function_process import FunctionProcess
+from support.crossplane.manifests import DEPLOYMENT, model_deployment
+from support.crossplane.objects import Key
+from support.crossplane.scenarios import prepared, with_clusters
+
+CLUSTERS = 100
+
+
+class Placed:
+    """A deployment that was made and became ready, and what that took."""
+
+    def __init__(self, function: FunctionProcess, clusters: int, replicas: int) -> None:
+        self.fleet = prepared(Fleet(function.run))
+        with_clusters(self.fleet, *(f"c{number:03}" for number in range(clusters)), nodes=1)
+        for composite in self.fleet.composites.values():
+            composite.real_time = True
+        before = {kind: len(self.fleet.calls(kind)) for kind in COMPOSERS}
+        self.fleet.apply(model_deployment(replicas=replicas))
+        self.took = self.fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
+        self.calls = {kind: self.fleet.calls(kind)[before[kind] :] for kind in COMPOSERS}
+
+    @property
+    def costs(self) -> dict[Key, Breaker]:
+        """The breakers of all composites that have children, the costliest first."""
+        used = {key: breaker for key, breaker in self.fleet.breakers().items() if breaker.events}
+        return dict(sorted(used.items(), key=lambda each: -each[1].events))
+
+    def __str__(self) -> str:
+        spent = [
+            f"{len(made)} calls for {kind}s took {sum(call.seconds for call in made):.2f} s"
+            for kind, made in self.calls.items()
+            if made
+        ]
+        most = [
+            f"{breaker.events} events of children of {key}, {breaker.charged} of 100 tokens, "
+            f"{breaker.dropped} events dropped"
+            for key, breaker in list(self.costs.items())[:3]
+        ]
+        return f"ready after {self.took:.2f} s; {'; '.join((*spent, *most))}"
+
+
+@pytest.fixture(scope="module")
+def ten(function: FunctionProcess) -> Placed:
+    return Placed(function, CLUSTERS, replicas=10)
+
+
+def test_ten_replicas_over_a_hundred_clusters_are_ready_in_five_seconds(ten: Placed) -> None:
+    assert ten.took <= 5, str(ten)
+
+
+def test_no_breaker_opens(ten: Placed) -> None:
+    assert [str(key) for key, breaker in ten.costs.items() if breaker.openings] == [], str(ten)
+
+
+def test_a_deployment_that_hears_nothing_still_becomes_what_is_asked_for(ten: Placed) -> None:
+    fleet = ten.fleet
+    fleet.breaker("ModelDeployment", DEPLOYMENT).open(fleet.clock.now)
+    fleet.edit("ModelDeployment", DEPLOYMENT, replicas=12)
+    fleet.run_until_ready("ModelDeployment", DEPLOYMENT, within=10)
+    assert fleet.breaker("ModelDeployment", DEPLOYMENT).dropped > 0
+    fleet.edit("ModelDeployment", DEPLOYMENT, replicas=4)
+    fleet.run_until(lambda: len(fleet.named("ModelReplica")) == 4, within=40)

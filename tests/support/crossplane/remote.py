@@ -1,0 +1,133 @@
+"""A cluster that is managed from elsewhere: an API server of its own, and what runs there."""
+
+from collections.abc import Callable
+
+from support.crossplane.api import ApiError, ApiServer, Manager
+from support.crossplane.fields import copied, leaves
+from support.crossplane.objects import Key, Object, is_deleted, key_of
+
+_NAMING = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
+_COPIES = {"Deployment": "availableReplicas", "LeaderWorkerSet": "readyReplicas"}
+
+
+class RemoteCluster:
+    """One cluster. It answers at once and all its workloads run, unless told otherwise."""
+
+    def __init__(self, name: str, api: ApiServer) -> None:
+        self.name = name
+        self.server = f"https://{name}.example:6443"
+        self.api = api
+        self.reachable = True
+        self.latency_s = 0.0
+        """How long the provider waits for an answer."""
+        self.refuses: Callable[[Object], str] = lambda _manifest: ""
+        """Why the cluster refuses a manifest; nothing where it takes it."""
+        self.runs = True
+        """Whether what is applied works as soon as it is there."""
+
+    def get(self, key: Key) -> Object | None:
+        """Return an object as a provider reads it."""
+        self._reach()
+        return self.api.get(key)
+
+    def apply(self, manifest: Object, manager: str) -> Object:
+        """Apply a manifest; what it describes works at once, where the cluster does."""
+        self._reach()
+        if why := self.refuses(manifest):
+            raise ApiError("Invalid", why)
+        key = key_of(manifest)
+        if key.namespace and self.api.stored(Key("", "Namespace", "", key.namespace)) is None:
+            raise ApiError("NotFound", f'namespaces "{key.namespace}" not found')
+        made = self.api.apply(manifest, manager)
+        if self.runs:
+            self.run(key)
+        return self.api.get(key) or made
+
+    def is_as(self, manifest: Object, manager: str) -> bool:
+        """Whether a manifest was applied as it is, and nobody changed it since."""
+        stored = self.api.stored(key_of(manifest))
+        if stored is None:
+            return False
+        there = dict(leaves(stored.object))
+        wanted = {path: value for path, value in leaves(manifest) if path not in _NAMING}
+        applied = stored.managers.get(Manager(manager, "Apply"), frozenset())
+        return wanted.keys() == applied and all(there.get(path) == value for path, value in wanted.items())
+
+    def delete(self, key: Key, propagation: str) -> None:
+        """Delete an object, and what it owns before it or after."""
+        self._reach()
+        self.api.delete(key, propagation)
+
+    def run(self, key: Key) -> None:
+        """Let an object work: its workloads serve, its volume is bound, its route is accepted."""
+        item = self.api.get(key)
+        if item is None or is_deleted(item):
+            return
+        if status := working(item):
+            item["status"] = {**item.get("status", {}), **status}
+            self.api.update_status(item, "kube-controller-manager")
+
+    def stop(self, key: Key) -> None:
+        """Let a workload lose all its copies."""
+        item = self.api.get(key)
+        if item is None:
+            raise KeyError(key)
+        item["status"] = {_COPIES[item["kind"]]: 0}
+        self.api.update_status(item, "kube-controller-manager")
+
+    def run_all(self) -> None:
+        """Let everything work that is there."""
+        for item in list(self.api.all()):
+            self.run(key_of(item))
+
+    def serve_gateway(self, manifest: Object, address: str) -> None:
+        """Put the cluster's own gateway there, as who set up the cluster did."""
+        self._make_namespace(key_of(manifest).namespace)
+        gateway = self.api.create(manifest, "kubectl")
+        gateway["status"] = {"addresses": [{"type": "IPAddress", "value": address}]}
+        self.api.update_status(gateway, "gateway")
+
+    def objects(self, kind: str) -> list[Object]:
+        """Return what there is of a kind, to read only."""
+        return [copied(item) for item in self.api.all() if item["kind"] == kind]
+
+    def _reach(self) -> None:
+        if not self.reachable:
+            raise ConnectionError(f'Get "{self.server}/api": dial tcp: connect: connection refused')
+
+    def _make_namespace(self, namespace: str) -> None:
+        if namespace and self.api.stored(Key("", "Namespace", "", namespace)) is None:
+            self.api.create(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, "kubectl"
+            )
+
+
+def working(item: Object) -> Object:
+    """Return the status of an object that works."""
+    kind, generation = item["kind"], item["metadata"].get("generation", 1)
+    if kind in _COPIES:
+        copies = item["spec"].get("replicas", 1)
+        return {
+            "observedGeneration": generation,
+            "replicas": copies,
+            "readyReplicas": copies,
+            "updatedReplicas": copies,
+            "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}],
+        } | {_COPIES[kind]: copies}
+    if kind == "PersistentVolumeClaim":
+        return {"phase": "Bound", "capacity": item["spec"]["resources"]["requests"]}
+    if kind == "Job":
+        return {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
+    if kind in ("HTTPRoute", "InferencePool"):
+        accepted = [
+            {
+                "type": type_,
+                "status": "True",
+                "reason": type_,
+                "message": "",
+                "observedGeneration": generation,
+            }
+            for type_ in ("Accepted", "ResolvedRefs")
+        ]
+        return {"parents": [{"controllerName": "gateway.example/controller", "conditions": accepted}]}
+    return {}
