@@ -134,7 +134,7 @@ def test_a_request_that_takes_long_holds_up_no_other(function: FunctionProcess) 
     function_requires = function.run(large).requirements.resources
     for key in function_requires:
         large.required_resources[key].SetInParent()
-    for number in range(1500):
+    for number in range(3000):
         item = large.required_resources["clusters"].items.add()
         item.resource.CopyFrom(struct(_ready_cluster(f"c{number}")))
     with ThreadPoolExecutor() as threads:
@@ -144,7 +144,8 @@ def test_a_request_that_takes_long_holds_up_no_other(function: FunctionProcess) 
             function.run(request())
             meanwhile += 1
         assert slow.result().HasField("desired")
-    assert meanwhile >= 5
+    # Where it held up the others, the first of them would have been answered after it.
+    assert meanwhile >= 2
 
 
 def _ready_cluster(name: str) -> dict[str, object]:

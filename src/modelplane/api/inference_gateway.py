@@ -15,6 +15,8 @@ class Backend(StrEnum):
 
     ENVOY = "Envoy"
     TRAEFIK = "Traefik"
+    GATEWAY_API = "GatewayAPI"
+    """Whatever serves the Gateway of the control plane."""
 
 
 class LoadBalancer(StrEnum):

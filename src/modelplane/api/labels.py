@@ -85,6 +85,9 @@ CHILD = "modelplane.ai/child"
 GATEWAY = "modelplane.ai/gateway"
 """On ConfigMaps of the system namespace: the InferenceGateway whose proxies read them."""
 
+DRAINING = "modelplane.ai/draining"
+"""Annotation of ModelEndpoints that services are to route to no more, because they are about to go."""
+
 SERVICE_NAME = "kubernetes.io/service-name"
 """On EndpointSlices: the Service they are for (Kubernetes)."""
 

@@ -36,6 +36,12 @@ def backend_name(endpoint: str) -> str:
     return _hashed(f"endpoint-{endpoint.replace('.', '-')}", f"endpoint-{endpoint}", DIGITS)
 
 
+def composed_name(owner: str, key: str) -> str:
+    """Return the name of what stands for one of an owner's children on other clusters."""
+    readable = f"{owner}-{key}".lower().replace(".", "-")
+    return _hashed(readable, f"{owner}/{key}", DIGITS)
+
+
 def _hashed(readable: str, identity: str, digits: int) -> str:
     suffix = hashlib.sha256(identity.encode()).hexdigest()[:digits]
     return f"{readable[: MAX_LENGTH - 1 - digits].rstrip('-.')}-{suffix}"

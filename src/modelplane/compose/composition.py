@@ -82,6 +82,8 @@ class Request(Generic[Owner]):
     """What the fleet's gateway is, where whoever composes knows it."""
     front_door_problem: str = ""
     """Why whoever runs the gateway does not know where it accepts requests."""
+    routed_by: str = ""
+    """What still routes to the owner's endpoint, where routes follow endpoints late."""
     unseen: frozenset[str] = frozenset()
     """Keys of children that were made, of which nobody can tell yet how they are."""
 

@@ -97,7 +97,10 @@ def _conditions(request: Request[InferenceCluster], missing: list[str]) -> tuple
             false(Type.CLUSTER_READY, Reason.PROVISIONING, message),
             false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
         )
-    if cause := request.unknown("gateway"):
+    cause = request.unknown("gateway")
+    if not cause and cluster.status.capabilities is None:
+        cause = _unlooked(request)
+    if cause:
         return (
             false(Type.CLUSTER_READY, Reason.UNREACHABLE, cause),
             false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, cause),
@@ -107,6 +110,12 @@ def _conditions(request: Request[InferenceCluster], missing: list[str]) -> tuple
         message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
         return running, false(Type.BACKEND_READY, Reason.INSTALLING, message)
     return running, true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, "its gateway has an address")
+
+
+def _unlooked(request: Request[InferenceCluster]) -> str:
+    """Return why something of the cluster could not be looked at, empty where all could."""
+    causes = (request.unknown(key) for key in ("gateway", *CAPABILITY_CRDS))
+    return next(filter(None, causes), "")
 
 
 def _gateway_address(request: Request[InferenceCluster]) -> str:
@@ -169,7 +178,7 @@ def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
 
 def _capabilities(request: Request[InferenceCluster]) -> dict[str, bool]:
     known = msgspec.to_builtins(request.owner.status.capabilities)
-    if request.unknown("gateway"):
+    if _unlooked(request):
         return dict(known) if known else {}
     found = {key: bool(request.found(key)) for key in CAPABILITY_CRDS}
     # resource.k8s.io/v1 is on by default in every Kubernetes that Modelplane supports (1.34 and later).

@@ -1,10 +1,19 @@
 """The InferenceGateway is the fleet's front door: one address for every ModelService."""
 
-from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.reasons import InferenceGatewayCondition as Type
 from modelplane.api.reasons import InferenceGatewayReason as Reason
 from modelplane.compose.composition import Composition, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
+from modelplane.routing.gateway_api import GATEWAY
+
+_NAMES = {
+    Backend.ENVOY: "Envoy",
+    Backend.TRAEFIK: "Traefik",
+    Backend.GATEWAY_API: f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"',
+}
+"""What messages call the front door."""
 
 
 def requirements(_gateway: InferenceGateway) -> tuple[Requirement, ...]:
@@ -29,8 +38,8 @@ def compose(request: Request[InferenceGateway]) -> Composition:
             conditions=(condition,),
             ready=False,
         )
-    message = f"{request.proxy} accepts requests at {request.front_door}"
-    if gateway.spec.backend is not request.proxy:
+    message = f"{_NAMES[request.proxy]} accepts requests at {request.front_door}"
+    if request.proxy is Backend.ENVOY and gateway.spec.backend is not Backend.ENVOY:
         message += f"; it takes the place of {gateway.spec.backend}, which this fleet does not run"
     return Composition(
         children=keep_all(request.observed),

@@ -33,7 +33,7 @@ from modelplane.compose.composition import (
 )
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, is_true, when_condition
-from modelplane.compose.rollout import Rollout, plan, revision
+from modelplane.compose.rollout import Rollout, is_draining, plan, revision
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
@@ -81,7 +81,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     deployment = request.owner
     template = deployment.replica_template()
     _, cache_conditions = _cache(request)
-    wanted = _wanted(deployment, template, placement)
+    wanted = _wanted(request, template, placement)
     rollout = plan({key: item for key, (_, item) in wanted.items()}, request.observed)
     children = tuple(_children(request, placement, wanted, rollout))
     scheduled = _scheduled(request, placement)
@@ -164,16 +164,22 @@ Wanted: TypeAlias = dict[str, tuple[scheduler.Assignment, Object]]
 """Each replica that is to be, and where, by its key."""
 
 
-def _wanted(deployment: ModelDeployment, template: ReplicaTemplate, placement: scheduler.Placement) -> Wanted:
+def _wanted(
+    request: Request[ModelDeployment], template: ReplicaTemplate, placement: scheduler.Placement
+) -> Wanted:
     taken = {assignment.replica for assignment in placement.assignments if assignment.replica}
     wanted: Wanted = {}
     for assignment in placement.assignments:
         if assignment.leaving:
             continue
-        name = assignment.replica or _new_name(deployment, assignment, taken)
+        name = assignment.replica or _new_name(request.owner, assignment, taken)
         taken.add(name)
         key = _key(assignment.cluster, assignment.index)
-        wanted[key] = (assignment, _replica(deployment, template, assignment, name))
+        manifest = _replica(request.owner, template, assignment, name)
+        if is_draining(request.observed.get(key)):
+            # Said, not left out: another engine may have told it to go.
+            manifest["spec"]["draining"] = False
+        wanted[key] = (assignment, manifest)
     return wanted
 
 
@@ -196,7 +202,10 @@ def _children(
 
 def _withdrawn(replica: Object) -> bool:
     """Whether a replica says of itself that it has no endpoint; one that says nothing may have one."""
-    return condition_of(replica, ModelReplicaCondition.ANNOUNCED).get("status") == "False"
+    said = condition_of(replica, ModelReplicaCondition.ANNOUNCED)
+    generation = replica["metadata"].get("generation", 0)
+    # One that was called back and is to go again may still say what it said the first time.
+    return said.get("status") == "False" and said.get("observedGeneration", generation) >= generation
 
 
 def _draining(replica: Object) -> Object:
@@ -224,7 +233,7 @@ def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: s
 
 def _replica(
     owner: ModelDeployment, template: ReplicaTemplate, assignment: scheduler.Assignment, name: str
-) -> Object:
+) -> dict[str, Any]:
     placed = {engine.name: engine for engine in assignment.engines}
     spec: dict[str, Any] = {
         "clusterName": assignment.cluster,
@@ -301,7 +310,11 @@ def _ready(
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     observed = [request.observed.get(_key(a.cluster, a.index)) for a in staying]
-    ready = sum(1 for replica in observed if replica is not None and holds(replica, READY))
+    ready = sum(
+        1
+        for replica in observed
+        if replica is not None and holds(replica, READY) and not is_draining(replica)
+    )
     message = f"{ready} of {wanted} replicas ready"
     if serving := _serving_until_replaced(request, placement):
         message += f", and {serving} more until replaced"

@@ -170,25 +170,42 @@ def _passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _drained(request: Request[ModelReplica]) -> Composition:
-    """Withdraw the endpoint, whatever is known of the cluster, and leave all else as it is."""
-    known = request.owner.status.conditions
-    accepted, ready = (
-        next((each for each in known if each.type == type_), None)
-        for type_ in (Type.MODEL_ACCEPTED, Type.MODEL_READY)
-    )
+    """Withdraw the endpoint, whatever is known of the cluster, and leave all else as it is.
+
+    While something still routes to the endpoint, it is only told to send nothing more.
+    """
+    known = {each.type: each for each in request.owner.status.conditions}
+    said = [known[type_] for type_ in (Type.MODEL_ACCEPTED, Type.MODEL_READY) if type_ in known]
+    endpoint: tuple[Desired, ...] = ()
+    announced = false(Type.ANNOUNCED, Reason.DRAINING, "it is about to go: services send it nothing any more")
+    if request.routed_by and ENDPOINT_KEY in request.observed:
+        endpoint = (Desired(ENDPOINT_KEY, _marked(request.observed[ENDPOINT_KEY]), when_condition(READY)),)
+        announced = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
     return Composition(
-        children=_all_but_endpoint(request),
+        children=(*_all_but_endpoint(request), *endpoint),
         status=_status(request.owner),
         conditions=(
-            *(
-                Condition(each.type, each.status == "True", each.reason, each.message)
-                for each in (accepted, ready)
-                if each is not None
-            ),
-            false(Type.ANNOUNCED, Reason.DRAINING, "it is about to go: services send it nothing any more"),
+            *(Condition(each.type, each.status == "True", each.reason, each.message) for each in said),
+            announced,
         ),
-        ready=ready is not None and ready.status == "True",
+        ready=any(each.type == Type.MODEL_READY and each.status == "True" for each in said),
     )
+
+
+def _marked(endpoint: Object) -> Object:
+    """Return an endpoint as it is, but told to services as one that is about to go."""
+    metadata = endpoint["metadata"]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ModelEndpoint",
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "labels": dict(_passed_on(metadata.get("labels", {}))),
+            "annotations": {labels.DRAINING: "true"},
+        },
+        "spec": endpoint["spec"],
+    }
 
 
 def _all_but_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:

@@ -42,12 +42,15 @@ def plan(desired: Mapping[str, Object], observed: Mapping[str, Object]) -> Rollo
     there = {key: observed[key] for key in sorted(desired) if key in observed}
     updated = frozenset(key for key, replica in there.items() if _same(desired[key], replica))
     # One that is draining takes no requests, so nothing is lost when it is called back.
-    serving = {
-        key for key, replica in there.items() if holds(replica, READY) and not replica["spec"].get("draining")
-    }
+    serving = {key for key, replica in there.items() if holds(replica, READY) and not is_draining(replica)}
     stale = [key for key in there if key not in updated and key in serving]
     in_work = any(key not in serving for key in desired)
     return Rollout(updated, frozenset(stale if in_work else stale[1:]))
+
+
+def is_draining(replica: Object | None) -> bool:
+    """Whether there is a replica that was told to go, and takes no requests."""
+    return replica is not None and bool(replica["spec"].get("draining"))
 
 
 def _same(desired: Object, observed: Object) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.api.names import child_name
+from modelplane.api.names import composed_name
 from modelplane.api.reasons import ALARMING
 from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Keep, Object
@@ -34,8 +34,8 @@ may not, and a service follows endpoints that are others' children."""
 
 _TTL_S = 60
 _SOON_S = 3
-"""The same while a deployment is not ready: it has so many children that Crossplane's breaker may drop what
-they tell. Likewise for any other object of which Crossplane says so."""
+"""The same while a deployment waits for its replicas: they are so many that Crossplane's breaker may drop
+what they tell. Likewise for any other object of which Crossplane says so, and for a replica that is to go."""
 
 _LONGEST_MESSAGE = 1024
 """What a message of an Event may have (Kubernetes API reference, "Event v1")."""
@@ -46,6 +46,10 @@ _CROSSPLANES = frozenset({READY, SYNCED, _RESPONSIVE})
 
 _ONLY_CONTROLLERS = {"ModelReplica": ("clusters",)}
 """Status fields that Crossplane has no use for: a replica's Objects say where they are."""
+
+
+_TARGET = fnv1.TARGET_COMPOSITE
+_STATUSES = {"True": fnv1.STATUS_CONDITION_TRUE, "False": fnv1.STATUS_CONDITION_FALSE}
 
 
 def answer(request: Any, kind: str) -> fnv1.RunFunctionResponse:
@@ -95,10 +99,6 @@ def refuse(response: fnv1.RunFunctionResponse, message: str) -> None:
     )
 
 
-_TARGET = fnv1.TARGET_COMPOSITE
-_STATUSES = {"True": fnv1.STATUS_CONDITION_TRUE, "False": fnv1.STATUS_CONDITION_FALSE}
-
-
 def decide(
     response: fnv1.RunFunctionResponse,
     owner: Object,
@@ -111,7 +111,7 @@ def decide(
     revision, composed = given.revision(), observation.composed
 
     def put(key: str, manifest: Object, *, ready: bool) -> None:
-        name = child_name(owner["metadata"]["name"], key.lower().replace(".", "-"))
+        name = composed_name(owner["metadata"]["name"], key)
         _put(response, key, economy.settled(manifest, name, composed.get(key), revision), ready=ready)
 
     for child in composition.children:
@@ -129,7 +129,9 @@ def decide(
     before = _conditions(owner)
     is_ready = status.ready(composition, observation.children, before).holds
     response.desired.composite.ready = fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
-    if not is_ready and (owner["kind"] == "ModelDeployment" or _is_deaf(before)):
+    awaits_children = owner["kind"] == "ModelDeployment" and not composition.short
+    is_leaving = bool(owner["spec"].get("draining"))
+    if is_leaving or (not is_ready and (awaits_children or _is_deaf(before))):
         response.meta.ttl.seconds = _SOON_S
     unsaid = _ONLY_CONTROLLERS.get(str(owner["kind"]), ())
     _put_status(response, {name: said for name, said in composition.status.items() if name not in unsaid})
@@ -170,12 +172,13 @@ def _is_ready(child: Desired, observation: Observation) -> bool:
 def _unseen(observation: Observation, composition: Composition) -> Iterable[str]:
     """Yield children that nobody spoke of because nobody can see them yet.
 
-    Where everything else is decided, one that its cluster has refused goes.
+    Where everything else is decided, one that its cluster has refused to create goes.
     """
     named = {child.key for child in composition.children}
     decided = any(isinstance(child, Desired) for child in composition.children)
     for key in sorted(observation.unseen - named):
-        if not (decided and key in observation.problems):
+        refused = observation.problems.get(key, "").startswith(remote.NOT_CREATED)
+        if not (decided and refused):
             yield key
 
 

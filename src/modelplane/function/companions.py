@@ -13,7 +13,7 @@ from modelplane.api.kinds import Kind
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
-from modelplane.compose.composition import Composition, Desired, Guard, Object, Requirement
+from modelplane.compose.composition import Composition, Desired, Object, Requirement
 from modelplane.function import remote
 
 PREFIX = "crossplane-"
@@ -23,6 +23,9 @@ PROVIDER_CONFIG = f"{PREFIX}provider-config"
 IN_USE = f"{PREFIX}in-use"
 NAMESPACE = f"{PREFIX}namespace-"
 """How the keys of namespaces begin; the cluster's name follows."""
+
+_FOLLOW = {"InferenceCluster": {"ModelCache"}}
+"""Users that leave by themselves when an object is deleted, which a Usage would not let happen at all."""
 
 _PROTECTION = "protection.crossplane.io/v1beta1"
 
@@ -49,8 +52,8 @@ def companions(
         yield from _connection(owner, requirements)
     for place, name in sorted(_namespaces(composition)):
         yield f"{NAMESPACE}{place}", remote.namespace(name, provider_config_name(place))
-    if composition.guards:
-        yield IN_USE, _usage(kind, owner.metadata.name, composition.guards)
+    if users := sorted({guard.kind for guard in composition.guards} - _FOLLOW.get(kind.name, set())):
+        yield IN_USE, _usage(kind, owner.metadata.name, users)
 
 
 def _connection(
@@ -103,12 +106,11 @@ def _namespaces(composition: Composition) -> set[tuple[str, str]]:
     }
 
 
-def _usage(kind: Kind, name: str, guards: tuple[Guard, ...]) -> Object:
+def _usage(kind: Kind, name: str, users: list[str]) -> Object:
     """Return what refuses the deletion of an owner that is in use.
 
     It says which kinds need the owner and not which objects, so that it need not change with each.
     """
-    users = listing(sorted({f"{guard.kind}s" for guard in guards}))
     return {
         "apiVersion": _PROTECTION,
         "kind": "Usage" if kind.namespaced else "ClusterUsage",
@@ -118,7 +120,7 @@ def _usage(kind: Kind, name: str, guards: tuple[Guard, ...]) -> Object:
                 "kind": kind.name,
                 "resourceRef": {"name": name},
             },
-            "reason": f"{users} need it: delete or move them first",
+            "reason": f"{listing(f'{user}s' for user in users)} need it: delete or move them first",
             "replayDeletion": True,
         },
     }

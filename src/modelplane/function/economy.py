@@ -45,6 +45,8 @@ def settled(manifest: Object, name: str, observed: Object | None, revision: str)
     if revision:
         chosen["compositionRevisionRef"] = {"name": revision}
     there = (observed or {}).get("spec", {}).get("crossplane", {})
+    if there.get("compositionRef", chosen["compositionRef"]) != chosen["compositionRef"]:
+        chosen.pop("compositionRevisionRef", None)  # that of another composition
     chosen |= {
         field: there[field] for field in ("compositionRef", "compositionRevisionRef") if field in there
     }

@@ -28,8 +28,12 @@ _SERVES = {
 _WITH_PODS = frozenset({"Deployment", "Job", "LeaderWorkerSet"})
 """Kinds that are gone only when their pods are, and what the pods hold is free."""
 
-_ABSENT = ("external resource does not exist", "no matches for kind", "could not find the requested resource")
+_ABSENT = ("external resource does not exist", "no matches for kind")
 """What the provider says of an object to look at that is not there."""
+
+
+NOT_CREATED = "create failed"
+"""How the provider begins to say that a cluster has refused an object."""
 
 
 def is_remote(item: Object) -> bool:
@@ -93,7 +97,7 @@ def _object(manifest: Object, provider_config: str, *, policies: tuple[str, ...]
         "providerConfigRef": {"kind": "ClusterProviderConfig", "name": provider_config},
     }
     if query := _SERVES.get(manifest["kind"]):
-        # Without its watch, which is a feature to be switched on, the provider looks every half minute.
+        # The provider watches where that was switched on.
         spec |= {"readiness": {"policy": "DeriveFromCelQuery", "celQuery": query}, "watch": True}
     if policies:
         spec["managementPolicies"] = list(policies)

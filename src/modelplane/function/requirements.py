@@ -12,6 +12,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
+from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
@@ -19,6 +20,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.compose import engines
 from modelplane.compose.composition import Object, Requirement, Unknown
 from modelplane.compose.inference_cluster import CRD_API_VERSION
+from modelplane.compose.model_replica import ENDPOINT_KEY
 from modelplane.function import economy, remote
 from modelplane.function.companions import looks
 from modelplane.function.structs import Decoder, metadata_of
@@ -27,6 +29,7 @@ from modelplane.routing import gateway_api
 _ENGINE = "engine"
 _REVISION = "revision"
 _FRONT_DOOR = "front-door"
+_ROUTES = "routes"
 
 _GATEWAY = Requirement(
     _FRONT_DOOR,
@@ -40,7 +43,7 @@ _COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, M
 """Our kinds that are composed of others of ours."""
 
 
-def own(kind: Kind) -> tuple[Requirement, ...]:
+def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
     """Return what this engine needs to see beside what the core does."""
     definition = Requirement(
         _ENGINE, CRD_API_VERSION, "CustomResourceDefinition", name=f"{kind.plural}.{kind.group}"
@@ -52,8 +55,18 @@ def own(kind: Kind) -> tuple[Requirement, ...]:
         revisions = Requirement(
             _REVISION, "apiextensions.crossplane.io/v1", "CompositionRevision", labels=composition
         )
-        return definition, revisions
+        leaving = backend_of_leaving(owner, composed)
+        routes = Requirement(_ROUTES, _GATEWAY.api_version, "HTTPRoute", owner.metadata.namespace)
+        return (definition, revisions, routes) if leaving else (definition, revisions)
     return (definition,)
+
+
+def backend_of_leaving(owner: Any, composed: Mapping[str, Object]) -> str:
+    """Return what routes name for the endpoint of a replica that is to go, empty where they name nothing."""
+    if not (isinstance(owner, ModelReplica) and owner.spec.draining):
+        return ""
+    routing = composed.get(ENDPOINT_KEY, {}).get("status", {}).get("routing", {})
+    return str(routing.get("backendName", ""))
 
 
 def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
@@ -100,6 +113,17 @@ class Answers:
         ]
         return str(max(found)[1]) if found else ""
 
+    def routed_by(self, backend: str) -> str:
+        """Return the routes that lead to a backend, as a message names them."""
+        named = [
+            str(route["metadata"]["name"])
+            for route in self._given.get(_ROUTES, ())
+            for rule in route["spec"].get("rules", ())
+            for reference in rule.get("backendRefs", ())
+            if reference["name"] == backend
+        ]
+        return f"HTTPRoute {listing(set(named))}" if named else ""
+
     def front_door(self) -> tuple[str, Backend]:
         """Return where the fleet's gateway accepts requests, and what it is.
 
@@ -108,8 +132,8 @@ class Answers:
         for gateway in self._given.get(_FRONT_DOOR, ()):
             for address in gateway.get("status", {}).get("addresses") or ():
                 host = str(address["value"])
-                return f"[{host}]" if ":" in host else host, Backend.TRAEFIK
-        return "", Backend.TRAEFIK
+                return f"[{host}]" if ":" in host else host, Backend.GATEWAY_API
+        return "", Backend.GATEWAY_API
 
     def required(
         self, requirements: Iterable[Requirement], composed: Mapping[str, Object]

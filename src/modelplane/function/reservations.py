@@ -28,28 +28,34 @@ class Reservations:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.turn = Lock()
-        """Held by whoever decides, from looking at what is taken until it has said what it takes."""
+        """Held by whoever takes room, from looking at what is taken until it has said what it takes."""
         self._clock = clock
         self._by_owner: dict[str, _Reserved] = {}
 
     def others(self, uid: str, listed: Iterable[Object]) -> tuple[Object, ...]:
         """Return the replicas of other deployments that are not listed yet."""
         now = self._clock()
-        self._by_owner = {owner: held for owner, held in self._by_owner.items() if held.until > now}
         known = {_name(item) for item in listed}
         return tuple(
             replica
-            for owner, held in self._by_owner.items()
-            if owner != uid
+            for owner, held in tuple(self._by_owner.items())
+            if owner != uid and held.until > now
             for replica in held.replicas
             if _name(replica) not in known
         )
 
+    def release(self, uid: str) -> None:
+        """Forget what a deployment has been given: it has seen all of it, or wants it no more."""
+        self._by_owner.pop(uid, None)
+
     def hold(self, uid: str, replicas: tuple[Object, ...]) -> None:
         """Remember what a deployment has been given, in place of what it was given before."""
-        self._by_owner.pop(uid, None)
+        now = self._clock()
+        for owner, held in tuple(self._by_owner.items()):
+            if owner == uid or held.until <= now:
+                del self._by_owner[owner]
         if uid and replicas:
-            self._by_owner[uid] = _Reserved(replicas, self._clock() + _PATIENCE_S)
+            self._by_owner[uid] = _Reserved(replicas, now + _PATIENCE_S)
 
 
 def _name(item: Object) -> tuple[str, str]:

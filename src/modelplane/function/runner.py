@@ -70,8 +70,11 @@ class Runner:
             requirements = response.requirements
             response = answer(request, kind)
             response.requirements.CopyFrom(requirements)
-            keep_everything(response, owner, composed)
             refuse(response, problem)
+            try:
+                keep_everything(response, owner, composed)
+            except Exception:  # noqa: BLE001 - of a fatal answer Crossplane applies nothing anyway
+                _log.exception("cannot say what is there", extra=log_lines.fields(kind=kind))
         return response, result
 
     def _compose(
@@ -89,7 +92,7 @@ class Runner:
         kind = kind_of(composer.type)
         decoded: Any = decode_as(composer.type, owner)
         core = composer.requirements(decoded)
-        own = wanted.own(kind)
+        own = wanted.own(kind, decoded, composed)
         response.requirements.CopyFrom(wanted.selectors((*own, *core)))
         given = wanted.Answers(request, self._required)
         if given.awaited((*own, *core)):
@@ -105,6 +108,7 @@ class Runner:
             given.required(core, composed),
             front_door,
             proxy,
+            routed_by=given.routed_by(wanted.backend_of_leaving(decoded, composed)),
             unseen=observation.unseen,
         )
         composition = self._decided(composer, asked)
@@ -117,18 +121,26 @@ class Runner:
     def _decided(self, composer: Composer, request: Request[Any]) -> Composition:
         if composer.type.__name__ != _DEPLOYMENT:
             return composer.compose(request)
-        uid = request.owner.metadata.uid
+        composition = self._placed(composer, request)
+        if not _new_replicas(request, composition):
+            self._reservations.release(request.owner.metadata.uid)
+            return composition
+        # Only who takes room has to wait for the others that do.
         with self._reservations.turn:
-            listed = request.found("replicas")
-            taken = (*listed, *self._reservations.others(uid, listed))
-            composition = composer.compose(replace(request, required={**request.required, "replicas": taken}))
-            self._reservations.hold(uid, _new_replicas(uid, request, composition))
+            composition = self._placed(composer, request)
+            self._reservations.hold(request.owner.metadata.uid, _new_replicas(request, composition))
         return composition
 
+    def _placed(self, composer: Composer, request: Request[Any]) -> Composition:
+        listed = request.found("replicas")
+        taken = (*listed, *self._reservations.others(request.owner.metadata.uid, listed))
+        return composer.compose(replace(request, required={**request.required, "replicas": taken}))
 
-def _new_replicas(uid: str, request: Request[Any], composition: Composition) -> tuple[Object, ...]:
+
+def _new_replicas(request: Request[Any], composition: Composition) -> tuple[Object, ...]:
     """Return the replicas that a composition adds, as others will see them."""
     now = datetime.now(UTC).isoformat()
+    uid = request.owner.metadata.uid
     reference = {"apiVersion": "", "kind": _DEPLOYMENT, "name": "", "uid": uid, "controller": True}
     return tuple(
         {

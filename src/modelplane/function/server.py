@@ -22,7 +22,7 @@ from modelplane.function.runner import Runner
 
 _log = logging.getLogger(__name__)
 
-_THREADS = 8
+_THREADS = 16
 _GRACE_S = 5.0
 """How long requests under way may take when the server ends, as with the SDK's own."""
 

@@ -12,11 +12,13 @@ from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import Struct, Value
 
 from modelplane.api.decode import InvalidObject
+from modelplane.api.meta import GROUP
 from modelplane.compose.composition import Object
 from modelplane.function.messages import ShallowStruct
 
 _MOST = 20_000
-"""Objects remembered: the clusters and replicas of a large fleet."""
+"""Objects remembered: the clusters and replicas of a large fleet. They are Modelplane's own: those of other
+kinds may be large, and an ``Object`` changes with every look at its cluster."""
 
 
 def to_object(struct: Struct) -> dict[str, Any]:
@@ -114,10 +116,12 @@ class Decoder:
 
 
 def _version(encoded: bytes) -> tuple[str, str]:
-    """Return an object's uid and resource version, empty where it has none."""
+    """Return the uid and resource version of an object to be remembered, empty for any other."""
     try:
         fields = ShallowStruct.FromString(encoded).fields
-        if "metadata" not in fields:
+        if "metadata" not in fields or "apiVersion" not in fields:
+            return "", ""
+        if GROUP not in Value.FromString(fields["apiVersion"]).string_value:
             return "", ""
         metadata = Value.FromString(fields["metadata"]).struct_value.fields
     except DecodeError as error:

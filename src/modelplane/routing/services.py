@@ -1,8 +1,8 @@
 """From services and endpoints to the routes of the front door.
 
 A service routes to endpoints of its own namespace only, whatever its selectors
-say. An endpoint takes part as long as its URL can be used and it is not being
-deleted; whether something answers there is decided by whoever writes the
+say. An endpoint takes part as long as its URL can be used and it is not about to
+go; whether something answers there is decided by whoever writes the
 endpoint, and by the proxy's retries.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+from modelplane.api import labels
 from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
@@ -175,6 +176,7 @@ def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> li
         for endpoint in endpoints
         if endpoint.metadata.namespace == service.metadata.namespace
         and endpoint.metadata.deletion_timestamp is None
+        and labels.DRAINING not in endpoint.metadata.annotations
     )
     return sorted(mine, key=lambda endpoint: endpoint.metadata.name)
 

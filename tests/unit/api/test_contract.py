@@ -79,7 +79,12 @@ DEPARTURES = (
     Departure("InferenceCluster *[].fabric", "type", "word or object", "a word in v0.1.0, then an object"),
     Departure("InferenceCluster *[].fabric", "default", "", "absent reads as None in both forms"),
     Departure("InferenceCluster *[].fabric", "limits", "", "the words are among the forms (anyOf)"),
-    Departure("InferenceGateway spec.backend", "limits", "one of Envoy, Traefik", "Envoy needs no Helm"),
+    Departure(
+        "InferenceGateway spec.backend",
+        "limits",
+        "one of Envoy, Traefik, GatewayAPI",
+        "Envoy needs no Helm, and a Gateway may be there",
+    ),
     Departure(
         "InferenceClass spec.provisioning.provider",
         "limits",

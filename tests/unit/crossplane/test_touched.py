@@ -30,8 +30,9 @@ def _required():
     for path in GOLDEN.glob("*/*/input.yaml"):
         owner = yaml.safe_load(path.read_text())["owner"]
         composer = COMPOSERS[owner["kind"]]
-        yield from composer.requirements(decode_as(composer.type, owner))
-        yield from requirements.own(by_name[owner["kind"]])
+        decoded = decode_as(composer.type, owner)
+        yield from composer.requirements(decoded)
+        yield from requirements.own(by_name[owner["kind"]], decoded, {})
 
 
 def test_what_is_composed_on_the_control_plane_is_in_the_table():

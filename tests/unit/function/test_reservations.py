@@ -39,5 +39,5 @@ def test_a_new_decision_takes_the_place_of_the_one_before() -> None:
     reservations.hold("a", (_replica("a-1"),))
     reservations.hold("a", (_replica("a-2"),))
     assert reservations.others("b", ()) == (_replica("a-2"),)
-    reservations.hold("a", ())
+    reservations.release("a")
     assert reservations.others("b", ()) == ()

@@ -244,9 +244,11 @@ def test_the_front_door_is_the_gateway_that_routes_are_attached_to(ask: Ask) -> 
     answered = ask(gateway, {"front-door": [open_at]})
     assert dict(answered.desired.composite.resource["status"]) == {
         "address": "[2001:db8::1]",
-        "backend": "Traefik",
+        "backend": "GatewayAPI",
     }
-    assert conditions(answered)["ControllerReady"][2] == "Traefik accepts requests at [2001:db8::1]"
+    assert conditions(answered)["ControllerReady"][2] == (
+        'Gateway "modelplane" in namespace "modelplane-system" accepts requests at [2001:db8::1]'
+    )
 
 
 def test_events_tell_what_is_news(ask: Ask) -> None:
@@ -262,3 +264,61 @@ def test_events_tell_what_is_news(ask: Ask) -> None:
     }
     again = ask({**CLASS, "status": {"conditions": [known]}}, {"users-InferenceCluster": []})
     assert not again.results
+
+
+def test_an_endpoint_goes_once_no_route_leads_to_it(ask: Ask) -> None:
+    case = _case("model_replica/draining-withdraws-the-endpoint")
+    endpoint = case["observed"]["endpoint"]
+    observed = {"endpoint": {**endpoint, "status": {"routing": {"backendName": "endpoint-x"}}}}
+    route = {
+        "metadata": {"name": "chat", "namespace": "ml-team"},
+        "spec": {"rules": [{"backendRefs": [{"name": "endpoint-x"}]}]},
+    }
+    required = {"cluster": case["required"]["cluster"], "routes": [route]}
+    answered = ask(case["owner"], required, observed)
+    marked = children(answered)["endpoint"]
+    assert marked["metadata"]["annotations"] == {"modelplane.ai/draining": "true"}
+    assert marked["spec"]["url"] == endpoint["spec"]["url"]
+    assert conditions(answered)["Announced"] == ("TRUE", "Draining", "HTTPRoute chat still routes to it")
+    route["spec"] = {"rules": []}
+    answered = ask(case["owner"], required, observed)
+    assert "endpoint" not in children(answered)
+    assert conditions(answered)["Announced"][:2] == ("FALSE", "Draining")
+
+
+def test_a_timeout_is_no_reason_to_let_a_child_go(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    look = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
+
+    def left(message: str) -> bool:
+        said = [{"type": "Synced", "status": "False", "message": message}]
+        observed = {"model-serving-former": {**look, "status": {"conditions": said}}}
+        return "model-serving-former" in children(ask(case["owner"], required, observed))
+
+    assert left("observe failed: i/o timeout")
+    assert not left("create failed: quota exceeded")
+
+
+def test_caches_do_not_keep_a_cluster_because_they_follow_it(ask: Ask) -> None:
+    cache = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelCache",
+        "metadata": {"name": "c", "namespace": "ml"},
+        "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 1}},
+        "status": {"clusters": [{"name": "east"}]},
+    }
+    required: dict[str, list[Any]] = {
+        "class-h100": [CLASS],
+        "users-ModelReplica": [],
+        "users-ModelCache": [cache],
+    }
+    assert "crossplane-in-use" not in children(ask(CLUSTER, required))
+
+
+def test_the_way_to_a_cluster_stays_when_it_is_not_said(ask: Ask) -> None:
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    made = children(ask(CLUSTER, required))
+    unsaid = copy.deepcopy(CLUSTER)
+    unsaid["spec"]["cluster"] = {"source": "Existing"}
+    assert set(children(ask(unsaid, required, made))) == set(made)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from modelplane.api.labels import DRAINING
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_service import EndpointEntry, EndpointSelector, ModelService, ModelServiceSpec
@@ -25,10 +26,17 @@ def endpoint(
     namespace: str = "ml",
     *,
     deleted: bool = False,
+    leaving: bool = False,
 ) -> ModelEndpoint:
     gone = dt.datetime(2026, 1, 1, tzinfo=dt.UTC) if deleted else None
     return ModelEndpoint(
-        metadata=ObjectMeta(name=name, namespace=namespace, labels=labels, deletion_timestamp=gone),
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            labels=labels,
+            annotations={DRAINING: "true"} if leaving else {},
+            deletion_timestamp=gone,
+        ),
         spec=ModelEndpointSpec(url=url, rewrite_path=rewrite_path),
     )
 
@@ -145,6 +153,7 @@ def test_only_usable_endpoints_of_the_same_namespace_are_selected() -> None:
     endpoints = [
         endpoint("foreign", namespace="other"),
         endpoint("deleted", deleted=True),
+        endpoint("leaving", leaving=True),
         endpoint("broken", url="ftp://10.0.0.1"),
         endpoint("good"),
     ]

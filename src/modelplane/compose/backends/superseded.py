@@ -1,7 +1,8 @@
 """Objects that were replaced by others of another name, because they cannot be changed.
 
-Such an object goes once nothing names it. Until a rollout has reached the last pod, a pod of the old
-kind that is lost comes back as it was, and could not without what it claims or mounts.
+Such an object goes once nothing names it, and no workload is being rolled out. Until a rollout has reached
+the last pod, a pod of the old kind that is lost comes back as it was, and could not without what it claims
+or mounts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from modelplane.compose.composition import Keep, Object
 
 _KINDS = frozenset({"ConfigMap", "ResourceClaimTemplate"})
+_WORKLOADS = frozenset({"Deployment", "LeaderWorkerSet"})
 
 
 def superseded(
@@ -17,11 +19,23 @@ def superseded(
     """Keep what is no longer desired and still named by a workload or a pod."""
     specs = [spec for child in (*observed.values(), *pods) for spec in _pod_specs(child)]
     named = {name for spec in specs for name in _names(spec)}
+    rolls = any(_rolls(child) for child in observed.values())
     return tuple(
         Keep(key)
         for key in sorted(observed.keys() - set(desired))
-        if observed[key].get("kind") in _KINDS and observed[key]["metadata"]["name"] in named
+        if observed[key].get("kind") in _KINDS and (rolls or observed[key]["metadata"]["name"] in named)
     )
+
+
+def _rolls(child: Object) -> bool:
+    """Whether some pods of a workload may be as they were before its last change."""
+    if child.get("kind") not in _WORKLOADS:
+        return False
+    status = child.get("status", {})
+    generation = child["metadata"].get("generation", 0)
+    seen = status.get("observedGeneration", generation) >= generation
+    wanted = max(child.get("spec", {}).get("replicas", 1), status.get("replicas", 0))
+    return not seen or int(status.get("updatedReplicas", 0)) < wanted
 
 
 def _pod_specs(child: Object) -> Iterator[Object]:

@@ -9,13 +9,22 @@ SPEC = {"containers": [], "resourceClaims": [{"name": "devices", "resourceClaimT
 OLD = {"kind": "ResourceClaimTemplate", "metadata": {"name": "old"}}
 
 
+ROLLED_OUT = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2, "updatedReplicas": 1}}
+
+
 @pytest.mark.parametrize(
     "child",
     [
         pytest.param({"kind": "Pod", "spec": SPEC}, id="a pod"),
-        pytest.param({"kind": "Deployment", "spec": {"template": {"spec": SPEC}}}, id="a Deployment"),
         pytest.param(
-            {"kind": "LeaderWorkerSet", "spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": SPEC}}}},
+            {"kind": "Deployment", "spec": {"template": {"spec": SPEC}}, **ROLLED_OUT}, id="a Deployment"
+        ),
+        pytest.param(
+            {
+                "kind": "LeaderWorkerSet",
+                "spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": SPEC}}},
+                **ROLLED_OUT,
+            },
             id="the workers of a gang",
         ),
     ],
@@ -23,6 +32,24 @@ OLD = {"kind": "ResourceClaimTemplate", "metadata": {"name": "old"}}
 def test_a_template_stays_while_it_is_named_by(child: dict[str, Any]) -> None:
     assert superseded({"claim": OLD}, (), [child]) == (Keep("claim"),)
     assert superseded({"claim": OLD, "workload": child}, ("workload",), []) == (Keep("claim"),)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "kept"),
+    [
+        pytest.param({"replicas": 4}, {"replicas": 4, "updatedReplicas": 1}, True, id="some pods are old"),
+        pytest.param({"replicas": 1}, {"replicas": 2, "updatedReplicas": 1}, True, id="one too many"),
+        pytest.param({}, {"observedGeneration": 1, "updatedReplicas": 1}, True, id="it is not seen yet"),
+        pytest.param({}, {}, True, id="nothing is told"),
+        pytest.param({"replicas": 4}, {"replicas": 4, "updatedReplicas": 4}, False, id="all pods are new"),
+    ],
+)
+def test_a_template_stays_while_a_workload_is_rolled_out(
+    spec: dict[str, Any], status: dict[str, Any], kept: bool
+) -> None:
+    workload = {"kind": "Deployment", "metadata": {"generation": 2}, "spec": spec, "status": status}
+    found = superseded({"claim": OLD, "workload": workload}, ("workload",), [])
+    assert found == ((Keep("claim"),) if kept else ())
 
 
 def test_a_template_goes_once_nothing_names_it() -> None:
