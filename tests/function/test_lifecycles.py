@@ -112,7 +112,7 @@ class TestInferenceGateway:
     def test_it_publishes_where_the_front_door_is(self, fleet: Fleet) -> None:
         fleet.run_until_ready("InferenceGateway", GATEWAY, within=70)
         status = fleet.get("InferenceGateway", GATEWAY)["status"]
-        assert (status["address"], status["backend"]) == ("203.0.113.1", "Traefik")
+        assert (status["address"], status["backend"]) == ("203.0.113.1", "GatewayAPI")
 
     def test_another_one_is_ignored(self, fleet: Fleet) -> None:
         other = {**fleet.get("InferenceGateway", GATEWAY), "metadata": {"name": "second"}}
