@@ -31,7 +31,7 @@ def crd(kind: Kind) -> Schema:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "metadata": {"name": kind.definition},
         "spec": {
             "group": kind.group,
             "names": names(kind),

@@ -82,6 +82,11 @@ class Kind:
         return f"{self.group}/{self.version}"
 
     @property
+    def definition(self) -> str:
+        """The name of its CustomResourceDefinition, and of all that Crossplane names after it."""
+        return f"{self.plural}.{self.group}"
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         """The kind's own columns, then those of every kind."""
         return self.own_columns + _COLUMNS

@@ -36,7 +36,7 @@ def xrd(kind: Kind) -> Schema:
     return {
         "apiVersion": "apiextensions.crossplane.io/v2",
         "kind": "CompositeResourceDefinition",
-        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "metadata": {"name": kind.definition},
         "spec": {
             "group": kind.group,
             "names": names(kind, CATEGORY),

@@ -70,7 +70,7 @@ def _called(name: str) -> str:
 
     resource, slash, rest = name.rpartition("/")
     kind = kind_of(ModelDeployment)
-    known = {kind.short, kind.singular, kind.plural, f"{kind.plural}.{kind.group}"}
+    known = {kind.short, kind.singular, kind.plural, kind.definition}
     if not rest or (slash and resource.lower() not in known):
         raise click.BadParameter(
             f'"{name}" names no ModelDeployment: write {kind.short}/NAME', param_hint="md/NAME"

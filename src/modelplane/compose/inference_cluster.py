@@ -19,6 +19,7 @@ from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.routing.hosts import authority
 from modelplane.routing.http_routes import GATEWAY_NAME
 
 CRD_API_VERSION = "apiextensions.k8s.io/v1"
@@ -127,9 +128,7 @@ def _gateway_address(request: Request[InferenceCluster]) -> str:
         addresses = gateway.get("status", {}).get("addresses", ())
         listeners = gateway.get("spec", {}).get("listeners", ())
         if addresses and listeners:
-            host, port = addresses[0]["value"], listeners[0]["port"]
-            host = f"[{host}]" if ":" in host else host
-            return host if port == 80 else f"{host}:{port}"
+            return authority(addresses[0]["value"], listeners[0]["port"])
     return ""
 
 

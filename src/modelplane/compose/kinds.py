@@ -11,6 +11,7 @@ from typing import Any
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.kinds import KINDS
 from modelplane.api.meta import Model
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
@@ -52,3 +53,6 @@ _COMPOSERS = (
 
 COMPOSERS = {composer.type.__name__: composer for composer in _COMPOSERS}
 """Every kind that is composed, by name."""
+
+COMPOSED = tuple(kind for kind in KINDS if kind.name in COMPOSERS)
+"""The same as an API server serves them. No other is installed: its objects would wait for ever."""

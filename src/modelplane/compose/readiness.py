@@ -13,7 +13,8 @@ def exists(_child: Object) -> bool:
 
 def condition_of(child: Object, type_: str) -> Mapping[str, Any]:
     """Return a condition of an object in wire form, empty where it has none of that type."""
-    for condition in child.get("status", {}).get("conditions", ()):
+    # A definition that was created this moment has null for conditions.
+    for condition in child.get("status", {}).get("conditions") or ():
         if condition["type"] == type_:
             return dict(condition)
     return {}

@@ -13,6 +13,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from modelplane.routing.hosts import authority
 
 LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
 """Where Envoy accepts requests in a pod, unless ``modelplane gateway`` is told another place."""
@@ -94,5 +95,4 @@ def door_of(service: Mapping[str, Any]) -> Door:
             )
     ports = sorted(spec.get("ports") or (), key=lambda each: each.get("name") != _HTTP)
     port = ports[0]["port"] if ports else _HTTP_PORT
-    host = f"[{host}]" if ":" in host else host
-    return Door(host if port == _HTTP_PORT else f"{host}:{port}")
+    return Door(authority(host, port))

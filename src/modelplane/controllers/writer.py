@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from modelplane.compose import guards
+from modelplane.compose import guards, pods
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
@@ -16,15 +16,12 @@ from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.clusters import Clusters, Connection
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.settled import Settled
-from modelplane.kube import errors, resources
+from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object, resource_of
 
 _log = logging.getLogger(__name__)
-
-_WITH_PODS = frozenset({resources.DEPLOYMENTS, resources.JOBS, resources.LEADER_WORKER_SETS})
-"""Kinds that are gone only when their pods are, and what the pods hold is free."""
 
 
 class Writer:
@@ -199,7 +196,7 @@ async def delete(client: Client, child: Object) -> None:
         return
     resource = resource_of(child)
     propagation: Literal["Foreground", "Background"] = (
-        "Foreground" if resource in _WITH_PODS else "Background"
+        "Foreground" if resource.kind in pods.OWNERS else "Background"
     )
     try:
         await client.delete(

@@ -10,9 +10,9 @@ prerequisites, which a person applies.
 
 from dataclasses import dataclass
 
-from modelplane.api.kinds import KINDS, Kind
+from modelplane.api.kinds import Kind
 from modelplane.api.xrd import xrd
-from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.kinds import COMPOSED as SHIPPED
 from modelplane.crossplane.addresses import CONFIGURATION, FUNCTION, Registry, Version, installed_name
 from modelplane.crossplane.clouds import CONTRIB, Cloud, packaged
 from modelplane.crossplane.documents import Document
@@ -21,9 +21,6 @@ from modelplane.crossplane.touched import COMPOSED
 
 STEP = "modelplane"
 """The one step of every pipeline."""
-
-KINDS_COMPOSED = tuple(kind for kind in KINDS if kind.name in COMPOSERS)
-"""The kinds that ship. Nobody composes the others yet, and an object of theirs would wait for ever."""
 
 _PROVIDER_KUBERNETES = Dependency(
     PackageKind.PROVIDER, f"{CONTRIB}/provider-kubernetes", Version("1.3.0").or_newer
@@ -69,8 +66,8 @@ def configuration(registry: Registry, version: Version) -> Contents:
         (
             about,
             activation_policy("modelplane", tuple(each.definition for each in COMPOSED if each.managed)),
-            *(definition(kind) for kind in KINDS_COMPOSED),
-            *(composition(kind, installed_name(address)) for kind in KINDS_COMPOSED),
+            *(definition(kind) for kind in SHIPPED),
+            *(composition(kind, installed_name(address)) for kind in SHIPPED),
         ),
     )
 
@@ -105,7 +102,7 @@ def composition(kind: Kind, function_name: str) -> Document:
     return {
         "apiVersion": "apiextensions.crossplane.io/v1",
         "kind": "Composition",
-        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "metadata": {"name": kind.definition},
         "spec": {
             "compositeTypeRef": {"apiVersion": kind.api_version, "kind": kind.name},
             "mode": "Pipeline",

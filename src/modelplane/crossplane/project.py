@@ -32,5 +32,5 @@ def _path(document: Document) -> str:
     return _FILES[document["kind"]].format(definition=_DEFINITIONS.get(name, name))
 
 
-_DEFINITIONS = {f"{kind.plural}.{kind.group}": f"{kind.group}_{kind.plural}" for kind in KINDS}
+_DEFINITIONS = {kind.definition: f"{kind.group}_{kind.plural}" for kind in KINDS}
 """The names of files, which sort by group as those of the CRDs do."""

@@ -8,7 +8,7 @@ Crossplane would come to is known here, so a child has it from the start.
 
 from typing import Any
 
-from modelplane.api.kinds import KINDS, Kind
+from modelplane.api.kinds import KINDS
 from modelplane.compose.composition import Object
 from modelplane.function import remote
 
@@ -18,11 +18,6 @@ FINALIZER = "composite.apiextensions.crossplane.io"
 _EXTERNAL_NAME = "crossplane.io/external-name"
 
 _OURS = {(kind.api_version, kind.name): kind for kind in KINDS}
-
-
-def composition_name(kind: Kind) -> str:
-    """Return the Composition of a kind, which is named like its definition."""
-    return f"{kind.plural}.{kind.group}"
 
 
 def settled(manifest: Object, name: str, observed: Object | None, revision: str) -> Object:
@@ -41,7 +36,7 @@ def settled(manifest: Object, name: str, observed: Object | None, revision: str)
     kind = _OURS.get((manifest["apiVersion"], manifest["kind"]))
     if kind is None:
         return manifest
-    chosen: dict[str, Any] = {"compositionRef": {"name": composition_name(kind)}}
+    chosen: dict[str, Any] = {"compositionRef": {"name": kind.definition}}
     if revision:
         chosen["compositionRevisionRef"] = {"name": revision}
     there = (observed or {}).get("spec", {}).get("crossplane", {})

@@ -11,7 +11,10 @@ Secret too, wherever it is told to take them from. So who may read Objects reads
 from collections.abc import Mapping
 from typing import Any
 
+from modelplane.compose import pods
 from modelplane.compose.composition import Desired, Object, Requirement, Unknown
+from modelplane.compose.conditions import SYNCED
+from modelplane.compose.readiness import condition_of
 
 API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
 KIND = "Object"
@@ -25,12 +28,8 @@ _SERVES = {
 }
 """When the provider may look less often, by kind; any other is as good as it gets once it is there."""
 
-_WITH_PODS = frozenset({"Deployment", "Job", "LeaderWorkerSet"})
-"""Kinds that are gone only when their pods are, and what the pods hold is free."""
-
 _ABSENT = ("external resource does not exist", "no matches for kind")
 """What the provider says of an object to look at that is not there."""
-
 
 NOT_CREATED = "create failed"
 """How the provider begins to say that a cluster has refused an object."""
@@ -49,10 +48,8 @@ def there(item: Object) -> Object | None:
 
 def problem(item: Object) -> str:
     """Return why the provider could not bring the cluster in line; empty where it could, or has not tried."""
-    for condition in item.get("status", {}).get("conditions") or ():
-        if condition.get("type") == "Synced" and condition.get("status") == "False":
-            return str(condition.get("message") or condition.get("reason"))
-    return ""
+    said = condition_of(item, SYNCED)
+    return str(said.get("message") or said.get("reason")) if said.get("status") == "False" else ""
 
 
 def write(child: Desired, provider_config: str) -> Object:
@@ -90,7 +87,7 @@ def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
 
 def _object(manifest: Object, provider_config: str, *, policies: tuple[str, ...] = ()) -> Object:
     for_provider: dict[str, Any] = {"manifest": manifest}
-    if manifest["kind"] in _WITH_PODS:
+    if manifest["kind"] in pods.OWNERS:
         for_provider["deletionPropagationPolicy"] = "Foreground"
     spec: dict[str, Any] = {
         "forProvider": for_provider,

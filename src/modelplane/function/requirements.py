@@ -21,10 +21,11 @@ from modelplane.compose import engines
 from modelplane.compose.composition import Object, Requirement, Unknown
 from modelplane.compose.inference_cluster import CRD_API_VERSION
 from modelplane.compose.model_replica import ENDPOINT_KEY
-from modelplane.function import economy, remote
+from modelplane.function import remote
 from modelplane.function.companions import looks
 from modelplane.function.structs import Decoder, metadata_of
 from modelplane.routing import gateway_api
+from modelplane.routing.hosts import authority
 
 _ENGINE = "engine"
 _REVISION = "revision"
@@ -45,19 +46,18 @@ _COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, M
 
 def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
     """Return what this engine needs to see beside what the core does."""
-    definition = Requirement(
-        _ENGINE, CRD_API_VERSION, "CustomResourceDefinition", name=f"{kind.plural}.{kind.group}"
-    )
+    definition = Requirement(_ENGINE, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type is InferenceGateway:
         return definition, _GATEWAY
     if child := _COMPOSES.get(kind.type):
-        composition = {"crossplane.io/composition-name": economy.composition_name(kind_of(child))}
+        composition = {"crossplane.io/composition-name": kind_of(child).definition}
         revisions = Requirement(
             _REVISION, "apiextensions.crossplane.io/v1", "CompositionRevision", labels=composition
         )
-        leaving = backend_of_leaving(owner, composed)
+        if not backend_of_leaving(owner, composed):
+            return definition, revisions
         routes = Requirement(_ROUTES, _GATEWAY.api_version, "HTTPRoute", owner.metadata.namespace)
-        return (definition, revisions, routes) if leaving else (definition, revisions)
+        return definition, revisions, routes
     return (definition,)
 
 
@@ -131,8 +131,7 @@ class Answers:
         """
         for gateway in self._given.get(_FRONT_DOOR, ()):
             for address in gateway.get("status", {}).get("addresses") or ():
-                host = str(address["value"])
-                return f"[{host}]" if ":" in host else host, Backend.GATEWAY_API
+                return authority(str(address["value"])), Backend.GATEWAY_API
         return "", Backend.GATEWAY_API
 
     def required(

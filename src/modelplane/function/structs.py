@@ -14,6 +14,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from modelplane.api.decode import InvalidObject
 from modelplane.api.meta import GROUP
 from modelplane.compose.composition import Object
+from modelplane.compose.memo import PerVersion
 from modelplane.function.messages import ShallowStruct
 
 _MOST = 20_000
@@ -76,7 +77,7 @@ class Decoder:
     def __init__(self, *, managed_fields: bool) -> None:
         """Leave ``managed_fields`` out where nobody reads them."""
         self._managed_fields = managed_fields
-        self._known: dict[str, tuple[str, Object]] = {}
+        self._known: PerVersion[Object] = PerVersion(_MOST)
         self._fresh = 0
         self._turn = Lock()
 
@@ -92,17 +93,10 @@ class Decoder:
     def __call__(self, encoded: bytes) -> Object:
         """Return an object, the very same for the same version of it; ``InvalidObject`` for none."""
         uid, version = _version(encoded)
-        if not uid or not version:
-            return self._decode(encoded)
-        known = self._known.get(uid)
-        if known is not None and known[0] == version:
-            return known[1]
-        item = self._decode(encoded)
-        with self._turn:
-            self._fresh += 1
-            if len(self._known) >= _MOST and uid not in self._known:
-                del self._known[next(iter(self._known))]
-            self._known[uid] = (version, item)
+        item = self._known.recall(uid, version)
+        if item is None:
+            item = self._decode(encoded)
+            self._known.keep(uid, version, item)
         return item
 
     def _decode(self, encoded: bytes) -> Object:
@@ -112,6 +106,8 @@ class Decoder:
             raise _unreadable() from error
         if not self._managed_fields and isinstance(item.get("metadata"), dict):
             item["metadata"].pop("managedFields", None)
+        with self._turn:
+            self._fresh += 1
         return item
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from modelplane import __version__
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.compose.readiness import is_true
 from modelplane.install import availability, refusals
 from modelplane.install.found import Found, identity, look
 from modelplane.install.identity import VERSION
@@ -90,7 +91,9 @@ class Installer:
         """Return which kinds the API server does not serve yet."""
         names = [each["metadata"]["name"] for each in kinds]
         found = [await self.client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in names]
-        waiting = [name for name, each in zip(names, found, strict=True) if not _established(each)]
+        waiting = [
+            name for name, each in zip(names, found, strict=True) if not is_true(each or {}, "Established")
+        ]
         return f"the API server does not serve {listing(waiting)} yet" if waiting else ""
 
     async def _unavailable(self, manifest: Object) -> str:
@@ -125,12 +128,6 @@ def left_behind(found: Found, wanted: Sequence[Object]) -> tuple[Object, ...]:
         and item["kind"] not in (_DEFINITION, "Namespace")
         and item["metadata"]["labels"].get(VERSION, __version__) != __version__
     )
-
-
-def _established(definition: Object | None) -> bool:
-    # One that was created this moment has null for conditions.
-    conditions = (definition or {}).get("status", {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
 
 
 def _own(item: Object) -> Object:

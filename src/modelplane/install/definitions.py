@@ -5,8 +5,7 @@ on the inference clusters, where a gateway's own installation brings it.
 """
 
 from modelplane.api.crd import crd
-from modelplane.api.kinds import KINDS
-from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.kinds import COMPOSED
 from modelplane.install.identity import labels
 from modelplane.kube.resources import Object
 
@@ -16,7 +15,7 @@ KEPT = {"helm.sh/resource-policy": "keep"}
 
 def definitions() -> list[Object]:
     """Return the definitions, as they are applied."""
-    return [_labelled(crd(kind)) for kind in KINDS if kind.name in COMPOSERS]
+    return [_labelled(crd(kind)) for kind in COMPOSED]
 
 
 def _labelled(definition: Object) -> Object:

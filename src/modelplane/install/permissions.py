@@ -9,9 +9,8 @@ apply is ``patch``, and ``create`` too where the object may not be there yet.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GROUP, SYSTEM_NAMESPACE
-from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.kinds import COMPOSED
 from modelplane.install.identity import CONTROLLER, GATEWAY, labels
 from modelplane.kube.resources import Object
 
@@ -50,7 +49,7 @@ class Rule:
         return rule | ({"resourceNames": [*self.names]} if self.names else {})
 
 
-_KINDS = tuple(kind.plural for kind in KINDS if kind.name in COMPOSERS)
+_KINDS = tuple(kind.plural for kind in COMPOSED)
 
 FLEET = (
     Rule(GROUP, _KINDS, _READ, "Every decision is made from copies of these objects."),
@@ -187,7 +186,7 @@ PEOPLE = {
     ),
     "view": Rule(
         GROUP,
-        tuple(kind.plural for kind in KINDS if kind.name in COMPOSERS and kind.namespaced),
+        tuple(kind.plural for kind in COMPOSED if kind.namespaced),
         ("get", *_READ),
         "Who may view a namespace may see its models.",
     ),

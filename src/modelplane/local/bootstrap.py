@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 
 from modelplane.api.crd import crd
-from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.controllers.front_door import GATEWAY_CLASS
 from modelplane.kube import errors, resources
@@ -45,7 +44,7 @@ async def install(client: Client, home: Home, report: Report) -> None:
     """Make the control plane a fleet, and return when it is ready for a model."""
     report("Installing the kinds")
     # A kind that nobody composes here would only raise hopes.
-    kinds = [crd(kind) for kind in KINDS if kind.name in COMPOSERS] + gateway_api()
+    kinds = [crd(kind) for kind in COMPOSED] + gateway_api()
     # The identities first: the controllers wait for their permissions, then for the kinds.
     await _apply_all(client, permissions.manifests())
     await _apply_together(client, kinds)
@@ -109,16 +108,10 @@ async def until_established(client: Client, names: list[str]) -> None:
     async with asyncio.timeout(_ESTABLISHED_S):
         while True:
             found = (await client.list(resources.CUSTOM_RESOURCE_DEFINITIONS)).items
-            waiting -= {item["metadata"]["name"] for item in found if _established(item)}
+            waiting -= {item["metadata"]["name"] for item in found if is_true(item, "Established")}
             if not waiting:
                 return
             await asyncio.sleep(0.05)
-
-
-def _established(definition: Object) -> bool:
-    # One that was created this moment has null for conditions.
-    conditions = definition.get("status", {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
 
 
 def _system(home: Home, workload_port: int, devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
