@@ -22,7 +22,7 @@ from modelplane.controllers.manager import Manager
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import bootstrap, permissions
+from modelplane.local import applying, cluster_objects, permissions
 from support.fleets import ControlPlane
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
@@ -217,10 +217,10 @@ async def controllers(control_plane: ControlPlane) -> AsyncIterator[None]:
 async def bench(
     control_plane: ControlPlane, client: Client, request: pytest.FixtureRequest
 ) -> AsyncIterator[Bench]:
-    kinds = [crd(kind) for kind in KINDS] + bootstrap.gateway_api()
+    kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await bootstrap.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
     for manifest in [*permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig)]:
         await client.apply(manifest)
     namespace = f"team-{abs(hash(request.node.name)) % 10**8}"

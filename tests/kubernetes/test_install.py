@@ -24,7 +24,16 @@ from modelplane.install.inference_cluster import instructions
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local import addresses, bootstrap, envoy, lifecycle, ports, setup
+from modelplane.local import (
+    addresses,
+    applying,
+    bootstrap,
+    cluster_objects,
+    envoy,
+    lifecycle,
+    settings,
+    setup,
+)
 from modelplane.local.agent.devices import discover
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
@@ -134,21 +143,21 @@ def _free_ports(count: int) -> list[int]:
 async def _platform(cluster: Shell) -> None:
     """Do what a platform team, a cloud and a gateway's implementation do."""
     devices = discover()
-    local = ports.load(cluster.plane.home.settings)
+    local = settings.load(cluster.plane.home).ports
     async with Client.from_kubeconfig(str(cluster.plane.kubeconfig)) as client:
-        kinds = bootstrap.gateway_api()
+        kinds = cluster_objects.gateway_api()
         for kind in kinds:
             await client.apply(kind)
-        await bootstrap.until_established(client, [kind["metadata"]["name"] for kind in kinds])
-        for manifest in bootstrap._system(cluster.plane.home, local.workload_gateway, devices):
-            if manifest["kind"] != "Secret":
-                await client.apply(manifest)
+        await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+        own = (*cluster_objects.device_classes(devices), *cluster_objects.gateway(local.workload_gateway))
+        for manifest in own:
+            await client.apply(manifest)
         at_home = {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}
         name, namespace = "inference-gateway", "modelplane-system"
         await client.patch(resources.GATEWAYS, name, {"status": at_home}, namespace, subresource="status")
         ingress = {"loadBalancer": {"ingress": [{"ip": "127.0.0.1"}]}}
         await client.patch(resources.SERVICES, GATEWAY, {"status": ingress}, namespace, subresource="status")
-        for manifest in bootstrap._defaults(devices):
+        for manifest in bootstrap.hardware("local", devices):
             if manifest["kind"] == "InferenceCluster":
                 manifest["spec"]["cluster"]["existing"]["secretRef"]["name"] = "gpu-1-kubeconfig"
             await client.apply(manifest)
@@ -159,7 +168,7 @@ async def _open_the_way(cluster: Shell) -> None:
     kinds = (resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
     async with Client.from_kubeconfig(str(cluster.plane.kubeconfig)) as client:
         found = [(await client.list(kind)).items for kind in kinds]
-    port = ports.load(cluster.plane.home.settings).workload_gateway
+    port = settings.load(cluster.plane.home).ports.workload_gateway
     routes = workload_routes(*found, addresses.bound)
     envoy.write(
         cluster.plane.home.envoy, files(Table((Listener("cluster-local", "127.0.0.1", port, routes),)))

@@ -22,7 +22,7 @@ from modelplane.controllers.leader import LEASE, STANDARD
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import bootstrap
+from modelplane.local import cluster_objects
 from modelplane.local.home import Home
 from support.fleets import ControlPlane, control_plane_of
 from support.kinds import install
@@ -87,7 +87,7 @@ class Bench:
         self.applied: list[str] = []
 
     async def install(self) -> None:
-        await install(self.client, bootstrap.gateway_api())
+        await install(self.client, cluster_objects.gateway_api())
         for manifest in _fleet(self.proxy.kubeconfig()):
             await self.client.apply(manifest)
         # As whoever runs the cluster's own gateway does.

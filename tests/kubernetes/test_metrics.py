@@ -20,7 +20,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import bootstrap, permissions
+from modelplane.local import applying, cluster_objects, permissions
 from support.collector import Collector, attributes, collecting
 from support.fleets import ControlPlane
 from support.telemetry import fetch
@@ -138,10 +138,10 @@ async def controller(
     control_plane: ControlPlane, client: Client, collector: Collector, tmp_path: Path
 ) -> AsyncIterator[Controller]:
     """A controller of a fleet of two nodes, of which three replicas want one each."""
-    kinds = [crd(kind) for kind in KINDS] + bootstrap.gateway_api()
+    kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
     for manifest in kinds:
         await client.apply(manifest)
-    await bootstrap.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
     for manifest in [*permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig), DEPLOYMENT]:
         await client.apply(manifest)
     await client.patch(

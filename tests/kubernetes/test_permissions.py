@@ -27,7 +27,7 @@ from modelplane.install.permissions import INFERENCE_CLUSTER, Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import bootstrap, envoy, lifecycle, setup
+from modelplane.local import applying, cluster_objects, envoy, lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
 from support.audit import Asked, asked, audited
@@ -104,13 +104,13 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
     ):
         for manifest in manifests(Options()):
             await control.apply(manifest)
-        foreign = bootstrap.gateway_api()
+        foreign = cluster_objects.gateway_api()
         foreign += [
             each for origin in ("gateway-api-inference-extension", "lws") for each in definitions(origin)
         ]
         for manifest in [*foreign, *inference_cluster.manifests()]:
             await cluster.apply(manifest)
-        await bootstrap.until_established(cluster, [each["metadata"]["name"] for each in foreign])
+        await applying.until_established(cluster, [each["metadata"]["name"] for each in foreign])
         await _gateway(cluster)
         with ExitStack() as stack:
             _start(

@@ -191,7 +191,7 @@ def test_purging_deletes_the_home_but_not_what_someone_else_put_there(etcd_only)
 def test_a_process_that_cannot_start_is_an_error_with_the_end_of_its_log(kubernetes_binary, tmp_path):
     home = Home(tmp_path)
     setup.make_home(home)
-    ports = setup.set_up(home)
+    ports = setup.set_up(home).ports
     with socket.create_server(("127.0.0.1", ports.scheduler)):
         lifecycle.start(home, kubernetes_binary, ("kube-scheduler",))
         try:

@@ -9,7 +9,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, resource_for
-from modelplane.local import bootstrap
+from modelplane.local import applying
 
 
 async def install(client: Client, others: Iterable[Object] = ()) -> None:
@@ -18,7 +18,7 @@ async def install(client: Client, others: Iterable[Object] = ()) -> None:
     definitions = [*(crd(kind) for kind in ours), *others]
     for definition in definitions:
         await client.apply(definition)
-    await bootstrap.until_established(client, [each["metadata"]["name"] for each in definitions])
+    await applying.until_established(client, [each["metadata"]["name"] for each in definitions])
     async with asyncio.timeout(30):
         for definition in definitions:
             await _open(client, definition)

@@ -13,7 +13,7 @@ from typing import Any
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import ports
+from modelplane.local import settings
 from modelplane.local.agent.records import AgentDirectory, Attempt
 from modelplane.local.certificate_files import Pki
 from modelplane.local.control_plane import NODE
@@ -30,7 +30,7 @@ class Agent:
         self.home = home
         self.binary = binary
         self.client = client
-        self.port = ports.load(home.settings).agent
+        self.port = settings.load(home).ports.agent
         self.directory = AgentDirectory(home.agent)
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -118,6 +118,7 @@ class ModelDeploymentReason(StrEnum):
     ALL_REPLICAS_READY = "AllReplicasReady"
     NO_REPLICAS_SCHEDULED = "NoReplicasScheduled"
     MODEL_STARTING = "ModelStarting"
+    CLUSTER_UNREACHABLE = "ClusterUnreachable"
     UPDATING = "Updating"
     MODEL_CACHE_RESOLVED = "ModelCacheResolved"
     MODEL_CACHE_UNRESOLVED = "ModelCacheUnresolved"
@@ -308,7 +309,13 @@ DOCUMENTED = (
         (True, _DEPLOYMENT.ALL_REPLICAS_READY, "Every replica that is wanted serves."),
         (False, _DEPLOYMENT.NO_REPLICAS_SCHEDULED, "No replica has a cluster."),
         (False, _DEPLOYMENT.MODEL_STARTING, "Some replica does not serve yet."),
+        (
+            False,
+            _DEPLOYMENT.CLUSTER_UNREACHABLE,
+            "A replica's cluster does not answer: its replicas may serve, but nobody can tell.",
+        ),
         (False, _DEPLOYMENT.UPDATING, "Replicas serve, and some are not made from the present template yet."),
+        alarming=(_DEPLOYMENT.CLUSTER_UNREACHABLE,),
     ),
     *_reasons(
         "ModelDeployment",

@@ -1,12 +1,20 @@
 """``modelplane agent``: run this machine as a node of a control plane."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from modelplane.cli.logs import log_to_stderr
+from modelplane.cli.log_format import log_to_stderr
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
+
+
+def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[int, int]:
+    part, slash, parts = value.partition("/")
+    if not (slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise click.BadParameter('write it as "2/3"')
+    return int(part), int(parts)
 
 
 @click.command()
@@ -17,7 +25,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--dir",
     "directory",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
     help="Where the agent remembers its pods.",
 )
 @click.option(
@@ -26,20 +34,30 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--tls-cert", required=True, type=_FILE, help="The certificate of the log server.")
 @click.option("--tls-key", required=True, type=_FILE, help="The key of the log server.")
 @click.option("--client-ca", required=True, type=_FILE, help="Who signs the API server's client certificate.")
-def agent(
-    kubeconfig: Path,
-    node: str,
-    pool: str,
-    directory: Path,
-    port: int,
-    tls_cert: Path,
-    tls_key: Path,
-    client_ca: Path,
-) -> None:
+@click.option(
+    "--pod-addresses",
+    "addresses",
+    default="198.18.0.0/20",
+    show_default=True,
+    help="The addresses by which the API calls this node's pods, within 198.18.0.0/16.",
+)
+@click.option(
+    "--share",
+    default="1/1",
+    show_default=True,
+    metavar="I/N",
+    callback=_share,
+    help="Which of the N nodes on this machine this is; its devices are divided among them.",
+)
+def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: Any) -> None:
     """Run the node agent of this machine."""
+    from ipaddress import IPv4Network
+
+    from modelplane.local.agent.devices import Share
     from modelplane.local.agent.logs import ServerSettings
     from modelplane.local.agent.main import Settings, run
 
     log_to_stderr()
     server = ServerSettings(port, str(tls_cert), str(tls_key), str(client_ca))
-    run(Settings(kubeconfig.absolute(), node, pool, directory.absolute(), server))
+    addresses, share = IPv4Network(options.pop("addresses")), Share(*options.pop("share"))
+    run(Settings(server=server, addresses=addresses, share=share, **options))

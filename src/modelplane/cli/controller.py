@@ -13,7 +13,7 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.connection import connect
 from modelplane.cli.errors import FAILED, NOT_OURS
 from modelplane.cli.health import health
-from modelplane.cli.logs import FORMATS, log_to_stderr
+from modelplane.cli.log_format import FORMATS, log_to_stderr
 
 if TYPE_CHECKING:
     from modelplane.controllers.front_door import Proxy

@@ -12,18 +12,32 @@ from modelplane.local.home import home_directory
 
 @click.command()
 @home_option
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    help="Stop only this one of several clusters; the next `modelplane up` starts it.",
+)
 @click.option("--purge", is_flag=True, help="Delete its data too: every object, certificate and log.")
-def down(home: Path | None, purge: bool) -> None:
+def down(home: Path | None, cluster: str | None, purge: bool) -> None:
     """Stop every process of the fleet, models included. Its data stays."""
     place = home_directory(home)
     begun = time.monotonic()
+    if cluster is not None:
+        if purge:
+            raise click.UsageError("--purge is for the whole fleet: leave out --cluster")
+        _tell(lifecycle.hold(place, cluster), f"of cluster {cluster} in {place.root}", begun)
+        return
     if lifecycle.supervised(place):
         click.echo(f"Stopping the fleet in {place.root}")
     stopped = lifecycle.stop(place) if place.settings.exists() else ()
-    if stopped:
-        click.echo(f"Stopped {', '.join(stopped)} in {time.monotonic() - begun:.1f} s")
-    else:
-        click.echo(f"Nothing runs in {place.root}")
+    _tell(stopped, f"in {place.root}", begun)
     if purge and place.root.exists():
         lifecycle.purge(place)
         click.echo(f"Deleted the fleet's data in {place.root}")
+
+
+def _tell(stopped: tuple[str, ...], where: str, begun: float) -> None:
+    if stopped:
+        click.echo(f"Stopped {', '.join(stopped)} in {time.monotonic() - begun:.1f} s")
+    else:
+        click.echo(f"Nothing runs {where}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from modelplane.cli.errors import UserError
-from modelplane.cli.logs import log_to_stderr
+from modelplane.cli.log_format import log_to_stderr
 
 _ANYWHERE = "0.0.0.0:9443"
 _HERE = "127.0.0.1:9443"

@@ -9,7 +9,7 @@ import click
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.connection import connect
 from modelplane.cli.health import health
-from modelplane.cli.logs import FORMATS, log_to_stderr
+from modelplane.cli.log_format import FORMATS, log_to_stderr
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,139 @@
-"""The log of a command that runs for ever."""
+"""``modelplane logs``: what a process of this machine's fleet logs, or the engines behind an object."""
 
-import logging
-from collections.abc import Callable, Mapping
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-_CHATTY = ("httpx2", "httpcore2")
-"""They log every request."""
+import click
+
+from modelplane.cli import named
+from modelplane.cli.errors import FAILED, UserError
+from modelplane.cli.live import Live, live_options, read
+from modelplane.local.home import Home, home_directory
+
+if TYPE_CHECKING:
+    from modelplane.cli.pod_logs import Wanted
+    from modelplane.kube.client import Client
+
+_MOST = 20
+"""Objects that are listed."""
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
-def _json() -> logging.Formatter:
-    from modelplane.telemetry.log_lines import JsonFormatter
-
-    return JsonFormatter()
-
-
-def _text() -> logging.Formatter:
-    return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-
-
-FORMATS: Mapping[str, Callable[[], logging.Formatter]] = {"text": _text, "json": _json}
-"""How a line may look: for people, or as one JSON object."""
+def _seconds(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = _DURATION.fullmatch(text)
+    if not (found and text):
+        raise click.BadParameter(f'"{text}" is no duration: write it like 30s, 10m, 2h or 1h30m')
+    days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
+    return int(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds())
 
 
-def log_to_stderr(*, debug: bool = False, format: str = "text") -> None:  # noqa: A002 - as logging has it
-    """Log to standard error, one line each, with its time."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(FORMATS[format]())
-    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler])
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)
+@click.command()
+@click.argument("target", metavar="[PROCESS | md/NAME | ms/NAME | mr/NAME | mc/NAME]", default="")
+@click.option("-n", "--namespace", default="", help="The object's namespace, where the name is not enough.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, also of new pods, until Ctrl-C.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each log.")
+@click.option(
+    "--since", "since_s", callback=_seconds, metavar="DURATION", help="Only what is newer, such as 10m."
+)
+@click.option(
+    "--previous", is_flag=True, help="What was logged before the last start; of a process, earlier."
+)
+@live_options
+def logs(
+    *,
+    target: str,
+    namespace: str,
+    follow: bool,
+    tail: int | None,
+    since_s: int | None,
+    previous: bool,
+    live: Live,
+) -> None:
+    """Show the log of a process of this machine's fleet, or of the engines behind an object.
+
+    Without an argument, list what can be named. The exit status is 1 where a log cannot be read.
+    """
+    from modelplane.cli.pod_logs import Wanted
+
+    if follow and previous:
+        raise click.UsageError("--follow and --previous exclude each other: nothing comes to an earlier log")
+    if not target:
+        _list(live)
+    elif "/" not in target:
+        _show_process(home_directory(live.home), target, tail, since_s, follow=follow, previous=previous)
+    else:
+        _show_object(live, target, namespace, Wanted(tail, since_s, previous), follow=follow)
+
+
+def _show_process(
+    place: Home, name: str, tail: int | None, since_s: int | None, *, follow: bool, previous: bool
+) -> None:
+    from modelplane.local import process_logs
+
+    names = _processes(place)
+    if name not in names:
+        raise UserError(
+            f'there is no process "{name}"; there are: {", ".join(names)}; an object is named like md/NAME'
+        )
+    log = place.earlier_log(name) if previous else place.log(name)
+    since = None if since_s is None else datetime.now().astimezone() - timedelta(seconds=since_s)
+    try:
+        for line in process_logs.lines(log, tail=tail, since=since, follow=follow):
+            click.echo(line)
+    except FileNotFoundError:
+        missing = f"all that it has logged is in {place.log(name)}" if previous else "it was never started"
+        raise UserError(f"{name} has no {'earlier ' if previous else ''}log: {missing}") from None
+
+
+def _processes(place: Home) -> list[str]:
+    from modelplane.local import process_status
+
+    return [each.name for each in process_status.of(place)]
+
+
+def _list(live: Live) -> None:
+    """Say what can be named."""
+    from modelplane.cli.pods_behind import RESOURCES
+    from modelplane.local.errors import LocalError
+
+    place = home_directory(live.home)
+    try:
+        click.echo(f"Processes of the fleet in {place.root}:\n  {', '.join(_processes(place))}")
+    except LocalError as error:
+        click.echo(str(error), err=True)
+
+    async def listed(client: "Client") -> list[str]:
+        return [
+            f"{kind.short}/{item['metadata']['name']} -n {item['metadata']['namespace']}"
+            for kind, resource in RESOURCES.items()
+            for item in (await client.list(resource)).items
+        ]
+
+    names = read(live, "the objects", listed)
+    click.echo("Objects:" if names else "Objects: none")
+    for name in names[:_MOST]:
+        click.echo(f"  {name}")
+    if len(names) > _MOST:
+        click.echo(f"  and {len(names) - _MOST:,} more: kubectl get md,ms,mr,mc -A")
+
+
+def _show_object(live: Live, target: str, namespace: str, wanted: "Wanted", *, follow: bool) -> None:
+    from modelplane.cli import object_logs
+    from modelplane.cli.pods_behind import RESOURCES
+
+    meant = named.called(target, tuple(RESOURCES))
+    if meant is None:
+        shorts = ", ".join(f"{kind.short}/NAME" for kind in RESOURCES)
+        raise click.BadParameter(f'"{target}" names none of {shorts}, nor a process', param_hint="TARGET")
+    kind, name = meant
+
+    async def show(client: "Client") -> bool:
+        item = await object_logs.get(client, RESOURCES[kind], name, namespace)
+        return await object_logs.show(client, RESOURCES[kind], item, wanted, follow=follow)
+
+    if not read(live, f'{kind.name} "{name}"', show):
+        raise click.exceptions.Exit(FAILED)

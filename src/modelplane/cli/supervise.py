@@ -13,7 +13,7 @@ from modelplane.local.home import Home
 @click.option("--process", "only", multiple=True, metavar="NAME", help="Only these processes.")
 def supervise(home: Path, binary: Path, only: tuple[str, ...]) -> None:
     """Lead the fleet of a home, or stand by for whoever leads it."""
-    from modelplane.local import ports, processes, supervisor
+    from modelplane.local import processes, settings, supervisor
 
     place = Home(home)
-    supervisor.supervise(place, processes.table(place, ports.load(place.settings), binary, only))
+    supervisor.supervise(place, processes.table(place, settings.load(place), binary, only))

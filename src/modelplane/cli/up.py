@@ -20,19 +20,32 @@ from modelplane.cli.listening import sentence
 from modelplane.cli.options import home_option
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
-from modelplane.local import binary, bootstrap, lifecycle, locks, ports, processes, records, served, setup
+from modelplane.local import binary, bootstrap, lifecycle, locks, processes, records, served, settings, setup
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home, home_directory
 from modelplane.local.next_steps import next_steps
 from modelplane.local.records import Record
+from modelplane.local.settings import Choice, Settings
 
-_API = ("etcd", "kube-apiserver")
 _LOADING_S = 60.0
 _GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane down` stops it"
 
 
 @click.command()
 @home_option
+@click.option(
+    "--clusters",
+    type=click.IntRange(1, settings.MOST_CLUSTERS),
+    metavar="N",
+    help="How many clusters to run models on, each with an API server and a node of its own. Without it: as "
+    "before, and at first one, which is the control plane itself.",
+)
+@click.option(
+    "--register/--no-register",
+    default=None,
+    help="Whether to publish the clusters as InferenceClusters, or only their kubeconfigs, as Secrets. "
+    "Without it: as before, and at first they are.",
+)
 @click.option("--foreground", is_flag=True, help="Stay, and stop the fleet on Ctrl-C.")
 @click.option(
     "--timeout",
@@ -42,12 +55,14 @@ _GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane 
     metavar="SECONDS",
     help="How long to wait for the fleet; a build is not counted.",
 )
-def up(home: Path | None, foreground: bool, timeout_s: float) -> None:
+def up(
+    home: Path | None, clusters: int | None, register: bool | None, foreground: bool, timeout_s: float
+) -> None:
     """Start a whole fleet on this machine: control plane, node agent, gateway."""
     place = home_directory(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     program = _find_or_build(console)
-    started = _start(place, program)
+    started = _start(place, program, Choice(clusters, register))
     if started:
         console.print(f"Starting a fleet in {place.root}")
     else:
@@ -83,13 +98,13 @@ def _find_or_build(console: Console) -> Path:
     return program
 
 
-def _start(place: Home, program: Path) -> bool:
+def _start(place: Home, program: Path, choice: Choice) -> bool:
     """Start the supervisor unless one runs; return whether it was started."""
     setup.make_home(place)
     # Two commands at once would both find nothing running.
     turn = locks.wait_for(place.lock("up"))
     try:
-        setup.set_up(place)
+        setup.set_up(place, choice)
         return lifecycle.start(place, program)
     finally:
         os.close(turn)
@@ -97,7 +112,10 @@ def _start(place: Home, program: Path) -> bool:
 
 async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
     begun = time.monotonic()
-    names = [process.name for process in processes.table(place, ports.load(place.settings), Path())]
+    chosen = settings.load(place)
+    table = processes.table(place, chosen, Path())
+    first = processes.api_servers(table)
+    later = [process.name for process in table if process.name not in first]
 
     def step(text: str) -> None:
         console.print(f"  {text:<40}{time.monotonic() - begun:5.1f} s")
@@ -105,12 +123,10 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
     def running(record: Record) -> None:
         step(record.name)
 
-    await lifecycle.until_running(place, _API, timeout_s, running)
+    await lifecycle.until_running(place, first, timeout_s, running)
     async with Client.from_kubeconfig(str(place.kubeconfig)) as client:
-        others = asyncio.create_task(
-            lifecycle.until_running(place, [name for name in names if name not in _API], timeout_s, running)
-        )
-        fleet = asyncio.create_task(_install(client, place, step, timeout_s))
+        others = asyncio.create_task(lifecycle.until_running(place, later, timeout_s, running))
+        fleet = asyncio.create_task(_install(client, place, chosen, step, timeout_s))
         # A process that keeps dying explains a fleet that never becomes ready, so its error comes first.
         _, pending = await asyncio.wait({others, fleet}, return_when=asyncio.FIRST_EXCEPTION)
         for task in pending:
@@ -126,13 +142,13 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
 
 
 async def _install(
-    client: Client, place: Home, report: bootstrap.Report, timeout_s: float
+    client: Client, place: Home, chosen: Settings, report: bootstrap.Report, timeout_s: float
 ) -> served.Services:
     """Make the control plane a fleet; return what was served before."""
     try:
         async with asyncio.timeout(timeout_s):
             before = await served.services(client)
-            await bootstrap.install(client, place, report)
+            await bootstrap.install(client, place, chosen, report)
             return before
     except (KubernetesError, TimeoutError) as error:
         cause = str(error) or f"not done after {timeout_s:g} s"

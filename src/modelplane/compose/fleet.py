@@ -1,6 +1,6 @@
 """API objects as the scheduler sees them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,8 +15,10 @@ from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceClu
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
+from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
+from modelplane.compose.readiness import condition_of
 
 
 @per_version
@@ -42,6 +44,20 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
         capabilities=_capabilities(status.capabilities),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
     )
+
+
+def unreachable(found: Iterable[Mapping[str, Any]], names: Collection[str]) -> dict[str, str]:
+    """Return why those of the named InferenceClusters cannot be looked at that cannot, by name."""
+    conditions = {
+        item["metadata"]["name"]: condition_of(item, InferenceClusterCondition.CLUSTER_READY)
+        for item in found
+        if item["metadata"]["name"] in names
+    }
+    return {
+        name: str(condition.get("message", ""))
+        for name, condition in conditions.items()
+        if condition.get("reason") == InferenceClusterReason.UNREACHABLE
+    }
 
 
 def _not_ready(source: InferenceCluster) -> str:

@@ -310,10 +310,10 @@ def _ready(
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     observed = [request.observed.get(_key(a.cluster, a.index)) for a in staying]
+    silent = fleet.unreachable(request.found("clusters"), {each.cluster for each in staying})
+    known = [replica for each, replica in zip(staying, observed, strict=True) if each.cluster not in silent]
     ready = sum(
-        1
-        for replica in observed
-        if replica is not None and holds(replica, READY) and not is_draining(replica)
+        1 for replica in known if replica is not None and holds(replica, READY) and not is_draining(replica)
     )
     message = f"{ready} of {wanted} replicas ready"
     if serving := _serving_until_replaced(request, placement):
@@ -322,6 +322,10 @@ def _ready(
         return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
     if not staying and not serving:
         return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica is placed")
+    if silent:
+        name, cause = min(silent.items())
+        message += f'; what is on cluster "{name}" may serve, but cannot be looked at: {cause}'
+        return ready, false(type_, Reason.CLUSTER_UNREACHABLE, message)
     if rollout.waiting:
         message += f"; {len(rollout.waiting)} wait for their turn to be updated"
     trouble = next(

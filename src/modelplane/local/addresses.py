@@ -6,8 +6,16 @@ but the API refuses loopback addresses in an EndpointSlice. So each pod binds
 for tests between hosts; whoever dials on this machine maps it back.
 """
 
+_NODE_BLOCKS = 16
+"""Into so many parts the addresses of pods are divided among the nodes of one machine."""
+
 _BOUND = "127.77."
 _REPORTED = "198.18."
+
+
+def of_node(place: int) -> str:
+    """Return the addresses, as the API calls them, that the pods of one of this machine's nodes may have."""
+    return f"{_REPORTED}{256 // _NODE_BLOCKS * place}.0/20"
 
 
 def bound(reported_address: str) -> str:

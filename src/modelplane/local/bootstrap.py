@@ -1,87 +1,111 @@
-"""What a fresh control plane needs to be a fleet of one.
+"""What fresh control planes need to be a fleet.
 
-The kinds, the identities' permissions, and this machine published as hardware:
-an InferenceClass of the devices found here, an InferenceCluster that offers
-them, and the InferenceGateway. Everything is applied, so doing it again changes
-nothing; what a user changed in the class, the cluster or the gateway stays.
+The kinds, the identities' permissions, and each cluster of this machine published as hardware: an
+InferenceClass of the devices found here and an InferenceCluster that offers them, with the
+InferenceGateway in front of all. Everything is applied, so doing it again changes nothing; what a user
+changed in the classes, the clusters or the gateway stays.
 """
 
 import asyncio
 import base64
-import importlib.resources
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
-
-import yaml
 
 from modelplane.api.crd import crd
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
-from modelplane.controllers.front_door import GATEWAY_CLASS
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource, resource_of
-from modelplane.local import permissions, ports
-from modelplane.local.agent.devices import DiscoveredDevice, discover
+from modelplane.local import cluster_objects, permissions
+from modelplane.local.agent.devices import DiscoveredDevice, Share, discover
+from modelplane.local.applying import all_of, apply_in_order, apply_together, until_established
+from modelplane.local.control_plane import ControlPlane, clusters, control_planes
 from modelplane.local.home import Home
-from modelplane.routing.http_routes import GATEWAY_NAME
+from modelplane.local.processes import POOL
+from modelplane.local.settings import Settings
 
-CLUSTER = "local"
-"""The name of this machine's InferenceCluster, of its class and of its one pool."""
-
-_ESTABLISHED_S = 30.0
 _READY_S = 60.0
-_TOGETHER = 4
-
-# The one in C is ten times as fast, and not in every build of the library.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Report = Callable[[str], None]
 
+GATEWAY: Object = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceGateway",
+    "metadata": {"name": "default"},
+    "spec": {"backend": "Envoy"},
+}
 
-async def install(client: Client, home: Home, report: Report) -> None:
-    """Make the control plane a fleet, and return when it is ready for a model."""
+
+async def install(client: Client, home: Home, settings: Settings, report: Report) -> None:
+    """Make the control planes of a home a fleet, and return when it is ready for a model.
+
+    ``client`` is of the fleet's own control plane; the API servers of the others must answer too.
+    """
+    serving = clusters(control_planes(home, settings))
+    devices = {plane.node: discover(Share(max(plane.place, 1), len(serving))) for plane in serving}
     report("Installing the kinds")
-    # A kind that nobody composes here would only raise hopes.
-    kinds = [crd(kind) for kind in COMPOSED] + gateway_api()
-    # The identities first: the controllers wait for their permissions, then for the kinds.
-    await _apply_all(client, permissions.manifests())
-    await _apply_together(client, kinds)
-    await until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await all_of([_install_kinds(client), *(_prepare(plane, devices[plane.node]) for plane in serving)])
     report("Publishing this machine")
-    chosen = ports.load(home.settings)
-    devices = discover()
-    await _apply_together(client, _system(home, chosen.workload_gateway, devices))
-    await _create_missing(client, _defaults(devices))
+    secrets = (kubeconfig_secret(plane.node, plane.home.controller_kubeconfig) for plane in serving)
+    await apply_together(client, secrets)
+    names = [plane.node for plane in serving] if settings.register else []
+    await _create_missing(
+        client, [GATEWAY, *(each for name in names for each in hardware(name, devices[name]))]
+    )
     report("Waiting for the fleet")
-    await _until_ready(client)
+    await _until_ready(client, names, serving)
 
 
-def gateway_api() -> list[Object]:
-    """Return the CustomResourceDefinitions of the Gateway API that replicas' routes need."""
-    folder = importlib.resources.files("modelplane.local") / "crds" / "gateway-api"
+async def _install_kinds(client: Client) -> None:
+    # A kind that nobody composes here would only raise hopes.
+    kinds = [crd(kind) for kind in COMPOSED]
+    # The identities first: the controllers wait for their permissions, then for the kinds.
+    await apply_in_order(client, permissions.of_the_fleet())
+    await apply_together(client, kinds)
+    await until_established(client, [kind["metadata"]["name"] for kind in kinds])
+
+
+async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> None:
+    async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as client:
+        await cluster_objects.install(client, plane.ports.workload_gateway, devices)
+
+
+def kubeconfig_secret(cluster: str, kubeconfig: Path) -> Object:
+    """Return the Secret by which the controllers reach a cluster."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"{cluster}-kubeconfig", "namespace": SYSTEM_NAMESPACE},
+        "data": {"kubeconfig": base64.b64encode(kubeconfig.read_bytes()).decode()},
+    }
+
+
+def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
+    """Return what is only created for a cluster, never changed: from then on it is the platform team's."""
     return [
-        yaml.load(file.read_bytes(), _LOADER)  # noqa: S506 - a safe loader, whichever of the two
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".yaml")
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "InferenceClass",
+            "metadata": {"name": cluster},
+            "spec": {"description": "This machine", "devices": inference_devices(devices)},
+        },
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "InferenceCluster",
+            "metadata": {"name": cluster, "labels": {"modelplane.ai/region": cluster}},
+            "spec": {
+                "cluster": {
+                    "source": "Existing",
+                    "existing": {"secretRef": {"name": f"{cluster}-kubeconfig", "key": "kubeconfig"}},
+                },
+                "servingStack": {"profile": "None"},
+                "nodePools": [{"name": POOL, "className": cluster, "nodeCount": 1}],
+            },
+        },
     ]
-
-
-async def _apply_all(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
-    for manifest in manifests:
-        await client.apply(manifest)
-
-
-async def _apply_together(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
-    """Apply manifests that do not need one another."""
-    room = asyncio.Semaphore(_TOGETHER)
-
-    async def apply(manifest: Mapping[str, Any]) -> None:
-        async with room:
-            await client.apply(manifest)
-
-    await _all(apply(manifest) for manifest in manifests)
 
 
 async def _create_missing(client: Client, manifests: Iterable[Mapping[str, Any]]) -> None:
@@ -91,101 +115,7 @@ async def _create_missing(client: Client, manifests: Iterable[Mapping[str, Any]]
             # seconds, so that every API server of a cluster knows the kind by then.
             await client.apply(manifest)
 
-    await _all(create(manifest) for manifest in manifests)
-
-
-async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Do everything at once; raise the first failure once nothing is under way any more."""
-    results = await asyncio.gather(*work, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-
-
-async def until_established(client: Client, names: list[str]) -> None:
-    """Return once the API server serves every named CustomResourceDefinition."""
-    waiting = set(names)
-    async with asyncio.timeout(_ESTABLISHED_S):
-        while True:
-            found = (await client.list(resources.CUSTOM_RESOURCE_DEFINITIONS)).items
-            waiting -= {item["metadata"]["name"] for item in found if is_true(item, "Established")}
-            if not waiting:
-                return
-            await asyncio.sleep(0.05)
-
-
-def _system(home: Home, workload_port: int, devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
-    kubeconfig = base64.b64encode(home.controller_kubeconfig.read_bytes()).decode()
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": f"{CLUSTER}-kubeconfig", "namespace": SYSTEM_NAMESPACE},
-            "data": {"kubeconfig": kubeconfig},
-        },
-        *(
-            {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "DeviceClass",
-                "metadata": {"name": driver},
-                "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]},
-            }
-            for driver in sorted({device.driver for device in devices})
-        ),
-        {
-            "apiVersion": "gateway.networking.k8s.io/v1",
-            "kind": "GatewayClass",
-            "metadata": {"name": GATEWAY_CLASS},
-            "spec": {"controllerName": "modelplane.ai/envoy"},
-        },
-        {
-            "apiVersion": "gateway.networking.k8s.io/v1",
-            "kind": "Gateway",
-            "metadata": {"name": GATEWAY_NAME, "namespace": SYSTEM_NAMESPACE},
-            "spec": {
-                "gatewayClassName": GATEWAY_CLASS,
-                "listeners": [
-                    {
-                        "name": "http",
-                        "port": workload_port,
-                        "protocol": "HTTP",
-                        "allowedRoutes": {"namespaces": {"from": "All"}},
-                    }
-                ],
-            },
-        },
-    ]
-
-
-def _defaults(devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
-    """Return what is only created, never changed: from then on it is the platform team's."""
-    return [
-        {
-            "apiVersion": "modelplane.ai/v1alpha1",
-            "kind": "InferenceClass",
-            "metadata": {"name": CLUSTER},
-            "spec": {"description": "This machine", "devices": inference_devices(devices)},
-        },
-        {
-            "apiVersion": "modelplane.ai/v1alpha1",
-            "kind": "InferenceCluster",
-            "metadata": {"name": CLUSTER, "labels": {"modelplane.ai/region": CLUSTER}},
-            "spec": {
-                "cluster": {
-                    "source": "Existing",
-                    "existing": {"secretRef": {"name": f"{CLUSTER}-kubeconfig", "key": "kubeconfig"}},
-                },
-                "servingStack": {"profile": "None"},
-                "nodePools": [{"name": CLUSTER, "className": CLUSTER, "nodeCount": 1}],
-            },
-        },
-        {
-            "apiVersion": "modelplane.ai/v1alpha1",
-            "kind": "InferenceGateway",
-            "metadata": {"name": "default"},
-            "spec": {"backend": "Envoy"},
-        },
-    ]
+    await all_of(create(manifest) for manifest in manifests)
 
 
 def inference_devices(devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
@@ -212,8 +142,9 @@ def inference_devices(devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
     ]
 
 
-async def _until_ready(client: Client) -> None:
-    needed = ((resources.INFERENCE_GATEWAYS, "default"), (resources.INFERENCE_CLUSTERS, CLUSTER))
+async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[ControlPlane]) -> None:
+    needed = [(resources.INFERENCE_GATEWAYS, "default")]
+    needed += [(resources.INFERENCE_CLUSTERS, name) for name in names]
     waiting = "nothing"
     try:
         async with asyncio.timeout(_READY_S):
@@ -221,9 +152,9 @@ async def _until_ready(client: Client) -> None:
                 while not await _is_ready(client, resource, name):
                     waiting = f"{resource.kind} {name}"
                     await asyncio.sleep(0.1)
-            while not await _node_ready(client):
-                waiting = "the node agent's Node"
-                await asyncio.sleep(0.1)
+            for plane in serving:
+                waiting = f"the Node {plane.node}"
+                await _node_ready(plane)
     except TimeoutError:
         raise errors.Unreachable(
             f"{waiting} is not ready after {_READY_S:.0f} s: see `modelplane status`"
@@ -236,6 +167,7 @@ async def _is_ready(client: Client, resource: Resource, name: str) -> bool:
     return found is None or is_true(found, "Ready")
 
 
-async def _node_ready(client: Client) -> bool:
-    nodes = (await client.list(resources.NODES)).items
-    return any(is_true(node, "Ready") for node in nodes)
+async def _node_ready(plane: ControlPlane) -> None:
+    async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as client:
+        while not any(is_true(node, "Ready") for node in (await client.list(resources.NODES)).items):
+            await asyncio.sleep(0.1)

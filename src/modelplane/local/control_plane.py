@@ -4,6 +4,9 @@ Everything is on loopback, and etcd only on a Unix socket inside the private
 home, because a port of etcd would show every Secret to any user of the machine.
 None of them elects a leader: the supervisor's locks allow one of each, and an
 election would make a restart wait for the old lease to run out.
+
+Further clusters of a fleet have a control plane of their own each, with its own certificates; they
+share the one etcd, each under a prefix of its own.
 """
 
 from dataclasses import dataclass
@@ -12,9 +15,13 @@ from pathlib import Path
 from modelplane.local.certificate_files import Pki
 from modelplane.local.home import Home
 from modelplane.local.ports import Ports
+from modelplane.local.settings import Settings
 
 NODE = "local"
-"""The name of the one Node of this machine."""
+"""The name of this machine's Node, where the control plane is its own one cluster."""
+
+CONTEXT = "modelplane"
+"""What people's kubeconfig calls the fleet's own control plane."""
 
 ENVIRONMENT = {"GOGC": "30"}
 """Collect garbage early: half the memory for a little processor time."""
@@ -35,6 +42,8 @@ _CONTROLLERS = (
     "job-controller",
     "namespace-controller",
     "node-lifecycle-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolume-protection-controller",
     "persistentvolumeclaim-protection-controller",
     "pod-garbage-collector-controller",
     "replicaset-controller",
@@ -51,19 +60,42 @@ _CONTROLLERS = (
 class ControlPlane:
     """The command lines of one local control plane."""
 
-    home: Home
+    fleet: Home
     ports: Ports
     binary: Path
+    cluster: str = ""
+    """The name of a further cluster; empty for the fleet's own control plane."""
+    place: int = 0
+    """Which of the fleet's clusters it is; the fleet's own control plane is 0."""
+
+    @property
+    def home(self) -> Home:
+        """Where its certificates are."""
+        return self.fleet.cluster(self.cluster) if self.cluster else self.fleet
+
+    @property
+    def node(self) -> str:
+        """The name of its one Node."""
+        return self.cluster or NODE
+
+    @property
+    def context(self) -> str:
+        """What people's kubeconfig calls it."""
+        return self.cluster or CONTEXT
+
+    def process(self, program: str) -> str:
+        """Return the name of one of its processes."""
+        return f"{self.cluster}-{program}" if self.cluster else program
 
     @property
     def directory(self) -> Path:
-        """The working directory of all four: etcd's socket is found relative to it."""
-        return self.home.etcd
+        """The working directory of its programs: etcd's socket is found relative to it."""
+        return self.fleet.etcd
 
     @property
     def socket(self) -> Path:
         """The socket on which etcd serves."""
-        return self.home.etcd / _CLIENT_SOCKET
+        return self.fleet.etcd / _CLIENT_SOCKET
 
     @property
     def pki(self) -> Pki:
@@ -81,7 +113,7 @@ class ControlPlane:
             str(self.binary),
             "etcd",
             "--name=local",
-            f"--data-dir={self.home.etcd / 'data'}",
+            f"--data-dir={self.fleet.etcd / 'data'}",
             f"--listen-client-urls={client}",
             f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}",
@@ -101,6 +133,7 @@ class ControlPlane:
             str(self.binary),
             "kube-apiserver",
             f"--etcd-servers=unix://{_CLIENT_SOCKET}",
+            *self._prefix(),
             "--etcd-count-metric-poll-period=0",
             "--bind-address=127.0.0.1",
             # Without a default route there is no address to find, and none is needed.
@@ -125,6 +158,12 @@ class ControlPlane:
             "--runtime-config=flowcontrol.apiserver.k8s.io/v1=false",
             "--profiling=false",
         )
+
+    def _prefix(self) -> tuple[str, ...]:
+        if not self.cluster:
+            return ()
+        # One compacts for all of them.
+        return (f"--etcd-prefix=/clusters/{self.cluster}", "--etcd-compaction-interval=0")
 
     def controller_manager(self) -> tuple[str, ...]:
         """Return the command line of kube-controller-manager."""
@@ -155,3 +194,17 @@ class ControlPlane:
             "--authentication-skip-lookup=true",
             "--profiling=false",
         )
+
+
+def control_planes(home: Home, settings: Settings, binary: Path = Path()) -> tuple[ControlPlane, ...]:
+    """Return every control plane of a fleet, its own first."""
+    further = enumerate(settings.clusters.items(), 1)
+    return (
+        ControlPlane(home, settings.ports, binary),
+        *(ControlPlane(home, chosen, binary, name, place) for place, (name, chosen) in further),
+    )
+
+
+def clusters(planes: tuple[ControlPlane, ...]) -> tuple[ControlPlane, ...]:
+    """Return those of a fleet's control planes that run models."""
+    return planes[1:] or planes

@@ -79,13 +79,30 @@ class Home:
         return self.root / "kubectl-cache"
 
     @property
+    def clusters(self) -> Path:
+        """What belongs to one further cluster each."""
+        return self.root / "clusters"
+
+    def cluster(self, name: str) -> "ClusterHome":
+        """Return where a further cluster keeps its things."""
+        return ClusterHome(self.clusters / name)
+
+    @property
     def down(self) -> Path:
         """Present while everything is to be stopped, pods included."""
         return self.run / "down"
 
+    def held(self, cluster: str) -> Path:
+        """Return the file that is present while one cluster is to be stopped."""
+        return self.run / f"{cluster}.held"
+
     def log(self, process: str) -> Path:
         """Return the log of a process."""
         return self.logs / f"{process}.log"
+
+    def earlier_log(self, process: str) -> Path:
+        """Return where the log of a process goes when it has become long."""
+        return self.logs / f"{process}.log.1"
 
     def record(self, process: str) -> Path:
         """Return the file in which the supervisor describes a process."""
@@ -98,7 +115,7 @@ class Home:
     @property
     def directories(self) -> tuple[Path, ...]:
         """Every directory, parents first."""
-        below = (self.pki, self.etcd, self.logs, self.run, self.envoy, self.agent)
+        below = (self.pki, self.etcd, self.logs, self.run, self.envoy, self.agent, self.clusters)
         return (self.root, *below, self.kubectl_cache)
 
     @property
@@ -112,6 +129,16 @@ class Home:
         for directory in self.directories:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHome(Home):
+    """The part of a home that is one further cluster's: its certificates, what its node agent remembers."""
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Every directory, parents first."""
+        return (self.root, self.pki, self.agent)
 
 
 def home_directory(chosen: Path | None) -> Home:

@@ -6,6 +6,7 @@ Using kubeconfig Files").
 """
 
 import base64
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -13,30 +14,46 @@ import yaml
 from modelplane.local.certificate_files import Pki
 from modelplane.local.home import write_private
 
-CONTEXT = "modelplane"
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One identity at the API server on a port of 127.0.0.1."""
+
+    context: str
+    """What the kubeconfig calls it, and its API server."""
+    pki: Pki
+    identity: str
+    port: int
 
 
-def kubeconfig(pki: Pki, identity: str, port: int) -> str:
-    """Return the kubeconfig of one identity for the API server on a port of 127.0.0.1."""
-    cluster = {
-        "server": f"https://127.0.0.1:{port}",
-        "certificate-authority-data": _embedded(pki.authority),
-    }
-    user = {
-        "client-certificate-data": _embedded(pki.certificate(identity)),
-        "client-key-data": _embedded(pki.key(identity)),
-    }
+def kubeconfig(*accesses: Access) -> str:
+    """Return a kubeconfig with a context for each access; the first one is current."""
+    contexts = [{"cluster": each.context, "user": each.context} for each in accesses]
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": CONTEXT, "cluster": cluster}],
-            "users": [{"name": identity, "user": user}],
-            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": identity}}],
-            "current-context": CONTEXT,
+            "clusters": [{"name": each.context, "cluster": _cluster(each)} for each in accesses],
+            "users": [{"name": each.context, "user": _user(each)} for each in accesses],
+            "contexts": [{"name": context["user"], "context": context} for context in contexts],
+            "current-context": accesses[0].context,
         },
         sort_keys=False,
     )
+
+
+def _cluster(access: Access) -> dict[str, str]:
+    return {
+        "server": f"https://127.0.0.1:{access.port}",
+        "certificate-authority-data": _embedded(access.pki.authority),
+    }
+
+
+def _user(access: Access) -> dict[str, str]:
+    return {
+        "client-certificate-data": _embedded(access.pki.certificate(access.identity)),
+        "client-key-data": _embedded(access.pki.key(access.identity)),
+    }
 
 
 def ensure(path: Path, content: str) -> None:

@@ -10,14 +10,13 @@ import select
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from modelplane.local import descriptors, locks, records
+from modelplane.local import descriptors, locks, records, settings
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home
-from modelplane.local.ports import load
 from modelplane.local.processes import LEADER, STANDBY, supervisor_argv, table
 from modelplane.local.records import Record, State
 from modelplane.local.supervisor import Supervisor
@@ -39,8 +38,11 @@ def supervised(home: Home) -> bool:
 
 
 def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
-    """Start a supervisor unless one leads already; return whether one was started."""
-    if leader(home) is not None:
+    """Start a supervisor unless one leads already, and what was held; return whether one was started."""
+    for held in home.run.glob(home.held("*").name):
+        held.unlink(missing_ok=True)
+    if (leading := leader(home)) is not None:
+        _send(leading, signal.SIGHUP)
         return False
     home.down.unlink(missing_ok=True)
     pid = _spawn_supervisor(home, binary, only)
@@ -105,7 +107,7 @@ async def until_running(
 
 def stop(home: Home, timeout_s: float = 90.0) -> tuple[str, ...]:
     """End every process of a home, its pods included; return the names of those that ran."""
-    processes = table(home, load(home.settings), Path())
+    processes = table(home, settings.load(home), Path())
     ran = tuple(
         name
         for name in (LEADER, *(process.name for process in processes))
@@ -126,6 +128,46 @@ def stop(home: Home, timeout_s: float = 90.0) -> tuple[str, ...]:
     finally:
         os.close(lock)
     return ran
+
+
+def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
+    """End the processes of one of several clusters until the next ``start``; return the names of those that ran.
+
+    Raises ``LocalError`` where there is no such cluster, or nothing runs.
+    """
+    chosen = settings.load(home)
+    if cluster not in chosen.clusters:
+        known = ", ".join(chosen.clusters) or "none that could be stopped alone"
+        raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": it has {known}')
+    if (leading := leader(home)) is None:
+        raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
+    own = [each.name for each in table(home, chosen, Path()) if each.cluster == cluster]
+    ran = tuple(name for name in own if locks.holder(home.lock(name)) is not None)
+    home.held(cluster).touch()
+    _send(leading, signal.SIGHUP)
+    deadline = time.monotonic() + timeout_s
+    while not all(_stopped(home, name) for name in own):
+        if time.monotonic() > deadline:
+            raise LocalError(
+                f'cluster "{cluster}" does not end within {timeout_s:g} s: see {home.log(LEADER)}'
+            )
+        time.sleep(_POLL_S)
+    return ran
+
+
+def held(home: Home, clusters: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the clusters that were stopped while the others go on."""
+    return tuple(name for name in clusters if home.held(name).exists())
+
+
+def _stopped(home: Home, name: str) -> bool:
+    record = records.read(home.record(name))
+    return (record is None or record.state is State.STOPPED) and locks.holder(home.lock(name)) is None
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _end(pid: int | None, deadline: float) -> None:

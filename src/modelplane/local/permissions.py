@@ -1,4 +1,4 @@
-"""What the controllers may do on this machine: as on any cluster, and what only they do here."""
+"""What controllers and nodes may do on this machine: as on any cluster, and what only they do here."""
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.install.permissions import CLUSTER, FLEET, INFERENCE_CLUSTER, SYSTEM, TEAMS, Role, Rule
@@ -16,13 +16,46 @@ _OWN_GATEWAY = (
     ),
 )
 
+_NODE = (
+    Rule("", ("persistentvolumeclaims",), ("list", "watch"), "A node makes the volumes that claims want."),
+    Rule(
+        "",
+        ("persistentvolumeclaims/status",),
+        ("patch",),
+        "A claim that asks for more is told that it has it.",
+    ),
+    Rule(
+        "",
+        ("persistentvolumes",),
+        ("list", "watch", "create", "patch", "delete"),
+        "Volumes are folders of a node, which alone can tell when one is gone.",
+    ),
+)
+"""Of a node, beyond what the API server's Node authorizer lets it do."""
+
+_NODES = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
+_GROUP = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CONTROLLERS}
+_NAMESPACE: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}
+
 
 def manifests() -> list[Object]:
-    """Return the system namespace, and the roles of the controllers with their bindings."""
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CONTROLLERS}
+    """Return what a control plane needs that is its own one cluster."""
+    return [*of_the_fleet(), *of_a_cluster()[1:]]
+
+
+def of_the_fleet() -> list[Object]:
+    """Return the system namespace, and the roles of the controllers on the fleet's own control plane."""
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}},
-        *Role("ClusterRole", "modelplane-controller", FLEET + TEAMS, {}).bound_to(group),
-        *Role("Role", "modelplane-controller", SYSTEM, {}).bound_to(group, SYSTEM_NAMESPACE),
-        *Role("ClusterRole", INFERENCE_CLUSTER, CLUSTER + _OWN_GATEWAY, {}).bound_to(group),
+        _NAMESPACE,
+        *Role("ClusterRole", "modelplane-controller", FLEET + TEAMS, {}).bound_to(_GROUP),
+        *Role("Role", "modelplane-controller", SYSTEM, {}).bound_to(_GROUP, SYSTEM_NAMESPACE),
+    ]
+
+
+def of_a_cluster() -> list[Object]:
+    """Return the system namespace, and the roles of controllers and node on a cluster that runs models."""
+    return [
+        _NAMESPACE,
+        *Role("ClusterRole", INFERENCE_CLUSTER, CLUSTER + _OWN_GATEWAY, {}).bound_to(_GROUP),
+        *Role("ClusterRole", "modelplane-node", _NODE, {}).bound_to(_NODES),
     ]

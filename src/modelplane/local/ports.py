@@ -1,4 +1,4 @@
-"""The loopback ports of one local fleet: chosen once, then kept.
+"""The loopback ports of one control plane: chosen once, then kept.
 
 Kubeconfigs, certificates and people's notes name them, so a port never moves
 by itself after the first start; one that a stranger has taken is an error.
@@ -8,15 +8,12 @@ import dataclasses
 import errno
 import fcntl
 import functools
-import json
 import os
 import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from modelplane.local.errors import LocalError
-from modelplane.local.home import write_private
 
 _HIGHEST = 32767
 """Above it Linux hands out ports to whoever dials out."""
@@ -24,7 +21,7 @@ _HIGHEST = 32767
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Who listens where on 127.0.0.1; the values here are tried first."""
+    """Who listens where on 127.0.0.1; the values here are tried first, and 0 is not used."""
 
     api_server: int = 6443
     controller_manager: int = 10257
@@ -34,6 +31,15 @@ class Ports:
     gateway: int = 8800
     workload_gateway: int = 8801
 
+
+ALONE = frozenset(field.name for field in dataclasses.fields(Ports))
+"""What a control plane that is its own one cluster uses."""
+
+FRONT = ALONE - {"agent", "scheduler", "workload_gateway"}
+"""What one without a node of its own uses, in front of other clusters."""
+
+BEHIND = ALONE - {"gateway"}
+"""What each of those clusters uses."""
 
 OWNERS = {
     "api_server": "kube-apiserver",
@@ -84,13 +90,19 @@ def _claims() -> int:
     return os.open(directory / "ports.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
 
-def choose(is_free: Callable[[int], bool] = free_and_unclaimed) -> Ports:
-    """Return the first free port at or after each preferred one, no port twice."""
-    chosen: dict[str, int] = {}
+def choose(
+    names: Collection[str] = ALONE,
+    taken: Collection[int] = (),
+    is_free: Callable[[int], bool] = free_and_unclaimed,
+) -> Ports:
+    """Return for each name the first free port at or after the preferred one, no port twice."""
+    chosen = dict.fromkeys(ALONE, 0)
     for field in dataclasses.fields(Ports):
         first = getattr(Ports(), field.name)
+        if field.name not in names:
+            continue
         for port in range(first, _HIGHEST + 1):
-            if port not in chosen.values() and is_free(port):
+            if port not in taken and port not in chosen.values() and is_free(port):
                 chosen[field.name] = port
                 break
         else:
@@ -98,38 +110,15 @@ def choose(is_free: Callable[[int], bool] = free_and_unclaimed) -> Ports:
     return Ports(**chosen)
 
 
-def load(settings: Path) -> Ports:
-    """Return the ports chosen before; raise ``LocalError`` where none were, or they cannot be read."""
-    try:
-        return Ports(**json.loads(settings.read_text())["ports"])
-    except FileNotFoundError:
-        raise LocalError(f"nothing was ever started in {settings.parent}: run `modelplane up`") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise LocalError(
-            f"cannot read {settings}: {error}: delete the file to have ports chosen again"
-        ) from error
+def taken(
+    ports: Ports, running: Collection[str], is_free: Callable[[int], bool] = free_and_unclaimed
+) -> tuple[int, str] | None:
+    """Return a port that a stranger holds, and which of our processes uses it.
 
-
-def load_or_choose(
-    settings: Path,
-    running: Collection[str],
-    is_free: Callable[[int], bool] = free_and_unclaimed,
-) -> Ports:
-    """Return the ports of a fleet, choosing and saving them the first time.
-
-    ``running`` names the fleet's own processes that run already and may hold their ports. Raises
-    ``LocalError`` naming the port that a stranger holds.
+    ``running`` names our own processes that run already and may hold their ports.
     """
-    if not settings.exists():
-        ports = choose(is_free)
-        write_private(settings, json.dumps({"ports": dataclasses.asdict(ports)}, indent=2) + "\n")
-        return ports
-    ports = load(settings)
     for name, owner in OWNERS.items():
         port = getattr(ports, name)
-        if owner not in running and not is_free(port):
-            raise LocalError(
-                f"port {port} of 127.0.0.1, which {owner} uses, is taken by another program: "
-                f"stop that program, or choose another port in {settings}"
-            )
-    return ports
+        if port and owner not in running and not is_free(port):
+            return port, owner
+    return None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelplane.local import lifecycle, locks, ports, processes, records
+from modelplane.local import lifecycle, locks, processes, records, settings
 from modelplane.local.home import Home
 from modelplane.local.processes import LEADER
 from modelplane.local.records import State
@@ -27,7 +27,7 @@ class ProcessStatus:
 
 def of(home: Home) -> tuple[ProcessStatus, ...]:
     """Return every process of a home, the supervisor first."""
-    table = processes.table(home, ports.load(home.settings), Path())
+    table = processes.table(home, settings.load(home), Path())
     watched = lifecycle.supervised(home)
     return tuple(_status(home, name, watched) for name in (LEADER, *(process.name for process in table)))
 

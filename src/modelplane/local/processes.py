@@ -5,17 +5,18 @@ ready, and nothing stops before those that name it have stopped.
 """
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modelplane.local.control_plane import ENVIRONMENT, NODE, ControlPlane
+from modelplane.local import addresses
+from modelplane.local.control_plane import ENVIRONMENT, ControlPlane, clusters, control_planes
 from modelplane.local.home import Home
-from modelplane.local.ports import Ports
 from modelplane.local.readiness import Check, Healthy, HealthyOnSocket, Listens, Lived
+from modelplane.local.settings import Settings
 
 POOL = "local"
-"""The pool of the local cluster to which this machine's Node belongs."""
+"""The pool to which the Node of each local cluster belongs."""
 
 LEADER = "supervisor"
 """The supervisor that acts; it is in no table, because it keeps the table."""
@@ -40,6 +41,8 @@ class Process:
     environment: Mapping[str, str] = field(default_factory=dict)
     grace_s: float = 10.0
     """How long it may take to end after SIGTERM, before it is killed."""
+    cluster: str = ""
+    """The one of several clusters that it is part of, with which it may be stopped."""
     stopped: Callable[[], None] = lambda: None
     """What is left to do once it has been stopped for good."""
 
@@ -50,79 +53,90 @@ def modelplane(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-P", "-m", "modelplane.cli.main", *arguments)
 
 
-def table(home: Home, ports: Ports, binary: Path, only: Collection[str] = ()) -> tuple[Process, ...]:
+def table(home: Home, settings: Settings, binary: Path, only: Collection[str] = ()) -> tuple[Process, ...]:
     """Return the processes of a home, those that others wait for first.
 
     ``only`` names the ones wanted; without it, all.
     """
-    plane = ControlPlane(home, ports, binary)
-    everything = (*_control_plane(plane), *_modelplane(plane), _standby(plane, only))
+    planes = control_planes(home, settings, binary)
+    front, serving = planes[0], clusters(planes)
+    everything = (
+        _etcd(front),
+        *(process for plane in planes for process in _control_plane(plane, runs_pods=plane in serving)),
+        _controller(front),
+        *(_agent(plane, len(serving)) for plane in serving),
+        _envoy(front),
+        _standby(front, only),
+    )
     return tuple(process for process in everything if not only or process.name in only)
 
 
-def _control_plane(plane: ControlPlane) -> tuple[Process, ...]:
-    authority = plane.pki.authority
-
-    def program(name: str, argv: tuple[str, ...], ready: Check, after: tuple[str, ...]) -> Process:
-        return Process(name, argv, plane.directory, ready, after, ENVIRONMENT)
-
-    return (
-        program("etcd", plane.etcd(), HealthyOnSocket(plane.socket, "/health"), ()),
-        program(
-            "kube-apiserver",
-            plane.api_server(),
-            Healthy(plane.ports.api_server, "/readyz", authority),
-            ("etcd",),
-        ),
-        program(
-            "kube-controller-manager",
-            plane.controller_manager(),
-            Healthy(plane.ports.controller_manager, "/healthz", authority),
-            ("kube-apiserver",),
-        ),
-        program(
-            "kube-scheduler",
-            plane.scheduler(),
-            Healthy(plane.ports.scheduler, "/readyz", authority),
-            ("kube-apiserver",),
-        ),
-    )
+def api_servers(processes: Iterable[Process]) -> tuple[str, ...]:
+    """Return the names of what has to run before the API servers of a fleet can be asked."""
+    return tuple(each.name for each in processes if each.name.endswith(("etcd", "kube-apiserver")))
 
 
-def _modelplane(plane: ControlPlane) -> tuple[Process, ...]:
-    home, ports, pki = plane.home, plane.ports, plane.pki
-    controller = modelplane(
+def _etcd(plane: ControlPlane) -> Process:
+    ready = HealthyOnSocket(plane.socket, "/health")
+    return Process("etcd", plane.etcd(), plane.directory, ready, (), ENVIRONMENT)
+
+
+def _control_plane(plane: ControlPlane, *, runs_pods: bool) -> Iterator[Process]:
+    def program(name: str, argv: tuple[str, ...], port: int, path: str, after: str) -> Process:
+        ready = Healthy(port, path, plane.pki.authority)
+        about = (plane.process(name), argv, plane.directory, ready, (after,), ENVIRONMENT)
+        return Process(*about, cluster=plane.cluster)
+
+    ports, api_server = plane.ports, plane.process("kube-apiserver")
+    yield program("kube-apiserver", plane.api_server(), ports.api_server, "/readyz", "etcd")
+    manager = plane.controller_manager()
+    yield program("kube-controller-manager", manager, ports.controller_manager, "/healthz", api_server)
+    if runs_pods:
+        yield program("kube-scheduler", plane.scheduler(), ports.scheduler, "/readyz", api_server)
+
+
+def _controller(plane: ControlPlane) -> Process:
+    home = plane.home
+    argv = modelplane(
         "controller",
         f"--kubeconfig={home.controller_kubeconfig}",
         f"--gateway-dir={home.envoy}",
-        f"--front-door=127.0.0.1:{ports.gateway}",
+        f"--front-door=127.0.0.1:{plane.ports.gateway}",
     )
-    agent = modelplane(
+    return Process("controller", argv, home.root, Lived(1.0), (plane.process("kube-apiserver"),))
+
+
+def _agent(plane: ControlPlane, sharers: int) -> Process:
+    home, pki = plane.home, plane.pki
+    argv = modelplane(
         "agent",
         f"--kubeconfig={home.agent_kubeconfig}",
-        f"--node={NODE}",
+        f"--node={plane.node}",
         f"--pool={POOL}",
         f"--dir={home.agent}",
-        f"--port={ports.agent}",
+        f"--port={plane.ports.agent}",
         f"--tls-cert={pki.certificate('agent-serving')}",
         f"--tls-key={pki.key('agent-serving')}",
         f"--client-ca={pki.authority}",
+        f"--pod-addresses={addresses.of_node(plane.place)}",
+        f"--share={max(plane.place, 1)}/{sharers}",
     )
-    gateway = modelplane("envoy", f"--dir={home.envoy}", f"--port={ports.gateway}")
-    after = ("kube-apiserver",)
-    return (
-        Process("controller", controller, home.root, Lived(1.0), after),
-        Process(
-            "agent",
-            agent,
-            home.root,
-            Listens(ports.agent),
-            after,
-            grace_s=40.0,
-            stopped=lambda: _stop_pods(home),
-        ),
-        Process("envoy", gateway, home.envoy, Listens(ports.gateway)),
+    return Process(
+        plane.process("agent"),
+        argv,
+        home.root,
+        Listens(plane.ports.agent),
+        (plane.process("kube-apiserver"),),
+        grace_s=40.0,
+        cluster=plane.cluster,
+        stopped=lambda: _stop_pods(home),
     )
+
+
+def _envoy(plane: ControlPlane) -> Process:
+    directory = plane.home.envoy
+    argv = modelplane("envoy", f"--dir={directory}", f"--port={plane.ports.gateway}")
+    return Process("envoy", argv, directory, Listens(plane.ports.gateway))
 
 
 def _standby(plane: ControlPlane, only: Collection[str]) -> Process:

@@ -7,12 +7,12 @@ import json
 import shutil
 import sys
 
-from modelplane.local import kubeconfig, locks, pki, ports
-from modelplane.local.certificate_files import Pki
-from modelplane.local.control_plane import HEALTH_PATHS, NODE, ControlPlane
+from modelplane.local import kubeconfig, locks, pki, settings
+from modelplane.local.control_plane import HEALTH_PATHS, ControlPlane, control_planes
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home, write_private
-from modelplane.local.ports import OWNERS, Ports
+from modelplane.local.kubeconfig import Access
+from modelplane.local.settings import AS_BEFORE, Choice, Settings
 
 _FREE_BYTES = 1 << 30
 
@@ -36,23 +36,33 @@ def make_home(home: Home) -> None:
         )
 
 
-def set_up(home: Home) -> Ports:
-    """Make ports, certificates and kubeconfigs in a home; return the ports."""
-    running = {owner for owner in OWNERS.values() if locks.holder(home.lock(owner)) is not None}
-    chosen = ports.load_or_choose(home.settings, running)
-    files = Pki(home.pki)
-    pki.ensure(files, pki.identities(NODE), pki.now())
-    write_private(home.authentication, _authentication())
-    plane = ControlPlane(home, chosen, home.root)
-    for path, identity in (
-        (home.kubeconfig, "admin"),
-        (home.controller_kubeconfig, "controller"),
-        (home.agent_kubeconfig, "agent"),
-        (plane.kubeconfig("kube-controller-manager"), "kube-controller-manager"),
-        (plane.kubeconfig("kube-scheduler"), "kube-scheduler"),
+def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
+    """Make settings, certificates and kubeconfigs in a home; return the settings."""
+    running = {path.stem for path in home.run.glob("*.lock") if locks.holder(path) is not None} - {"up"}
+    chosen = settings.choose(home, choice, running)
+    planes = control_planes(home, chosen)
+    for plane in planes:
+        plane.home.create()
+        pki.ensure(plane.pki, pki.identities(plane.node), pki.now())
+        write_private(plane.home.authentication, _authentication())
+        for path, identity in (
+            (plane.home.controller_kubeconfig, "controller"),
+            (plane.home.agent_kubeconfig, "agent"),
+            (plane.kubeconfig("kube-controller-manager"), "kube-controller-manager"),
+            (plane.kubeconfig("kube-scheduler"), "kube-scheduler"),
+        ):
+            kubeconfig.ensure(path, kubeconfig.kubeconfig(_access(plane, identity)))
+    # A person may do anything everywhere, in one file with a context for each.
+    for path, reachable in (
+        (home.kubeconfig, planes),
+        *((each.home.kubeconfig, [each]) for each in planes[1:]),
     ):
-        kubeconfig.ensure(path, kubeconfig.kubeconfig(files, identity, chosen.api_server))
+        kubeconfig.ensure(path, kubeconfig.kubeconfig(*(_access(each, "admin") for each in reachable)))
     return chosen
+
+
+def _access(plane: ControlPlane, identity: str) -> Access:
+    return Access(plane.context, plane.pki, identity, plane.ports.api_server)
 
 
 def _authentication() -> str:

@@ -56,6 +56,8 @@ class Supervisor:
         self._poll = select.poll()
         self._by_pidfd: dict[int, _Supervised] = {}
         self._stopping = False
+        self._asked = True
+        self._held: frozenset[str] = frozenset()
         self._wakeup = -1
 
     def run(self) -> None:
@@ -66,9 +68,14 @@ class Supervisor:
             if not self._adopt(each):
                 self._enter(each, State.WAITING)
         while not self._stopping:
+            if self._asked:
+                self._look_for_held()
             now = time.monotonic()
             for each in self._all.values():
-                self._advance(each, now)
+                if each.process.cluster in self._held:
+                    self._advance_hold(each, now)
+                else:
+                    self._advance(each, now)
             self._wait(self._next_deadline(now))
         self.stop()
 
@@ -90,7 +97,21 @@ class Supervisor:
 
     # -- running
 
+    def _look_for_held(self) -> None:
+        """Take in which clusters are to be stopped while the others go on."""
+        self._asked = False
+        clusters = {each.process.cluster for each in self._all.values()} - {""}
+        self._held = frozenset(name for name in clusters if self._home.held(name).exists())
+
+    def _advance_hold(self, each: _Supervised, now: float) -> None:
+        if each.alive:
+            self._advance_stop(each, now)
+        elif each.state is not State.STOPPED:
+            self._stopped(each)
+
     def _advance(self, each: _Supervised, now: float) -> None:
+        if each.state is State.STOPPED:  # its cluster was held
+            self._enter(each, State.WAITING)
         if each.state is State.BACK_OFF and now >= each.act_at:
             self._enter(each, State.WAITING)
         if each.state is State.WAITING and self._dependencies_run(each.process):
@@ -104,9 +125,11 @@ class Supervisor:
 
     def _next_deadline(self, now: float) -> float | None:
         """Return the seconds after which something is to be done without an event; None for never."""
-        waits = [each.act_at - now for each in self._all.values() if each.state is State.BACK_OFF]
+        timed = {State.BACK_OFF, State.STOPPING}
+        waits = [each.act_at - now for each in self._all.values() if each.state in timed]
         waits += [_PROBE_EVERY_S for each in self._all.values() if each.state is State.STARTING]
-        startable = (each for each in self._all.values() if each.state is State.WAITING)
+        free = (each for each in self._all.values() if each.process.cluster not in self._held)
+        startable = (each for each in free if each.state is State.WAITING)
         waits += [0.0 for each in startable if self._dependencies_run(each.process)]
         return max(0.0, min(waits)) if waits else None
 
@@ -204,9 +227,12 @@ class Supervisor:
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, self._on_question)
         self._wakeup = readable
         self._poll.register(readable, select.POLLIN)
+
+    def _on_question(self, _number: int, _frame: object) -> None:
+        self._asked = True
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         self._stopping = True

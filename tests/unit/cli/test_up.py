@@ -19,7 +19,7 @@ def run(tmp_path, *options):
 def started(monkeypatch, tmp_path):
     """A fleet that starts and is waited for as the test says."""
     monkeypatch.setattr(up, "_find_or_build", lambda _console: tmp_path / "binary")
-    monkeypatch.setattr(up, "_start", lambda _place, _program: True)
+    monkeypatch.setattr(up, "_start", lambda _place, _program, _choice: True)
 
     def ends_with(error):
         async def until_ready(*_arguments):

@@ -3,7 +3,7 @@ import base64
 import yaml
 
 from modelplane.local.certificate_files import Pki
-from modelplane.local.kubeconfig import ensure, kubeconfig
+from modelplane.local.kubeconfig import Access, ensure, kubeconfig
 
 
 def encoded(text):
@@ -15,7 +15,7 @@ def test_a_kubeconfig_carries_its_certificates_and_the_address(tmp_path):
     files.authority.write_bytes(b"authority")
     files.certificate("admin").write_bytes(b"certificate")
     files.key("admin").write_bytes(b"key")
-    assert yaml.safe_load(kubeconfig(files, "admin", 6444)) == {
+    assert yaml.safe_load(kubeconfig(Access("modelplane", files, "admin", 6444))) == {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
@@ -29,14 +29,14 @@ def test_a_kubeconfig_carries_its_certificates_and_the_address(tmp_path):
         ],
         "users": [
             {
-                "name": "admin",
+                "name": "modelplane",
                 "user": {
                     "client-certificate-data": encoded(b"certificate"),
                     "client-key-data": encoded(b"key"),
                 },
             }
         ],
-        "contexts": [{"name": "modelplane", "context": {"cluster": "modelplane", "user": "admin"}}],
+        "contexts": [{"name": "modelplane", "context": {"cluster": "modelplane", "user": "modelplane"}}],
         "current-context": "modelplane",
     }
 

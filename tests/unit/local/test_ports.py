@@ -1,17 +1,16 @@
-import json
 import socket
 import subprocess
 import sys
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 
 import pytest
 
 from modelplane.local.errors import LocalError
-from modelplane.local.ports import OWNERS, Ports, choose, free, load, load_or_choose
+from modelplane.local.ports import ALONE, BEHIND, FRONT, OWNERS, Ports, choose, free, taken
 
 
 @pytest.mark.parametrize(
-    ("taken", "chosen"),
+    ("held", "chosen"),
     [
         pytest.param(set(), Ports(), id="the preferred ports are chosen where they are free"),
         pytest.param({6443, 6444}, Ports(api_server=6445), id="a taken port gives way to the next free one"),
@@ -22,48 +21,47 @@ from modelplane.local.ports import OWNERS, Ports, choose, free, load, load_or_ch
         ),
     ],
 )
-def test_ports_are_chosen(taken, chosen):
-    assert choose(lambda port: port not in taken) == chosen
+def test_ports_are_chosen(held, chosen):
+    assert choose(is_free=lambda port: port not in held) == chosen
 
 
 def test_a_machine_without_a_free_port_is_an_error_that_names_the_range():
     with pytest.raises(LocalError, match=r"^no port from 6443 to 32767 of 127\.0\.0\.1 is free"):
-        choose(lambda _port: False)
-
-
-def test_chosen_ports_are_kept_even_when_the_preferred_ones_become_free(tmp_path):
-    settings = tmp_path / "settings.json"
-    first = load_or_choose(settings, (), is_free=lambda port: port != 6443)
-    assert load_or_choose(settings, (), is_free=lambda _port: True) == first == load(settings)
-    assert settings.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_kept_port_that_a_stranger_took_is_an_error_that_names_it(tmp_path):
-    settings = tmp_path / "settings.json"
-    load_or_choose(settings, (), is_free=lambda _port: True)
-    with pytest.raises(LocalError, match=r"^port 8800 of 127\.0\.0\.1, which envoy uses, is taken"):
-        load_or_choose(settings, (), is_free=lambda port: port != 8800)
-
-
-def test_a_kept_port_that_the_fleet_itself_holds_is_fine(tmp_path):
-    settings = tmp_path / "settings.json"
-    ports = load_or_choose(settings, (), is_free=lambda _port: True)
-    assert load_or_choose(settings, ("envoy",), is_free=lambda port: port not in {8800, 8801}) == ports
+        choose(is_free=lambda _port: False)
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("names", "unused"),
     [
-        pytest.param("", id="an empty file"),
-        pytest.param("[]", id="another type"),
-        pytest.param(json.dumps({"ports": {"front": 1}}), id="an unknown port"),
+        pytest.param(ALONE, set(), id="a control plane that is its own cluster uses all"),
+        pytest.param(
+            FRONT, {"agent", "scheduler", "workload_gateway"}, id="one in front of others runs no pods"
+        ),
+        pytest.param(BEHIND, {"gateway"}, id="one behind it has no front door"),
     ],
 )
-def test_settings_that_cannot_be_read_are_an_error_that_names_the_file(tmp_path, content):
-    settings = tmp_path / "settings.json"
-    settings.write_text(content)
-    with pytest.raises(LocalError, match=f"^cannot read {settings}"):
-        load(settings)
+def test_only_the_ports_that_are_used_are_chosen(names, unused):
+    ports = asdict(choose(names, is_free=lambda _port: True))
+    assert {name for name, port in ports.items() if not port} == unused
+
+
+def test_a_port_that_another_control_plane_of_the_fleet_has_is_not_chosen():
+    assert choose(taken=[6443, 6444], is_free=lambda _port: True).api_server == 6445
+
+
+@pytest.mark.parametrize(
+    ("running", "found"),
+    [
+        pytest.param((), (8800, "envoy"), id="a stranger has it"),
+        pytest.param(("envoy",), None, id="our own process that runs has it"),
+    ],
+)
+def test_a_port_that_is_in_use(running, found):
+    assert taken(Ports(), running, is_free=lambda port: port != 8800) == found
+
+
+def test_a_port_that_is_not_used_cannot_be_taken():
+    assert taken(Ports(agent=0), (), is_free=bool) is None
 
 
 def test_every_port_has_an_owner():

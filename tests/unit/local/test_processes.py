@@ -1,22 +1,30 @@
 from pathlib import Path
 
+import pytest
+
 from modelplane.local.home import Home
 from modelplane.local.ports import OWNERS, Ports
-from modelplane.local.processes import CONTROL_PLANE, STANDBY, supervisor_argv, table
+from modelplane.local.processes import CONTROL_PLANE, STANDBY, api_servers, supervisor_argv, table
+from modelplane.local.settings import Settings
 
 HOME = Home(Path("/home/of/fleet"))
 BINARY = Path("/binary")
 
 
-def processes(only=()):
-    return {process.name: process for process in table(HOME, Ports(), BINARY, only)}
+ALONE = Settings(Ports())
+SEVERAL = Settings(Ports(), {"local-1": Ports(), "local-2": Ports()})
 
 
-def test_every_process_waits_only_for_those_before_it_in_the_table():
-    names = list(processes())
+def processes(only=(), settings=ALONE):
+    return {process.name: process for process in table(HOME, settings, BINARY, only)}
+
+
+@pytest.mark.parametrize("settings", [pytest.param(ALONE, id="alone"), pytest.param(SEVERAL, id="several")])
+def test_every_process_waits_only_for_those_before_it_in_the_table(settings):
+    names = list(processes(settings=settings))
     assert all(
         names.index(needed) < names.index(process.name)
-        for process in processes().values()
+        for process in processes(settings=settings).values()
         for needed in process.after
     )
 
@@ -32,6 +40,38 @@ def test_the_processes_of_a_home_and_what_each_waits_for():
         "envoy": (),
         "standby": (),
     }
+
+
+def test_each_of_several_clusters_has_processes_that_end_with_it():
+    by_cluster = {}
+    for process in processes(settings=SEVERAL).values():
+        by_cluster.setdefault(process.cluster, set()).add(process.name)
+    own = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "agent")
+    assert by_cluster == {
+        "": {"etcd", "kube-apiserver", "kube-controller-manager", "controller", "envoy", "standby"},
+        "local-1": {f"local-1-{name}" for name in own},
+        "local-2": {f"local-2-{name}" for name in own},
+    }
+
+
+def test_clusters_share_etcd_and_nothing_in_it():
+    servers = [each.argv for name, each in processes(settings=SEVERAL).items() if "apiserver" in name]
+    assert [[each for each in argv if "prefix" in each] for argv in servers] == [
+        [],
+        ["--etcd-prefix=/clusters/local-1"],
+        ["--etcd-prefix=/clusters/local-2"],
+    ]
+    authorities = {argument for argv in servers for argument in argv if "client-ca-file" in argument}
+    assert len(authorities) == 3, "who may do anything on one may do nothing on another"
+
+
+def test_the_api_servers_come_first():
+    assert api_servers(processes(settings=SEVERAL).values()) == (
+        "etcd",
+        "kube-apiserver",
+        "local-1-kube-apiserver",
+        "local-2-kube-apiserver",
+    )
 
 
 def test_some_processes_can_be_asked_for_alone():

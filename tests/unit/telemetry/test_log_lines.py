@@ -101,7 +101,7 @@ def _run(script: str, *arguments: str) -> str:
 
 LOGS = """
 import logging, sys
-from modelplane.cli.logs import log_to_stderr
+from modelplane.cli.log_format import log_to_stderr
 log_to_stderr(format=sys.argv[1])
 logging.getLogger("a").info("b")
 logging.getLogger("httpx2").info("a request")
@@ -117,7 +117,7 @@ def test_a_command_logs_for_people_or_for_machines() -> None:
 CONNECTS = """
 import asyncio, base64, logging, sys
 import yaml
-from modelplane.cli.logs import log_to_stderr
+from modelplane.cli.log_format import log_to_stderr
 from modelplane.controllers.clusters import Clusters
 from modelplane.kube import resources
 

@@ -43,15 +43,26 @@ class DiscoveredDevice:
         return replace(self, name="", attributes=shared)
 
 
-def discover() -> tuple[DiscoveredDevice, ...]:
-    """Return the devices of this machine: its NVIDIA GPUs, else its CPU."""
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of this machine that one of several nodes on it has: the ``part``-th of ``parts``, from 1."""
+
+    part: int = 1
+    parts: int = 1
+
+
+WHOLE = Share()
+
+
+def discover(share: Share = WHOLE) -> tuple[DiscoveredDevice, ...]:
+    """Return the devices of this machine that a node has: NVIDIA GPUs, else a share of the CPU."""
     from modelplane.local.agent import nvidia  # noqa: PLC0415 - it needs the words above
 
-    return nvidia.discover() or (cpu(),)
+    return nvidia.discover()[share.part - 1 :: share.parts] or (cpu(share),)
 
 
-def cpu() -> DiscoveredDevice:
-    """Return this machine's processors and memory as one device."""
+def cpu(share: Share = WHOLE) -> DiscoveredDevice:
+    """Return a share of this machine's processors and memory as one device."""
     return DiscoveredDevice(
         driver=CPU_DRIVER,
         name="cpu-0",
@@ -59,9 +70,9 @@ def cpu() -> DiscoveredDevice:
             "type": {"string": "cpu"},
             "model": {"string": _model_name()},
             "architecture": {"string": architecture()},
-            "cores": {"int": cores()},
+            "cores": {"int": max(cores() // share.parts, 1)},
         },
-        capacity={"memory": mebibytes(memory_bytes())},
+        capacity={"memory": mebibytes(memory_bytes() // share.parts)},
     )
 
 

@@ -8,18 +8,20 @@ import fcntl
 import logging
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import descriptors
 from modelplane.local.agent import devices, node, resource_slices
-from modelplane.local.agent.devices import DiscoveredDevice
+from modelplane.local.agent.devices import DiscoveredDevice, Share
 from modelplane.local.agent.events import Recorder
 from modelplane.local.agent.logs import LogServer, ServerSettings
 from modelplane.local.agent.machine import Machine
 from modelplane.local.agent.node import NodeSettings
 from modelplane.local.agent.pods import Pods
+from modelplane.local.agent.provisioner import Provisioner
 from modelplane.local.agent.records import AgentDirectory
 from modelplane.local.errors import LocalError
 from modelplane.local.signals import until_signalled
@@ -38,6 +40,9 @@ class Settings:
     pool: str
     directory: Path
     server: ServerSettings
+    addresses: IPv4Network
+    """Those that the API calls the pods by."""
+    share: Share
 
 
 def run(settings: Settings) -> None:
@@ -65,14 +70,14 @@ async def _run(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings) -> None:
-    found = await asyncio.to_thread(devices.discover)
+    found = await asyncio.to_thread(devices.discover, settings.share)
     async with Client.from_kubeconfig(
         str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S
     ) as client:
-        about = NodeSettings(settings.node, settings.pool, settings.server.port)
+        about = NodeSettings(settings.node, settings.pool, settings.server.port, settings.share)
         events = Recorder(client, settings.node)
         machine = Machine(client, AgentDirectory(settings.directory), found, events)
-        pods = Pods(machine, settings.node)
+        pods = Pods(machine, settings.node, settings.addresses)
         logs = LogServer(settings.server, pods.find)
         try:
             runner = await logs.start()
@@ -85,6 +90,7 @@ async def _serve(settings: Settings) -> None:
                 tasks.create_task(node.keep_alive(client, about, partial(_register, client, about, found)))
                 tasks.create_task(events.run())
                 tasks.create_task(pods.run())
+                tasks.create_task(Provisioner(machine, settings.node).run())
         finally:
             await runner.cleanup()
 

@@ -39,6 +39,8 @@ class NodeSettings:
     pool: str
     port: int
     """Where the agent serves logs."""
+    share: devices.Share = devices.WHOLE
+    """Its part of the machine."""
 
 
 def manifest(settings: NodeSettings) -> Object:
@@ -61,8 +63,8 @@ def manifest(settings: NodeSettings) -> Object:
 def status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object:
     """Return the Node's status; a condition that is known to hold keeps its time of transition."""
     room = {
-        "cpu": str(devices.cores()),
-        "memory": devices.mebibytes(devices.memory_bytes()),
+        "cpu": f"{devices.cores() * 1000 // settings.share.parts}m",
+        "memory": devices.mebibytes(devices.memory_bytes() // settings.share.parts),
         "pods": str(_PODS),
     }
     before = {condition["type"]: condition for condition in known.get("conditions", ())}

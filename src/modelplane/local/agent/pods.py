@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from modelplane.kube import resources
@@ -37,8 +38,9 @@ def stop_all(directory: Path, grace_s: float) -> int:
 class Pods:
     """Every pod bound to this node."""
 
-    def __init__(self, machine: Machine, node: str) -> None:
+    def __init__(self, machine: Machine, node: str, addresses: IPv4Network) -> None:
         self._machine = machine
+        self._addresses = addresses
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._informer = Informer(machine.client, resources.PODS, fields=f"spec.nodeName={node}")
@@ -93,7 +95,7 @@ class Pods:
         record = self._record(uid)
         if record is None:
             taken = {worker.record.address for worker in self._workers.values()}
-            address = pod_addresses.choose(uid, taken)
+            address = pod_addresses.choose(uid, taken, self._addresses)
             record = PodRecord(metadata["namespace"], metadata["name"], uid, address)
         worker = PodWorker(self._machine, pod, record)
         self._workers[uid] = worker

@@ -1,0 +1,82 @@
+"""What one of this machine's control planes needs so that a fleet can run models on it.
+
+The kinds of the Gateway API, what the controllers may do, the classes of this machine's devices and
+volumes, and the gateway that this machine's Envoy serves.
+"""
+
+import importlib.resources
+from collections.abc import Iterable
+
+import yaml
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.controllers.front_door import GATEWAY_CLASS
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local import permissions
+from modelplane.local.agent.devices import DiscoveredDevice
+from modelplane.local.applying import apply_in_order, apply_together, until_established
+from modelplane.routing.http_routes import GATEWAY_NAME
+
+# The one in C is ten times as fast, and not in every build of the library.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+async def install(client: Client, workload_port: int, devices: Iterable[DiscoveredDevice]) -> None:
+    """Make a control plane one that models can run on; doing it again changes nothing."""
+    kinds = gateway_api()
+    await apply_in_order(client, permissions.of_a_cluster())
+    await apply_together(client, kinds)
+    await until_established(client, [kind["metadata"]["name"] for kind in kinds])
+    await apply_together(client, [*device_classes(devices), *gateway(workload_port)])
+
+
+def gateway_api() -> list[Object]:
+    """Return the CustomResourceDefinitions of the Gateway API that replicas' routes need."""
+    folder = importlib.resources.files("modelplane.local") / "crds" / "gateway-api"
+    return [
+        yaml.load(file.read_bytes(), _LOADER)  # noqa: S506 - a safe loader, whichever of the two
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".yaml")
+    ]
+
+
+def device_classes(devices: Iterable[DiscoveredDevice]) -> list[Object]:
+    """Return the DeviceClasses by which pods claim devices, one for each driver."""
+    return [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": driver},
+            "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]},
+        }
+        for driver in sorted({device.driver for device in devices})
+    ]
+
+
+def gateway(port: int) -> list[Object]:
+    """Return the gateway through which a cluster's replicas are reached."""
+    return [
+        {
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "GatewayClass",
+            "metadata": {"name": GATEWAY_CLASS},
+            "spec": {"controllerName": "modelplane.ai/envoy"},
+        },
+        {
+            "apiVersion": "gateway.networking.k8s.io/v1",
+            "kind": "Gateway",
+            "metadata": {"name": GATEWAY_NAME, "namespace": SYSTEM_NAMESPACE},
+            "spec": {
+                "gatewayClassName": GATEWAY_CLASS,
+                "listeners": [
+                    {
+                        "name": "http",
+                        "port": port,
+                        "protocol": "HTTP",
+                        "allowedRoutes": {"namespaces": {"from": "All"}},
+                    }
+                ],
+            },
+        },
+    ]

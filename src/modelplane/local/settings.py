@@ -1,0 +1,134 @@
+"""What was chosen once for a local fleet, and is kept from start to start.
+
+One file. What a command does not say stays as it was; what a running fleet was
+started with does not change under it.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelplane.local import ports
+from modelplane.local.errors import LocalError
+from modelplane.local.home import Home, write_private
+from modelplane.local.ports import Ports
+
+MOST_CLUSTERS = 15
+"""Each has a sixteenth of the addresses of pods, and the control plane itself the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the processes of a fleet are told, beside where it is."""
+
+    ports: Ports
+    clusters: Mapping[str, Ports] = field(default_factory=dict)
+    """The clusters beside the control plane, by name; with none, it is its own one cluster."""
+    register: bool = True
+    """Whether an InferenceCluster is made for each cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a command says; None where it says nothing."""
+
+    clusters: int | None = None
+    register: bool | None = None
+
+
+AS_BEFORE = Choice()
+
+
+def cluster_name(number: int) -> str:
+    """Return the name of one of several clusters, counted from 1."""
+    return f"local-{number}"
+
+
+def load(home: Home) -> Settings:
+    """Return what was chosen before; raise ``LocalError`` where nothing was, or it cannot be read."""
+    try:
+        return _decode(json.loads(home.settings.read_text()))
+    except FileNotFoundError:
+        raise LocalError(f"nothing was ever started in {home.root}: run `modelplane up`") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LocalError(
+            f"cannot read {home.settings}: {error}: delete the file to have ports chosen again"
+        ) from error
+
+
+def _decode(document: dict[str, Any]) -> Settings:
+    clusters = {name: Ports(**each) for name, each in document.pop("clusters", {}).items()}
+    return Settings(Ports(**document.pop("ports")), clusters, **document)
+
+
+def choose(
+    home: Home,
+    choice: Choice,
+    running: Collection[str],
+    is_free: Callable[[int], bool] = ports.free_and_unclaimed,
+) -> Settings:
+    """Return the settings of a fleet, those that are new chosen and saved.
+
+    ``running`` names the fleet's own processes that run already: they may hold their ports, and are not
+    told anything new. Raises ``LocalError`` where that would be needed, where a cluster would be left
+    out, and naming a port that a stranger holds.
+    """
+    if not home.settings.exists():
+        return _save(home, _first(choice, is_free))
+    before = load(home)
+    after = _grown(home, before, choice, is_free)
+    if after != before:
+        if running:
+            raise LocalError(
+                f"the fleet in {home.root} runs with other settings: `modelplane down`, then the same again"
+            )
+        _save(home, after)
+    for name, each in ({"": before.ports} | dict(before.clusters)).items():
+        own = {process.removeprefix(f"{name}-") for process in running} if name else running
+        if found := ports.taken(each, own, is_free):
+            port, owner = found
+            raise LocalError(
+                f"port {port} of 127.0.0.1, which {name and f'{name}-'}{owner} uses, is taken by another "
+                f"program: stop that program, or choose another port in {home.settings}"
+            )
+    return after
+
+
+def _first(choice: Choice, is_free: Callable[[int], bool]) -> Settings:
+    count = choice.clusters or 0
+    front = ports.choose(ports.FRONT if count else ports.ALONE, (), is_free)
+    first = Settings(front, register=choice.register is not False)
+    return dataclasses.replace(first, clusters=_clusters(first, count, is_free))
+
+
+def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int], bool]) -> Settings:
+    """Return the settings with what a choice adds to them."""
+    count = len(before.clusters) if choice.clusters is None else choice.clusters
+    has = f"{len(before.clusters)} clusters" if before.clusters else "a control plane that is its own cluster"
+    if count < len(before.clusters) or bool(count) != bool(before.clusters):
+        raise LocalError(
+            f"the fleet in {home.root} has {has}, and what is there would be lost: choose another --home, or "
+            "`modelplane down --purge` to forget it"
+        )
+    register = before.register if choice.register is None else choice.register
+    return dataclasses.replace(before, clusters=_clusters(before, count, is_free), register=register)
+
+
+def _clusters(settings: Settings, count: int, is_free: Callable[[int], bool]) -> dict[str, Ports]:
+    clusters = dict(settings.clusters)
+    for name in map(cluster_name, range(len(clusters) + 1, count + 1)):
+        used = set(_numbers(settings.ports, *clusters.values()))
+        clusters[name] = ports.choose(ports.BEHIND, used, is_free)
+    return clusters
+
+
+def _numbers(*chosen: Ports) -> Iterator[int]:
+    for each in chosen:
+        yield from dataclasses.astuple(each)
+
+
+def _save(home: Home, settings: Settings) -> Settings:
+    write_private(home.settings, json.dumps(dataclasses.asdict(settings), indent=2) + "\n")
+    return settings
