@@ -1,0 +1,248 @@
+"""The tour as its pages tell it, every line of theirs in order, on three clusters of this machine.
+
+The tests are steps of one story: each goes on where the one before it has ended.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import openai
+import psutil
+import pytest
+
+from modelplane.local import lifecycle, process_status
+from modelplane.local.home import Home
+from support.fleets import Fleet
+from support.readmes import lines_for_a_shell
+
+pytestmark = pytest.mark.kubernetes
+
+ROOT = Path(__file__).parents[2]
+QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+EJECTED_S = 3.0
+"""By then nobody is sent to a region that has gone; what is asked later must be answered."""
+REPORTED_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tourist:
+    """A reader with a terminal."""
+
+    fleet: Fleet
+    folder: Path
+
+    def run(self, script: str) -> str:
+        """Run lines for a shell in the root of the repository, and return what they print."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            env=os.environ
+            | {
+                "PATH": f"{self.folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "MODELPLANE_HOME": str(self.fleet.home.root),
+                "KUBECONFIG": str(self.fleet.home.kubeconfig),
+            },
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def read(self, page: str) -> str:
+        """Run every line of a page, and return what they print."""
+        return "".join(map(self.run, blocks(page)))
+
+
+def blocks(page: str) -> tuple[str, ...]:
+    return lines_for_a_shell(ROOT / "examples" / page / "README.md")
+
+
+@pytest.fixture(scope="module")
+def tourist(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tourist]:
+    folder = tmp_path_factory.mktemp("tour")
+    reader = Tourist(Fleet(Home(folder / "home"), kubernetes_binary), folder)
+    for name, command in (
+        ("kubectl", shlex.join((str(kubernetes_binary.absolute()), "kubectl"))),
+        ("modelplane", shlex.join((sys.executable, "-m", "modelplane.cli.main"))),
+    ):
+        (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (folder / name).chmod(0o700)
+    try:
+        yield reader
+    finally:
+        reader.run("modelplane down --purge")
+
+
+def test_the_platform_is_built(tourist: Tourist) -> None:
+    start, *rest = blocks("02-build-the-platform")
+    # What makes the virtual environment, and names the home, is done already.
+    [up] = re.findall(r"^modelplane .*$", start, re.MULTILINE)
+    assert "local-2" not in tourist.run(f"{up}; kubectl get ic")
+    told = "".join(map(tourist.run, rest))
+    assert "us-east" in told
+    for secret in ("local-1-kubeconfig", "local-2-kubeconfig", "local-3-kubeconfig"):
+        assert secret in told
+
+
+def test_a_model_is_deployed(tourist: Tourist) -> None:
+    told = tourist.read("03-deploying-a-model")
+    assert re.search(r"modelreplica\S*/qwen-demo-\S+ +us-east +True +True", told)
+    assert "allocated,reserved" in told, "kube-scheduler gave the pod its device"
+    assert '"role":"assistant"' in told
+
+
+def test_the_platform_grows_and_nothing_moves(tourist: Tourist) -> None:
+    before = tourist.run("kubectl get mr,pods -A -o name")
+    told = tourist.read("04-scale-the-platform")
+    assert [line.split()[-1] for line in told.splitlines() if line.startswith(("us-", "eu-"))] == [
+        "eu-central",
+        "us-east",
+        "us-west",
+    ]
+    assert tourist.run("kubectl get mr,pods -A -o name") == before
+
+
+def test_the_model_is_served_from_two_regions(tourist: Tourist) -> None:
+    told = tourist.read("05-scale-the-model")
+    assert re.search(r"^qwen-west-\S+ +us-west +True +True", told, re.MULTILINE)
+    assert len(re.findall(r"^modelendpoint\S+ +http\S+ +True +True", told, re.MULTILINE)) == 2
+
+
+@dataclass(slots=True)
+class Load:
+    """Clients that ask without a pause; half of them for streams."""
+
+    address: str
+    answers: int = 0
+    failures: list[tuple[float, str]] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def _ask(self, *, stream: bool) -> None:
+        with openai.OpenAI(
+            base_url=f"{self.address}/v1", api_key="none", max_retries=0, timeout=60.0
+        ) as client:
+            while not self._over.is_set():
+                asked_at = time.monotonic()
+                try:
+                    if stream:
+                        pieces = client.chat.completions.create(
+                            model="gemma", messages=QUESTION, max_tokens=12, stream=True
+                        )
+                        content = "".join(
+                            each.choices[0].delta.content or "" for each in pieces if each.choices
+                        )
+                    else:
+                        answer = client.chat.completions.create(
+                            model="gemma", messages=QUESTION, max_tokens=12
+                        )
+                        content = answer.choices[0].message.content or ""
+                    assert "Paris" in content
+                    self.answers += 1
+                except Exception as error:  # noqa: BLE001 - whatever went wrong, it was no answer
+                    self.failures.append((asked_at, f"{type(error).__name__}: {error}"))
+
+    @contextmanager
+    def flowing(self) -> Iterator["Load"]:
+        clients = [
+            threading.Thread(target=self._ask, kwargs={"stream": place % 2 == 0}, daemon=True)
+            for place in range(4)
+        ]
+        for each in clients:
+            each.start()
+        try:
+            yield self
+        finally:
+            self._over.set()
+            for each in clients:
+                each.join(90)
+
+
+def until_answered(load: Load, more: int) -> None:
+    """Wait until some more requests have been answered."""
+    goal, deadline = load.answers + more, time.monotonic() + 120
+    while load.answers < goal:
+        assert time.monotonic() < deadline, load.failures
+        time.sleep(0.05)
+
+
+def end_abruptly(home: Home, cluster: str) -> None:
+    """Kill everything of a cluster at once, and let nothing of it start again."""
+    home.held(cluster).touch()
+    leader = lifecycle.leader(home)
+    assert leader is not None
+    os.kill(leader, signal.SIGSTOP)
+    try:
+        for pid in everything_of(home, cluster):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    finally:
+        os.kill(leader, signal.SIGCONT)
+        os.kill(leader, signal.SIGHUP)
+
+
+def everything_of(home: Home, cluster: str) -> list[int]:
+    ours = str(home.cluster(cluster).root)
+    pids = [each.pid for each in process_status.of(home) if each.name.startswith(f"{cluster}-") and each.pid]
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any(ours in argument for argument in process.cmdline()) or process.cwd().startswith(ours):
+                pids.append(process.pid)
+    return pids
+
+
+def ready(tourist: Tourist, kind: str, name: str) -> str:
+    path = '{.status.conditions[?(@.type=="Ready")].status}'
+    return tourist.run(f"kubectl get {kind} {name} -n ml-team -o jsonpath='{path}'").strip()
+
+
+def test_a_region_that_is_lost_under_load_is_not_asked_any_more_and_reported(tourist: Tourist) -> None:
+    address = tourist.run("kubectl get ms qwen -n ml-team -o jsonpath='{.status.address}'")
+    with Load(address).flowing() as load:
+        until_answered(load, 10)
+        assert load.failures == []
+        lost_at = time.monotonic()
+        end_abruptly(tourist.fleet.home, "local-2")
+        until_answered(load, 20)
+        while ready(tourist, "md", "qwen-west") == "True":
+            assert time.monotonic() < lost_at + REPORTED_S, tourist.run("kubectl get ic,md -A")
+            time.sleep(0.2)
+        told = tourist.run("kubectl describe md qwen-west -n ml-team")
+        tourist.run("modelplane up")
+        tourist.run("kubectl wait --for=condition=Ready ic,md --all -n ml-team --timeout=60s")
+        until_answered(load, 20)
+    # A stream that has begun cannot be begun again elsewhere.
+    assert [(round(at - lost_at, 1), why) for at, why in load.failures if at > lost_at + EJECTED_S] == []
+    assert len(load.failures) <= 2, load.failures
+    assert 'what is on cluster "us-west" may serve, but cannot be looked at' in told
+
+
+def test_a_region_is_lost_and_replaced_and_comes_back_and_all_is_cleaned_up(tourist: Tourist) -> None:
+    *story, clean_up = blocks("06-lose-a-region")
+    told = "".join(map(tourist.run, story))
+    assert told.count("\n200\n") + told.startswith("200\n") >= 1
+    assert not re.search(r"^[45]\d\d$", told, re.MULTILINE)
+    assert re.search(r"^us-west .* False ", told, re.MULTILINE), "the lost region is reported"
+    assert "ClusterUnreachable" in told
+    assert re.search(r"modelreplica\S*/qwen-central-\S+ +eu-central +True +True", told)
+    *lines, purge = clean_up.strip().splitlines()
+    tourist.run("\n".join(lines))
+    assert tourist.run("kubectl get md,mr,ms,me,ic -A -o name") == ""
+    for cluster in ("local-1", "local-2", "local-3"):
+        left = tourist.run(
+            f"kubectl get deployments,pods,httproutes,resourceclaims -n ml-team -o name --context {cluster}"
+        )
+        assert left == "", cluster
+    tourist.run(purge)
+    assert not tourist.fleet.home.root.exists()
