@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -46,6 +46,18 @@ _GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane 
     help="Whether to publish the clusters as InferenceClusters, or only their kubeconfigs, as Secrets. "
     "Without it: as before, and at first they are.",
 )
+@click.option(
+    "--container-engine",
+    type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
+    help="What runs the images of models. Without it: as before, and at first auto, the first that answers, "
+    "else processes of this machine.",
+)
+@click.option(
+    "--host-commands/--no-host-commands",
+    default=None,
+    help="Whether models that no container engine runs may execute any program of this machine. Without it: "
+    "as before, and at first not.",
+)
 @click.option("--foreground", is_flag=True, help="Stay, and stop the fleet on Ctrl-C.")
 @click.option(
     "--timeout",
@@ -55,14 +67,12 @@ _GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane 
     metavar="SECONDS",
     help="How long to wait for the fleet; a build is not counted.",
 )
-def up(
-    home: Path | None, clusters: int | None, register: bool | None, foreground: bool, timeout_s: float
-) -> None:
+def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> None:
     """Start a whole fleet on this machine: control plane, node agent, gateway."""
     place = home_directory(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     program = _find_or_build(console)
-    started = _start(place, program, Choice(clusters, register))
+    started = _start(place, program, Choice(**choice))
     if started:
         console.print(f"Starting a fleet in {place.root}")
     else:
@@ -73,7 +83,7 @@ def up(
     try:
         asyncio.run(_until_ready(place, console, timeout_s))
         console.print(f"\nThe fleet is ready: {sentence(place)}")
-        console.print(f"\n{next_steps(place, elsewhere=foreground)}", end="")
+        console.print(f"\n{next_steps(place, settings.load(place), elsewhere=foreground)}", end="")
         if foreground:
             _stay(place, console)
     except KeyboardInterrupt:

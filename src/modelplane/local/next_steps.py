@@ -11,13 +11,16 @@ import sys
 from pathlib import Path
 
 import modelplane
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, home_directory
+from modelplane.local.settings import Settings
 
 _EXAMPLE = "01-first-answer"
+_TOUR = "02-build-the-platform"
 
 
-def next_steps(home: Home, *, elsewhere: bool = False) -> str:
-    """Return how to deploy the first example and to ask it something.
+def next_steps(home: Home, settings: Settings, *, elsewhere: bool = False) -> str:
+    """Return how to deploy the first example and to ask it something, or how to register a cluster before.
 
     ``elsewhere``: in a new terminal, about which nothing is known.
     """
@@ -27,13 +30,27 @@ def next_steps(home: Home, *, elsewhere: bool = False) -> str:
         *_reach_modelplane(here, anew=elsewhere),
         *_name_home(home),
         "export KUBECONFIG=$(modelplane kubeconfig)",
-        f"{kubectl} apply -f {_example(here)}",
+        *(_deploy(kubectl, here) if settings.register else _register(kubectl, here)),
+    ]
+    heading = "Deploy a model and ask it something" if settings.register else "Register a first cluster"
+    heading += ", in another terminal:" if elsewhere else ":"
+    return "\n".join([heading, "", *(f"  {line}" for line in lines), ""])
+
+
+def _deploy(kubectl: str, here: Path) -> list[str]:
+    return [
+        f"{kubectl} apply -f {_example(here, _EXAMPLE)}",
         f"{kubectl} wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
         'modelplane chat first-answer -n ml-team "What is the capital of France?"',
     ]
-    heading = "Deploy a model and ask it something"
-    heading += ", in another terminal:" if elsewhere else ":"
-    return "\n".join([heading, "", *(f"  {line}" for line in lines), ""])
+
+
+def _register(kubectl: str, here: Path) -> list[str]:
+    return [
+        f"{kubectl} get secrets -n {SYSTEM_NAMESPACE}",
+        f"{kubectl} apply -f {_example(here, _TOUR)}",
+        f"{kubectl} wait --for=condition=Ready ic --all --timeout=1m",
+    ]
 
 
 def _reach_modelplane(here: Path, *, anew: bool) -> list[str]:
@@ -54,10 +71,10 @@ def _name_home(home: Home) -> list[str]:
     return [f"export {ENVIRONMENT_VARIABLE}={shlex.quote(str(home.root))}"]
 
 
-def _example(here: Path) -> str:
+def _example(here: Path, name: str) -> str:
     """Return where the example is; in an installation without the repository, where it would be."""
-    folder = Path(modelplane.__file__).parents[2] / "examples" / _EXAMPLE
-    return f"{_as_seen_from(here, folder)}/" if folder.exists() else f"examples/{_EXAMPLE}/"
+    folder = Path(modelplane.__file__).parents[2] / "examples" / name
+    return f"{_as_seen_from(here, folder)}/" if folder.exists() else f"examples/{name}/"
 
 
 def _as_seen_from(here: Path, path: Path) -> str:

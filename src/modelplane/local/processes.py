@@ -64,7 +64,7 @@ def table(home: Home, settings: Settings, binary: Path, only: Collection[str] = 
         _etcd(front),
         *(process for plane in planes for process in _control_plane(plane, runs_pods=plane in serving)),
         _controller(front),
-        *(_agent(plane, len(serving)) for plane in serving),
+        *(_agent(plane, settings, len(serving)) for plane in serving),
         _envoy(front),
         _standby(front, only),
     )
@@ -106,7 +106,7 @@ def _controller(plane: ControlPlane) -> Process:
     return Process("controller", argv, home.root, Lived(1.0), (plane.process("kube-apiserver"),))
 
 
-def _agent(plane: ControlPlane, sharers: int) -> Process:
+def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
     home, pki = plane.home, plane.pki
     argv = modelplane(
         "agent",
@@ -120,6 +120,8 @@ def _agent(plane: ControlPlane, sharers: int) -> Process:
         f"--client-ca={pki.authority}",
         f"--pod-addresses={addresses.of_node(plane.place)}",
         f"--share={max(plane.place, 1)}/{sharers}",
+        f"--container-engine={settings.container_engine}",
+        *(["--host-commands"] if settings.host_commands else []),
     )
     return Process(
         plane.process("agent"),

@@ -6,7 +6,7 @@ started with does not change under it.
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,15 @@ class Settings:
     """The clusters beside the control plane, by name; with none, it is its own one cluster."""
     register: bool = True
     """Whether an InferenceCluster is made for each cluster."""
+    container_engine: str = "auto"
+    """What runs the pods' images: an engine by name, ``auto`` or ``none``."""
+    host_commands: bool = False
+    """Whether pods that no container engine runs may execute any program of this machine."""
+
+    def numbers(self) -> tuple[int, ...]:
+        """Return every port that is used."""
+        every = (self.ports, *self.clusters.values())
+        return tuple(port for each in every for port in dataclasses.astuple(each) if port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,13 @@ class Choice:
 
     clusters: int | None = None
     register: bool | None = None
+    container_engine: str | None = None
+    host_commands: bool | None = None
+
+    def kept(self) -> dict[str, Any]:
+        """Return what is said of settings that a command may change at any start."""
+        said = {name: getattr(self, name) for name in ("register", "container_engine", "host_commands")}
+        return {name: value for name, value in said.items() if value is not None}
 
 
 AS_BEFORE = Choice()
@@ -99,7 +115,7 @@ def choose(
 def _first(choice: Choice, is_free: Callable[[int], bool]) -> Settings:
     count = choice.clusters or 0
     front = ports.choose(ports.FRONT if count else ports.ALONE, (), is_free)
-    first = Settings(front, register=choice.register is not False)
+    first = Settings(front, **choice.kept())
     return dataclasses.replace(first, clusters=_clusters(first, count, is_free))
 
 
@@ -112,21 +128,15 @@ def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int]
             f"the fleet in {home.root} has {has}, and what is there would be lost: choose another --home, or "
             "`modelplane down --purge` to forget it"
         )
-    register = before.register if choice.register is None else choice.register
-    return dataclasses.replace(before, clusters=_clusters(before, count, is_free), register=register)
+    return dataclasses.replace(before, clusters=_clusters(before, count, is_free), **choice.kept())
 
 
 def _clusters(settings: Settings, count: int, is_free: Callable[[int], bool]) -> dict[str, Ports]:
     clusters = dict(settings.clusters)
     for name in map(cluster_name, range(len(clusters) + 1, count + 1)):
-        used = set(_numbers(settings.ports, *clusters.values()))
+        used = dataclasses.replace(settings, clusters=clusters).numbers()
         clusters[name] = ports.choose(ports.BEHIND, used, is_free)
     return clusters
-
-
-def _numbers(*chosen: Ports) -> Iterator[int]:
-    for each in chosen:
-        yield from dataclasses.astuple(each)
 
 
 def _save(home: Home, settings: Settings) -> Settings:

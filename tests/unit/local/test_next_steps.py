@@ -6,8 +6,11 @@ import pytest
 
 from modelplane.local.home import Home, home_directory
 from modelplane.local.next_steps import next_steps
+from modelplane.local.ports import Ports
+from modelplane.local.settings import Settings
 
 ROOT = Path(__file__).parents[3]
+REGISTERED = Settings(Ports())
 
 
 @pytest.fixture
@@ -23,7 +26,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
-    assert next_steps(home_directory(None)).splitlines()[2:] == [
+    assert next_steps(home_directory(None), REGISTERED).splitlines()[2:] == [
         "  export KUBECONFIG=$(modelplane kubeconfig)",
         "  kubectl apply -f examples/01-first-answer/",
         "  kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
@@ -33,19 +36,24 @@ def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
 
 def test_without_kubectl_ours_is_used(on_path: set[str]) -> None:
     on_path.add("modelplane")
-    assert "  modelplane kubectl apply -f examples/01-first-answer/" in next_steps(home_directory(None))
+    assert "  modelplane kubectl apply -f examples/01-first-answer/" in next_steps(
+        home_directory(None), REGISTERED
+    )
 
 
 def test_a_command_that_the_shell_cannot_find_is_made_findable_first(on_path: set[str]) -> None:
     on_path.add("kubectl")
-    first = next_steps(home_directory(None)).splitlines()[2].split()
+    first = next_steps(home_directory(None), REGISTERED).splitlines()[2].split()
     assert first[0] in {"source", "export"}
     assert str(Path(sys.executable).parent.name) in first[1]
 
 
 def test_a_home_of_ones_own_is_named(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
-    assert "  export MODELPLANE_HOME='/tmp/my fleet'" in next_steps(Home(Path("/tmp/my fleet"))).splitlines()
+    assert (
+        "  export MODELPLANE_HOME='/tmp/my fleet'"
+        in next_steps(Home(Path("/tmp/my fleet")), REGISTERED).splitlines()
+    )
 
 
 def test_a_home_named_by_the_variable_is_named_again(
@@ -53,12 +61,12 @@ def test_a_home_named_by_the_variable_is_named_again(
 ) -> None:
     on_path |= {"modelplane", "kubectl"}
     monkeypatch.setenv("MODELPLANE_HOME", "/tmp/fleet")
-    assert "  export MODELPLANE_HOME=/tmp/fleet" in next_steps(home_directory(None)).splitlines()
+    assert "  export MODELPLANE_HOME=/tmp/fleet" in next_steps(home_directory(None), REGISTERED).splitlines()
 
 
 def test_for_another_terminal_everything_is_said_by_its_whole_path(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
-    heading, _, first, *_rest = next_steps(home_directory(None), elsewhere=True).splitlines()
+    heading, _, first, *_rest = next_steps(home_directory(None), REGISTERED, elsewhere=True).splitlines()
     assert heading == "Deploy a model and ask it something, in another terminal:"
     assert first.split()[0] in {"source", "export"}
     assert str(Path(sys.executable).parent) in first
@@ -70,4 +78,18 @@ def test_from_another_folder_the_example_is_found_by_its_whole_path(
 ) -> None:
     on_path |= {"modelplane", "kubectl"}
     monkeypatch.chdir(tmp_path)
-    assert f"  kubectl apply -f {ROOT}/examples/01-first-answer/" in next_steps(home_directory(None))
+    assert f"  kubectl apply -f {ROOT}/examples/01-first-answer/" in next_steps(
+        home_directory(None), REGISTERED
+    )
+
+
+def test_where_nothing_is_registered_that_comes_first(on_path: set[str]) -> None:
+    on_path |= {"modelplane", "kubectl"}
+    assert next_steps(home_directory(None), Settings(Ports(), register=False)).splitlines() == [
+        "Register a first cluster:",
+        "",
+        "  export KUBECONFIG=$(modelplane kubeconfig)",
+        "  kubectl get secrets -n modelplane-system",
+        "  kubectl apply -f examples/02-build-the-platform/",
+        "  kubectl wait --for=condition=Ready ic --all --timeout=1m",
+    ]

@@ -65,6 +65,20 @@ def test_no_cluster_is_left_out(home, first, then, has):
     assert load(home) == before
 
 
+@pytest.mark.parametrize(
+    ("choice", "name", "value"),
+    [
+        pytest.param(Choice(register=False), "register", False, id="whether clusters are registered"),
+        pytest.param(Choice(container_engine="podman"), "container_engine", "podman", id="what runs images"),
+        pytest.param(Choice(host_commands=True), "host_commands", True, id="what pods may execute"),
+    ],
+)
+def test_what_is_said_once_holds_until_something_else_is_said(home, choice, name, value):
+    before = getattr(chosen(home), name)
+    chosen(home, choice)
+    assert (getattr(chosen(home), name), before == value) == (value, False)
+
+
 def test_a_running_fleet_is_not_told_anything_new(home):
     before = chosen(home, Choice(clusters=1))
     with pytest.raises(LocalError, match="runs with other settings: `modelplane down`, then the same again"):
