@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-kubernetes check format generate golden bench clean
+.PHONY: help setup up down test test-kubernetes chaos check format generate golden bench clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,11 @@ test: setup ## Run the tests that need neither Go nor a server
 
 test-kubernetes: setup ## Run the tests against a real control plane, proxy and engine
 	@$(BIN)/python -m pytest -q -m kubernetes
+
+chaos: setup ## Kill processes at random during the tour, for thirty rounds
+	@mkdir -p build
+	@MODELPLANE_CHAOS_ROUNDS=30 MODELPLANE_CHAOS_RECORD=build/chaos.jsonl \
+		$(BIN)/python -m pytest -q -m kubernetes tests/kubernetes/test_chaos.py
 
 check: setup ## Lint, types, layers, drift of generated files
 	@$(BIN)/ruff check .

@@ -14,6 +14,8 @@ from modelplane.api.decode import decode
 from modelplane.cli.main import COMMANDS, main
 from modelplane.local.home import ENVIRONMENT_VARIABLE, home_directory
 from modelplane.local.next_steps import next_steps
+from modelplane.local.ports import Ports
+from modelplane.local.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "modelplane"
@@ -111,7 +113,7 @@ def test_the_demo_of_the_readme_is_what_up_prints(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(shutil, "which", lambda name: str(beside / name) if name == "modelplane" else None)
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     monkeypatch.chdir(ROOT)
-    printed = [line.strip() for line in next_steps(home_directory(None)).splitlines()[2:]]
+    printed = [line.strip() for line in next_steps(home_directory(None), Settings(Ports())).splitlines()[2:]]
     activate, *shown = _blocks(ROOT / "README.md", "bash")[2].splitlines()
     assert (activate, shown) == ("source .venv/bin/activate", printed)
 
@@ -138,7 +140,12 @@ def test_the_page_of_commands_lists_those_that_people_are_shown() -> None:
 def test_the_page_of_commands_has_every_option_and_no_other(command: str) -> None:
     found = main.get_command(click.Context(main), command)
     assert found is not None
-    options = {name for each in found.params if isinstance(each, click.Option) for name in each.opts}
+    options = {
+        name
+        for each in found.params
+        if isinstance(each, click.Option)
+        for name in (*each.opts, *each.secondary_opts)
+    }
     rows = [line.split("|")[1] for line in _section(command).splitlines() if line.startswith("| `-")]
     documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", row)}
     assert documented == options

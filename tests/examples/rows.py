@@ -61,6 +61,19 @@ _NEBIUS_H100 = _at("nebius-eu-north: gpu-h100")
 
 ROWS = (
     Row((("01-first-answer",),), {"gemma": _NO_CLUSTERS}),
+    # The tour on this machine. What runs stays where it is, whatever is added.
+    Row(
+        (
+            ("02-build-the-platform", "03-deploying-a-model"),
+            ("04-scale-the-platform", "05-scale-the-model"),
+            ("06-lose-a-region",),
+        ),
+        {
+            "qwen-demo": _at("us-east: local"),
+            "qwen-west": _at("us-west: local"),
+            "qwen-central": _at("eu-central: local"),
+        },
+    ),
     Row((("overview",),), {"qwen-demo": _NO_CLUSTERS}),
     Row((("concepts",),)),
     Row(
