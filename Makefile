@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-kubernetes chaos check format generate golden bench clean
+.PHONY: help setup up down test test-kubernetes chaos check format generate golden bench wheel clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ golden: setup ## Write the expected files of the golden tests anew; review the d
 
 bench: setup ## Measure from nothing to the first token
 	@$(BIN)/python benchmarks/first_answer.py --json
+
+wheel: setup ## Build the wheel that carries the control plane's binary, for this kind of machine
+	@$(BIN)/python package/wheel.py
 
 clean: ## Remove what was built here
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

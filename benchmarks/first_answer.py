@@ -1,9 +1,11 @@
 """From nothing to the first token: seconds of each stage, and memory by process.
 
-    python benchmarks/first_answer.py --json [--cold]
+    python benchmarks/first_answer.py --json [--cold] [--clusters N]
 
-``--cold`` also builds the control plane's binary with empty Go caches, which takes minutes. One JSON
-object goes to standard output, progress to standard error. Everything happens in a temporary home.
+``--cold`` also builds the control plane's binary with empty Go caches, which takes minutes;
+``--clusters`` also starts a fleet of several clusters and weighs each of them. One JSON object goes to
+standard output, progress to standard error. Everything happens in a temporary home. Memory is what each
+process has for itself and its share of the rest, so nothing else of the same environment should run.
 """
 
 import argparse
@@ -21,6 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "01-first-answer"
+LATER_S = 60
 QUESTION = {
     "messages": [{"role": "user", "content": "The capital of France is"}],
     "max_tokens": 16,
@@ -32,9 +35,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object only")
     parser.add_argument("--cold", action="store_true", help="build the binary with empty caches first")
+    parser.add_argument("--clusters", type=int, default=0, help="weigh a fleet of so many clusters too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="modelplane-bench-") as folder:
         result = measure(Path(folder), cold=options.cold)
+        if options.clusters:
+            result["clusters"] = weigh(Path(folder), options.clusters)
     if options.json:
         print(json.dumps(result))
     else:
@@ -68,15 +74,40 @@ def measure(folder: Path, *, cold: bool) -> dict[str, Any]:
         result["first_token_seconds"] = round(first - asked, 3)
         result["up_to_first_token_seconds"] = round(first - started, 3)
         result["tokens_per_second"] = round(tokens / max(time.monotonic() - first, 1e-6), 1)
-        status = json.loads(run(environment, "status", "-o", "json"))
-        memory = {
-            process["name"]: round(process["memoryBytes"] / 2**20, 1) for process in status["processes"]
-        }
-        result["memory_mb"] = memory | {"engine": engine_memory(folder)}
-        result["memory_without_engine_mb"] = round(sum(memory.values()), 1)
+        result["memory_mb"] = memory(environment) | {"engine": engine_memory(folder)}
+        say("a minute of rest")
+        time.sleep(LATER_S)
+        result["memory_a_minute_later_mb"] = memory(environment) | {"engine": engine_memory(folder)}
         return result
     finally:
         run(environment, "down", "--purge")
+
+
+def weigh(folder: Path, clusters: int) -> dict[str, Any]:
+    """Return how long a fleet of several clusters takes to start, and its memory a minute later."""
+    environment = os.environ | {"MODELPLANE_HOME": str(folder / "clusters")}
+    try:
+        started = time.monotonic()
+        say(f"modelplane up --clusters {clusters}")
+        run(environment, "up", "--clusters", str(clusters))
+        took = since(started)
+        time.sleep(LATER_S)
+        weighed = memory(environment)
+    finally:
+        run(environment, "down", "--purge")
+    names = [f"local-{number}" for number in range(1, clusters + 1)]
+    by_cluster = {
+        name: round(sum(size for process, size in weighed.items() if process.startswith(f"{name}-")), 1)
+        for name in names
+    }
+    return {"up_seconds": took, "memory_mb": weighed, "by_cluster_mb": by_cluster}
+
+
+def memory(environment: dict[str, str]) -> dict[str, float]:
+    """Return the megabytes of each process but engines, and of all."""
+    status = json.loads(run(environment, "status", "-o", "json"))
+    each = {process["name"]: round(process["memoryBytes"] / 2**20, 1) for process in status["processes"]}
+    return each | {"all": round(sum(each.values()), 1)}
 
 
 def build(folder: Path) -> float:
@@ -102,7 +133,7 @@ def stages(environment: dict[str, str], started: float) -> dict[str, Any]:
     status = json.loads(run(environment, "status", "-o", "json"))
     offset = time.time() - (time.monotonic() - started)
     ready = {process["name"]: round(process["since"] - offset, 2) for process in status["processes"]}
-    plane = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    plane = ("etcd", "control-plane")
     return {
         "control_plane_ready_seconds": max(ready[name] for name in plane),
         "controllers_ready_seconds": ready["controller"],

@@ -1,6 +1,7 @@
 // Command modelplane-kubernetes is a whole Kubernetes control plane in one
 // static binary: etcd, kube-apiserver, kube-controller-manager and
-// kube-scheduler, with kubectl for whoever has none.
+// kube-scheduler, the last three also as one process, with kubectl for
+// whoever has none.
 //
 // The first argument, or the name the binary is called by, picks the program;
 // the rest are that program's own arguments, unchanged.
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sort"
 	"strings"
 
@@ -29,14 +31,27 @@ import (
 // programs maps the name of each program to its entry point. An entry point
 // reads os.Args and returns the exit status.
 var programs = map[string]func() int{
-	"etcd": func() int {
-		etcdmain.Main(os.Args)
-		return 0
-	},
+	"etcd":                    serve(runEtcd),
+	"control-plane":           serve(runControlPlane),
 	"kube-apiserver":          func() int { return run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() int { return run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return run(scheduler.NewSchedulerCommand()) },
 	"kubectl":                 runKubectl,
+}
+
+// serve makes of a program one that runs for long on a machine with other things to do.
+func serve(program func() int) func() int {
+	return func() int {
+		// Nobody reads the profile, which takes megabytes.
+		runtime.MemProfileRate = 0
+		go giveBackMemory()
+		return program()
+	}
+}
+
+func runEtcd() int {
+	etcdmain.Main(os.Args)
+	return 0
 }
 
 func run(command *cobra.Command) int { return cli.Run(command) }

@@ -41,8 +41,8 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """What ``modelplane up`` starts."""
     started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
-    started.modelplane("up")
     try:
+        started.modelplane("up")
         yield started
     finally:
         started.modelplane("down")

@@ -365,14 +365,14 @@ def test_a_fleet_that_nobody_watches_goes_on_serving_and_is_taken_over_by_the_ne
         time.sleep(1)
         states = {each.name: each.state for each in process_status.of(served.home)}
         assert {name for name, state in states.items() if state != "Running"} == set(SUPERVISORS)
-        kill(before, "kube-scheduler")
-        _until(lambda: locks.holder(served.home.lock("kube-scheduler")) is None)
+        kill(before, "control-plane")
+        _until(lambda: locks.holder(served.home.lock("control-plane")) is None)
         states = {each.name: each.state for each in process_status.of(served.home)}
-        assert states["kube-scheduler"] == "Stopped", "nobody starts it again"
+        assert states["control-plane"] == "Stopped", "nobody starts it again"
         heal(served, expected, kept)
     assert (traffic.failures, set(traffic.answers)) == (0, {expected})
     after = fleet_pids(served.home) | engines(served.home)
-    renewed = {*SUPERVISORS, "kube-scheduler"}
+    renewed = {*SUPERVISORS, "control-plane"}
     assert {name: pid for name, pid in after.items() if name not in renewed} == {
         name: pid for name, pid in before.items() if name not in renewed
     }

@@ -9,6 +9,8 @@ import psutil
 import pytest
 import yaml
 
+from modelplane.api.crd import crd
+from modelplane.api.kinds import KINDS
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.local import locks
@@ -117,11 +119,52 @@ async def test_the_agents_identity_is_its_own_node_and_no_other(agent):
 
 async def test_a_stranger_learns_no_more_than_whether_the_server_is_ready(control_plane):
     config = yaml.safe_load(control_plane.kubeconfig.read_text())
-    config["users"] = [{"name": "admin", "user": {}}]
+    config["users"] = [{"name": user["name"], "user": {}} for user in config["users"]]
     async with Client.from_kubeconfig(config) as stranger:
         assert await stranger.get_raw("/readyz") == b"ok"
         with pytest.raises(errors.Forbidden):
             await stranger.list(resources.NAMESPACES)
+
+
+async def test_a_kind_that_goes_leaves_the_others_their_connection_to_etcd(control_plane):
+    (definition,) = (crd(kind) for kind in KINDS if kind.plural == "modelcaches")
+    name = definition["metadata"]["name"]
+    async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+
+        async def served():
+            try:
+                return await client.list(resources.MODEL_CACHES)
+            except errors.NotFound:
+                return None
+
+        async def gone():
+            return await client.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name) is None
+
+        # What is stored of a kind has a client of etcd to itself, which is closed with it.
+        for _ in range(2):
+            await client.create(definition)
+            assert await eventually(served)
+            await client.delete(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
+            assert await eventually(gone)
+        assert (await client.list(resources.NAMESPACES)).items
+
+
+def test_the_resources_of_the_api_server_share_a_connection_to_etcd(control_plane):
+    etcd = psutil.Process(locks.holder(control_plane.home.lock("etcd")))
+    connected = [each for each in etcd.net_connections("unix") if each.laddr.endswith("localhost:1")]
+    assert 1 < len(connected) < 10, "there are seventy resources"
+
+
+async def test_the_metrics_of_the_whole_process_are_in_one_place(control_plane):
+    async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+        lines = (await client.get_raw("/metrics")).decode().splitlines()
+    names = {line.partition("{")[0].partition(" ")[0] for line in lines}
+    wanted = {
+        "apiserver_request_total",
+        "scheduler_pending_pods",
+        "garbagecollector_controller_resources_sync_error_total",
+    }
+    assert wanted - names == set()
 
 
 def test_everything_listens_on_loopback_and_etcd_on_no_port_at_all(control_plane):
@@ -132,9 +175,7 @@ def test_everything_listens_on_loopback_and_etcd_on_no_port_at_all(control_plane
         listening[name] = {each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN}
     assert listening == {
         "etcd": set(),
-        "kube-apiserver": {"127.0.0.1"},
-        "kube-controller-manager": {"127.0.0.1"},
-        "kube-scheduler": {"127.0.0.1"},
+        "control-plane": {"127.0.0.1"},
     }
 
 
@@ -165,5 +206,5 @@ def test_an_unknown_program_of_the_binary_is_wrong_usage(control_plane):
     done = subprocess.run([control_plane.binary, "fly"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (
         2,
-        "programs: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl",
+        "programs: control-plane, etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl",
     )

@@ -1,7 +1,6 @@
 """A real Envoy over real servers: what a client of a gateway sees, also while its configuration changes."""
 
 import asyncio
-import datetime as dt
 import itertools
 import json
 import socket
@@ -16,14 +15,12 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from modelplane.local import envoy
 from modelplane.local.home import write_private
 from modelplane.routing.envoy import CLUSTERS, files, routes_file
 from modelplane.routing.table import Backend, Listener, Route, Table
+from support.certificates import authority, server_context
 
 pytestmark = pytest.mark.kubernetes
 
@@ -138,7 +135,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     async with aiohttp.ClientSession() as client:
         ports = _free_ports()
         running = Gateway(tmp_path, client, ports)
-        envoy.prepare(tmp_path, (Listener("front-door", "127.0.0.1", running.port),), _authority(tmp_path))
+        envoy.prepare(tmp_path, (Listener("front-door", "127.0.0.1", running.port),), authority(tmp_path))
         log = (tmp_path / "log").open("wb")
         process = await asyncio.create_subprocess_exec(
             *envoy.argv(tmp_path), cwd=tmp_path, stdout=log, stderr=log
@@ -434,7 +431,7 @@ async def test_http_2_without_tls_is_understood(gateway: Gateway) -> None:
     ],
 )
 async def test_an_outside_provider_is_reached_over_tls(gateway: Gateway, certified: str, status: int) -> None:
-    async with engines("provider", tls=_server_context(gateway.directory, certified)) as (engine,):
+    async with engines("provider", tls=server_context(gateway.directory, certified)) as (engine,):
         host = f"localhost:{engine.port}"
         backend = Backend(
             "ml/provider", (("localhost", engine.port),), prefix="/v1/", overlap="v1", tls=True, host=host
@@ -467,58 +464,3 @@ async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) 
         assert (await gateway.get("/ml/qwen/x"))["by"] == "a"
         await gateway.apply(service(engine.backend()))
         assert (problem != "", envoy.reload_problem(gateway.directory)) == (True, "")
-
-
-def _authority(directory: Path) -> Path:
-    """Make a certificate authority, of which the key stays beside it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test authority")])
-    certificate = (
-        _certificate(name, name, key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (directory / "authority.key").write_bytes(_pem(key))
-    path = directory / "authority.pem"
-    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
-def _server_context(directory: Path, host: str) -> ssl.SSLContext:
-    """Return the TLS settings of a server with a certificate of that authority."""
-    authority = x509.load_pem_x509_certificate((directory / "authority.pem").read_bytes())
-    signer = serialization.load_pem_private_key((directory / "authority.key").read_bytes(), None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test server")])
-    certificate = (
-        _certificate(name, authority.subject, key.public_key())
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .sign(signer, hashes.SHA256())
-    )
-    chain = directory / "server.pem"
-    chain.write_bytes(_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(chain)
-    return context
-
-
-def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + dt.timedelta(hours=1))
-    )
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )

@@ -93,8 +93,8 @@ def test_a_killed_leader_is_replaced_by_the_standby_and_nothing_else_is_touched(
 
 def test_what_an_earlier_leader_started_is_started_again_by_the_next(home):
     before = pids(home)
-    os.kill(before["kube-scheduler"], signal.SIGKILL)
-    until(lambda: running(home, "kube-scheduler", not_pid=before["kube-scheduler"]))
+    os.kill(before["control-plane"], signal.SIGKILL)
+    until(lambda: running(home, "control-plane", not_pid=before["control-plane"]))
 
 
 async def test_no_object_is_lost_when_etcd_and_the_api_server_are_killed_at_once(home):
@@ -107,9 +107,9 @@ async def test_no_object_is_lost_when_etcd_and_the_api_server_are_killed_at_once
     async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
         await client.create(config_map)
     before = pids(home)
-    for name in ("etcd", "kube-apiserver"):
+    for name in ("etcd", "control-plane"):
         os.kill(before[name], signal.SIGKILL)
-    for name in ("etcd", "kube-apiserver"):
+    for name in ("etcd", "control-plane"):
         until(lambda name=name: running(home, name, not_pid=before[name]))
     async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
         found = await client.get(resources.CONFIG_MAPS, "kept", "default")
@@ -192,27 +192,27 @@ def test_a_process_that_cannot_start_is_an_error_with_the_end_of_its_log(kuberne
     home = Home(tmp_path)
     setup.make_home(home)
     ports = setup.set_up(home).ports
-    with socket.create_server(("127.0.0.1", ports.scheduler)):
-        lifecycle.start(home, kubernetes_binary, ("kube-scheduler",))
+    with socket.create_server(("127.0.0.1", ports.api_server)):
+        lifecycle.start(home, kubernetes_binary, ("control-plane",))
         try:
             with pytest.raises(LocalError) as raised:
-                asyncio.run(lifecycle.until_running(home, ("kube-scheduler",), 30, lambda _record: None))
+                asyncio.run(lifecycle.until_running(home, ("control-plane",), 30, lambda _record: None))
         finally:
             lifecycle.stop(home)
     first, *rest = str(raised.value).splitlines()
     assert first == (
-        f"kube-scheduler keeps ending (exited with status 1); the end of {home.log('kube-scheduler')}:"
+        f"control-plane keeps ending (exited with status 1); the end of {home.log('control-plane')}:"
     )
     assert "address already in use" in "".join(rest)
 
 
 def test_the_status_tells_the_living_from_the_dead(etcd_only):
     states = {each.name: (each.state, each.memory_bytes > 0) for each in process_status.of(etcd_only)}
-    assert {name: states[name] for name in (LEADER, "etcd", STANDBY, "kube-scheduler")} == {
+    assert {name: states[name] for name in (LEADER, "etcd", STANDBY, "control-plane")} == {
         LEADER: ("Running", True),
         "etcd": ("Running", True),
         STANDBY: ("Running", True),
-        "kube-scheduler": ("Stopped", False),
+        "control-plane": ("Stopped", False),
     }
 
 

@@ -38,7 +38,8 @@ def audited(binary: Path, folder: Path) -> tuple[Path, Path]:
     flags = f"--audit-policy-file={policy}", f"--audit-log-path={log}"
     program.write_text(
         "#!/bin/sh\n"
-        f'if [ "$1" = kube-apiserver ]; then set -- "$@" {shlex.join(flags)}; fi\n'
+        f'if [ "$2" = kube-apiserver ]; then shift 2; '
+        f'set -- control-plane kube-apiserver {shlex.join(flags)} "$@"; fi\n'
         f'exec {shlex.quote(str(binary))} "$@"\n'
     )
     program.chmod(0o700)

@@ -16,9 +16,7 @@ from modelplane.local.processes import CONTROL_PLANE
 PROCESSES = (
     "supervisor",
     "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
+    "control-plane",
     "controller",
     "agent",
     "envoy",
@@ -42,7 +40,7 @@ class ControlPlane:
 
 @contextmanager
 def control_plane_of(home: Home, binary: Path) -> Iterator[ControlPlane]:
-    """Run the four processes of a control plane, and nothing of Modelplane on it."""
+    """Run the processes of a control plane, and nothing of Modelplane on it."""
     setup.make_home(home)
     setup.set_up(home)
     lifecycle.start(home, binary, CONTROL_PLANE)
@@ -61,7 +59,7 @@ class Fleet(ControlPlane):
         """Run a command of ours against the fleet and return what it prints."""
         done = subprocess.run(
             [sys.executable, "-m", "modelplane.cli.main", *arguments],
-            env=os.environ | {"MODELPLANE_HOME": str(self.home.root)},
+            env=os.environ | {"MODELPLANE_HOME": str(self.home.root), "KUBECONFIG": ""},
             capture_output=True,
             text=True,
             timeout=300,

@@ -32,6 +32,9 @@ class Agent:
         self.client = client
         self.port = settings.load(home).ports.agent
         self.directory = AgentDirectory(home.agent)
+        self.before: tuple[str, ...] = ()
+        """What the command line of the agent begins with."""
+        self.options: tuple[str, ...] = ("--container-engine=none", "--host-commands")
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -50,6 +53,7 @@ class Agent:
         with (self.home.logs / "agent.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
+                    *self.before,
                     *(sys.executable, "-m", "modelplane.cli.main", "agent"),
                     f"--kubeconfig={self.home.agent_kubeconfig}",
                     f"--node={NODE}",
@@ -59,6 +63,7 @@ class Agent:
                     f"--tls-cert={pki.certificate('agent-serving')}",
                     f"--tls-key={pki.key('agent-serving')}",
                     f"--client-ca={pki.authority}",
+                    *self.options,
                 ],
                 stdout=log,
                 stderr=log,

@@ -49,10 +49,21 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     callback=_share,
     help="Which of the N nodes on this machine this is; its devices are divided among them.",
 )
+@click.option(
+    "--container-engine",
+    type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
+    default="auto",
+    show_default=True,
+    help="What runs the pods' images; auto is the first that answers, else processes.",
+)
+@click.option(
+    "--host-commands", is_flag=True, help="Let pods that no container engine runs execute any program here."
+)
 def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: Any) -> None:
     """Run the node agent of this machine."""
     from ipaddress import IPv4Network
 
+    from modelplane.local.agent.container_engines import Choice
     from modelplane.local.agent.devices import Share
     from modelplane.local.agent.logs import ServerSettings
     from modelplane.local.agent.main import Settings, run
@@ -60,4 +71,5 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
     log_to_stderr()
     server = ServerSettings(port, str(tls_cert), str(tls_key), str(client_ca))
     addresses, share = IPv4Network(options.pop("addresses")), Share(*options.pop("share"))
-    run(Settings(server=server, addresses=addresses, share=share, **options))
+    engine = Choice(options.pop("container_engine"))
+    run(Settings(server=server, addresses=addresses, share=share, container_engine=engine, **options))

@@ -43,8 +43,11 @@ def chat(
     while True:
         try:
             question = click.prompt("you", prompt_suffix="> ")
-        except click.Abort:
+        except click.Abort as abort:
             click.echo()
+            # The input's end is how a conversation ends; Ctrl-C ends it as it ends any command.
+            if isinstance(abort.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
             return
         conversation.append(_user(question))
         answer = _answer(asked, model, conversation, max_tokens)
@@ -92,11 +95,11 @@ async def _find(name: str, namespace: str, home: Path | None) -> _Service:
         names = sorted(f"{metadata['name']} -n {metadata['namespace']}" for metadata in known)
         there = f"there are: {', '.join(names)}" if names else "there is none at all: apply one first"
         raise UserError(f"there is no {what}; {there}")
+    unready = "" if holds(found, "Ready") else condition_of(found, "Ready").get("message", "it is new")
     address = found.get("status", {}).get("address", "")
     if not address:
         hint = f"modelplane kubectl describe ms {name} -n {namespace}"
-        raise UserError(f"{what} has no address yet: see `{hint}`")
-    unready = "" if holds(found, "Ready") else condition_of(found, "Ready").get("message", "it is new")
+        raise UserError(f"{what} has no address yet: {unready or 'its gateway has none'}: see `{hint}`")
     return _Service(name, namespace, str(address), str(unready))
 
 
@@ -142,7 +145,7 @@ def _pieces(service: _Service, chunks: Iterator[bytes]) -> Iterator[str]:
         if "error" in event:
             raise UserError(f"{service} broke off its answer: {_reason(data)}")
         for choice in event.get("choices", ()):
-            yield choice["delta"].get("content") or ""
+            yield (choice.get("delta") or {}).get("content") or ""
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -186,14 +189,29 @@ def _refusal(service: _Service, status: int, body: bytes) -> str:
             f"-n {service.namespace} --timeout=2m\n"
             f"Or see what keeps it: modelplane kubectl describe md -n {service.namespace}"
         )
-    return f"{service} answered {status}: {_reason(body)}"
+    reason = _reason(body) or http.client.responses.get(status, "nothing more")
+    said = f"{service} answered {status}: {reason}"
+    if status >= http.client.INTERNAL_SERVER_ERROR:
+        said += f": see `modelplane logs ms/{service.name} -n {service.namespace}`"
+    return said
+
+
+_MESSAGES = (("error", "message"), ("error",), ("message",), ("detail",))
+"""Where servers of the OpenAI API, and what they are built on, put what is wrong."""
 
 
 def _reason(body: bytes) -> str:
     try:
-        return str(json.loads(body)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace")[:300]
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    for path in _MESSAGES:
+        found = document
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if isinstance(found, str) and found:
+            return " ".join(found.split())
+    return " ".join(body.decode(errors="replace").split())[:300]
 
 
 def _json(service: _Service, body: bytes) -> dict[str, Any]:

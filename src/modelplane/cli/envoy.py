@@ -27,6 +27,8 @@ def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
         raise click.UsageError("--port is missing")
     directory = directory.absolute()
     proxy.prepare(directory, (Listener(FRONT_DOOR, address, port),))
+    if problem := proxy.port_taken(directory):
+        raise UserError(problem)
     argv = proxy.argv(directory)
     # Its configuration names files relative to the directory. The pid stays, and the lock with it.
     os.chdir(directory)

@@ -1,16 +1,21 @@
-"""``modelplane explain``: say why a deployment is where it is, or why not, from a dump of the fleet."""
+"""``modelplane explain``: say why a deployment is where it is, or why not.
 
-from collections.abc import Iterable
+The fleet is the one that runs, or a dump of one: the same code looks at both.
+"""
+
 from typing import TYPE_CHECKING
 
 import click
 
-from modelplane.cli import placing
+from modelplane.cli import named, placing
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load, output_option
+from modelplane.cli.live import Live, live_options, read
 
 if TYPE_CHECKING:
     from modelplane.compose.composition import Object
+    from modelplane.kube.client import Client
+    from modelplane.offline.fleet import Files
 
 
 @click.command()
@@ -22,13 +27,15 @@ if TYPE_CHECKING:
     "--fleet",
     metavar="PATH",
     multiple=True,
-    required=True,
     type=MANIFESTS,
-    help="The fleet's objects, as kubectl get -o yaml prints them.",
+    help="The fleet's objects, as kubectl get -o yaml prints them; by default the API server is asked.",
 )
+@live_options
 @placing.all_option
 @output_option("table", "Tables to read, or a JSON document.")
-def explain(name: str, namespace: str, fleet: tuple[str, ...], everything: bool, output: str) -> None:
+def explain(
+    name: str, namespace: str, fleet: tuple[str, ...], live: Live, everything: bool, output: str
+) -> None:
     """Say where the replicas of the ModelDeployment NAME are and why, and what refused those that are not.
 
     The exit status is 2 where a replica has no place, and 1 where a file is wrong.
@@ -36,13 +43,13 @@ def explain(name: str, namespace: str, fleet: tuple[str, ...], everything: bool,
     from modelplane.cli import tables
     from modelplane.offline import output as documents
     from modelplane.offline import placement_tables, placements
-    from modelplane.offline.fleet import Unplannable, assemble
+    from modelplane.offline.fleet import Unplannable
 
     called = _called(name)
-    (objects,) = load(fleet)
     try:
-        files = assemble(objects)
-        result = placements.explain(files, _found(files.deployments, called, namespace))
+        files = _files(fleet, live)
+        wanted = named.found(files.deployments, "ModelDeployment", called, namespace)
+        result = placements.explain(files, wanted)
     except Unplannable as error:
         raise UserError(str(error)) from error
     if output == "json":
@@ -68,31 +75,33 @@ def _called(name: str) -> str:
     from modelplane.api.kinds import kind_of
     from modelplane.api.model_deployment import ModelDeployment
 
-    resource, slash, rest = name.rpartition("/")
     kind = kind_of(ModelDeployment)
-    known = {kind.short, kind.singular, kind.plural, kind.definition}
-    if not rest or (slash and resource.lower() not in known):
+    meant = named.called(name, (kind,))
+    if meant is None:
         raise click.BadParameter(
             f'"{name}" names no ModelDeployment: write {kind.short}/NAME', param_hint="md/NAME"
         )
-    return rest
+    return meant[1]
 
 
-def _found(deployments: "Iterable[Object]", name: str, namespace: str) -> "Object":
-    everything = [item["metadata"] for item in deployments]
-    named = [
-        item
-        for item in deployments
-        if item["metadata"]["name"] == name and namespace in ("", item["metadata"]["namespace"])
-    ]
-    if len(named) == 1:
-        return named[0]
-    where = f' in namespace "{namespace}"' if namespace else ""
-    if named:
-        found = ", ".join(sorted(item["metadata"]["namespace"] for item in named))
-        raise UserError(
-            f'there is a ModelDeployment "{name}" in several namespaces: say which by -n: {found}'
-        )
-    known = sorted(f"{each['name']} -n {each['namespace']}" for each in everything)
-    there = f"there are: {', '.join(known[:10])}" if known else "it holds none at all"
-    raise UserError(f'the fleet has no ModelDeployment "{name}"{where}; {there}')
+def _files(fleet: tuple[str, ...], live: Live) -> "Files":
+    """Return the fleet of the files, or where there are none the one that an API server has."""
+    from modelplane.offline.fleet import assemble
+
+    if fleet:
+        (objects,) = load(fleet)
+        return assemble(objects)
+    return assemble(read(live, "the fleet", _objects), live=True)
+
+
+async def _objects(client: "Client") -> "list[Object]":
+    """Return what a placement is computed from."""
+    from modelplane.kube import resources
+
+    kinds = (
+        resources.INFERENCE_CLUSTERS,
+        resources.MODEL_CACHES,
+        resources.MODEL_DEPLOYMENTS,
+        resources.MODEL_REPLICAS,
+    )
+    return [item for kind in kinds for item in (await client.list(kind)).items]

@@ -4,6 +4,7 @@ A module is imported when its command runs and not before, so that help and
 completion answer at once however heavy the commands become.
 """
 
+import errno
 import importlib
 from dataclasses import dataclass
 from typing import Any
@@ -27,13 +28,14 @@ COMMANDS = {
     "up": Entry("Start a whole fleet on this machine."),
     "down": Entry("Stop the fleet on this machine."),
     "status": Entry("Show what runs on this machine, and the fleet."),
+    "logs": Entry("Show the log of a process of this machine, or of a model's engines wherever they are."),
     "chat": Entry("Talk to a model that a service serves."),
     "kubectl": Entry("Run kubectl against the fleet on this machine."),
     "kubeconfig": Entry("Print the path of the fleet's kubeconfig."),
     "validate": Entry("Say what is wrong with manifests, without a cluster."),
     "render": Entry("Show what would be made for an object, without a cluster."),
     "plan": Entry("Show where deployments would run, without a cluster."),
-    "explain": Entry("Say why a deployment is where it is, or why not, from a dump of the fleet."),
+    "explain": Entry("Say why a deployment is where it is, or why not."),
     "install": Entry("Install Modelplane on a Kubernetes cluster, or write its manifests."),
     "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),
     "controller": Entry("Run the controllers against a control plane."),
@@ -59,6 +61,14 @@ _EXTRAS = {
     "function": ("crossplane", "google", "grpc", "grpc_health", "packaging"),
 }
 """The packages of each extra that commands need, as they are imported."""
+
+
+_REMEDIES = {
+    errno.ENOSPC: "make room on that disk, and run the command again",
+    errno.EDQUOT: "make room on that disk, and run the command again",
+    errno.EADDRINUSE: "stop the program that listens there, or choose another address",
+}
+"""What to do about errors of the machine that any command may meet."""
 
 
 class Commands(click.Group):
@@ -91,6 +101,11 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except LocalError as error:
             raise UserError(str(error)) from error
+        except OSError as error:
+            if error.errno not in _REMEDIES:
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            raise UserError(f"{where}{error.strerror}: {_REMEDIES[error.errno]}") from error
         except ModuleNotFoundError as error:
             raise _missing(error) from error
         except KeyboardInterrupt:

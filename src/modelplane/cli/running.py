@@ -15,8 +15,13 @@ def require_fleet(home: Home) -> None:
         raise UserError(f"there is no fleet in {home.root}: run `modelplane up`")
 
 
+def runs(home: Home) -> bool:
+    """Whether the API server of a home runs."""
+    return locks.holder(home.lock("control-plane")) is not None
+
+
 def require_running(home: Home) -> None:
     """Raise ``UserError`` where there is no fleet, or its API server does not run."""
     require_fleet(home)
-    if locks.holder(home.lock("kube-apiserver")) is None:
+    if not runs(home):
         raise UserError(f"the fleet in {home.root} does not run: run `modelplane up`")

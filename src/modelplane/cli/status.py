@@ -30,7 +30,7 @@ def status(home: Path | None, output: str) -> None:
 
     The exit status is 1 where a process that should run does not, or the fleet has another problem.
     """
-    from modelplane.local import process_status
+    from modelplane.local import disk_room, lifecycle, process_status, settings
 
     place = home_directory(home)
     require_fleet(place)
@@ -40,13 +40,22 @@ def status(home: Path | None, output: str) -> None:
     problems = []
     if not any(each.pid for each in processes):
         problems.append("nothing runs: `modelplane up` starts it")
-    elif states["kube-apiserver"] != "Running":
-        problems.append(f"the fleet's objects cannot be read: kube-apiserver is {states['kube-apiserver']}")
+    elif states["control-plane"] != "Running":
+        problems.append(f"the fleet's objects cannot be read: control-plane is {states['control-plane']}")
     else:
         try:
             counts = asyncio.run(_counts(place))
         except UserError as error:
             problems.append(error.message)
+    problems += [
+        f"cluster {name} is stopped: `modelplane up` starts it"
+        for name in lifecycle.held(place, settings.load(place).clusters)
+    ]
+    running = {each.name for each in processes if each.pid}
+    if running and (problem := settings.stranger(settings.load(place), running)):
+        problems.append(f"{problem}; the process starts once the port is free")
+    if problem := disk_room.problem(place):
+        problems.append(f"{problem}; what runs goes on, and what has ended comes back once there is room")
     if states.get("envoy") == "Running" and (problem := _gateway_problem(place)):
         problems.append(problem)
     if output == "json":

@@ -16,4 +16,5 @@ def supervise(home: Path, binary: Path, only: tuple[str, ...]) -> None:
     from modelplane.local import processes, settings, supervisor
 
     place = Home(home)
-    supervisor.supervise(place, processes.table(place, settings.load(place), binary, only))
+    chosen = settings.load(place)
+    supervisor.supervise(place, processes.table(place, chosen, binary, only), chosen.numbers())

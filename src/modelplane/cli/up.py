@@ -49,8 +49,8 @@ _GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane 
 @click.option(
     "--container-engine",
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
-    help="What runs the images of models. Without it: as before, and at first auto, the first that answers, "
-    "else processes of this machine.",
+    help="What runs the images of models. Without it: as before, and at first auto: a program that stands in "
+    "for it, else the first container engine that answers.",
 )
 @click.option(
     "--host-commands/--no-host-commands",

@@ -95,5 +95,6 @@ if not staged():
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             give_up("the volume is full: raise sizeGiB; new weights need room beside the old ones")
-        sys.exit(f"cannot stage {repo}: {error}")
+        # In one line: the last one is all that a condition repeats.
+        sys.exit(f"cannot stage {repo}: {' '.join(str(error).split())}")
 """

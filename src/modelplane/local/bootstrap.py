@@ -26,6 +26,7 @@ from modelplane.local.control_plane import ControlPlane, clusters, control_plane
 from modelplane.local.home import Home
 from modelplane.local.processes import POOL
 from modelplane.local.settings import Settings
+from modelplane.local.storage import STORAGE_CLASS
 
 _READY_S = 60.0
 
@@ -99,7 +100,10 @@ def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object
             "spec": {
                 "cluster": {
                     "source": "Existing",
-                    "existing": {"secretRef": {"name": f"{cluster}-kubeconfig", "key": "kubeconfig"}},
+                    "existing": {
+                        "secretRef": {"name": f"{cluster}-kubeconfig", "key": "kubeconfig"},
+                        "cache": {"storageClassName": STORAGE_CLASS},
+                    },
                 },
                 "servingStack": {"profile": "None"},
                 "nodePools": [{"name": POOL, "className": cluster, "nodeCount": 1}],

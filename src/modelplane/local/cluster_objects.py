@@ -13,7 +13,7 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.controllers.front_door import GATEWAY_CLASS
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import permissions
+from modelplane.local import permissions, storage
 from modelplane.local.agent.devices import DiscoveredDevice
 from modelplane.local.applying import apply_in_order, apply_together, until_established
 from modelplane.routing.http_routes import GATEWAY_NAME
@@ -28,7 +28,8 @@ async def install(client: Client, workload_port: int, devices: Iterable[Discover
     await apply_in_order(client, permissions.of_a_cluster())
     await apply_together(client, kinds)
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    await apply_together(client, [*device_classes(devices), *gateway(workload_port)])
+    own = [*device_classes(devices), *storage.manifests(), *gateway(workload_port)]
+    await apply_together(client, own)
 
 
 def gateway_api() -> list[Object]:

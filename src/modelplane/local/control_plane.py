@@ -1,8 +1,10 @@
-"""The four programs of Kubernetes' control plane, trimmed for one machine.
+"""The programs of Kubernetes' control plane, trimmed for one machine.
+
+kube-apiserver, kube-controller-manager and kube-scheduler are one process, beside etcd.
 
 Everything is on loopback, and etcd only on a Unix socket inside the private
 home, because a port of etcd would show every Secret to any user of the machine.
-None of them elects a leader: the supervisor's locks allow one of each, and an
+None of them elects a leader: the supervisor's locks allow one of each process, and an
 election would make a restart wait for the old lease to run out.
 
 Further clusters of a fleet have a control plane of their own each, with its own certificates; they
@@ -120,21 +122,32 @@ class ControlPlane:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=local={peer}",
             "--snapshot-count=2000",
+            # What is kept in memory for members that lag behind, of which there are none.
+            "--snapshot-catchup-entries=100",
+            # The API servers do not (see kubernetes/etcd_connection.go).
+            "--auto-compaction-retention=5m",
             # Alone it waits for nobody's vote: short timeouts only shorten its start.
             "--heartbeat-interval=50",
             "--election-timeout=250",
             "--log-level=warn",
         )
 
-    def api_server(self) -> tuple[str, ...]:
-        """Return the command line of kube-apiserver."""
+    def control_plane(self, *, runs_pods: bool) -> tuple[str, ...]:
+        """Return the command line of the one process of everything but etcd; a scheduler is for pods."""
+        return (
+            *(str(self.binary), "control-plane"),
+            *("kube-apiserver", *self._api_server()),
+            *("kube-controller-manager", *self._controller_manager()),
+            *(("kube-scheduler", *self._client("kube-scheduler")) if runs_pods else ()),
+        )
+
+    def _api_server(self) -> tuple[str, ...]:
         pki = self.pki
         return (
-            str(self.binary),
-            "kube-apiserver",
             f"--etcd-servers=unix://{_CLIENT_SOCKET}",
-            *self._prefix(),
+            *((f"--etcd-prefix=/clusters/{self.cluster}",) if self.cluster else ()),
             "--etcd-count-metric-poll-period=0",
+            "--etcd-compaction-interval=0",
             "--bind-address=127.0.0.1",
             # Without a default route there is no address to find, and none is needed.
             "--advertise-address=127.0.0.1",
@@ -159,18 +172,9 @@ class ControlPlane:
             "--profiling=false",
         )
 
-    def _prefix(self) -> tuple[str, ...]:
-        if not self.cluster:
-            return ()
-        # One compacts for all of them.
-        return (f"--etcd-prefix=/clusters/{self.cluster}", "--etcd-compaction-interval=0")
-
-    def controller_manager(self) -> tuple[str, ...]:
-        """Return the command line of kube-controller-manager."""
+    def _controller_manager(self) -> tuple[str, ...]:
         return (
-            str(self.binary),
-            "kube-controller-manager",
-            *self._client("kube-controller-manager", self.ports.controller_manager),
+            *self._client("kube-controller-manager"),
             f"--controllers={','.join(_CONTROLLERS)}",
             "--use-service-account-credentials=true",
             f"--root-ca-file={self.pki.authority}",
@@ -179,20 +183,12 @@ class ControlPlane:
             "--kube-api-burst=200",
         )
 
-    def scheduler(self) -> tuple[str, ...]:
-        """Return the command line of kube-scheduler."""
-        return (str(self.binary), "kube-scheduler", *self._client("kube-scheduler", self.ports.scheduler))
-
-    def _client(self, identity: str, port: int) -> tuple[str, ...]:
+    def _client(self, identity: str) -> tuple[str, ...]:
         return (
             f"--kubeconfig={self.kubeconfig(identity)}",
             "--leader-elect=false",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={port}",
-            f"--tls-cert-file={self.pki.certificate('serving')}",
-            f"--tls-private-key-file={self.pki.key('serving')}",
-            "--authentication-skip-lookup=true",
-            "--profiling=false",
+            # The metrics of the whole process are the API server's to serve.
+            "--secure-port=0",
         )
 
 

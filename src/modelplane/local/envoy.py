@@ -6,6 +6,7 @@ step, in an order in which nothing refers to what is not there yet. Envoy keeps
 what it has where it refuses a file; ``reload_problem`` tells.
 """
 
+import errno
 import http.client
 import json
 import re
@@ -52,16 +53,46 @@ def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | 
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     bundle = ca_bundle or system_ca_bundle()
     if bundle:
-        write_private(directory / CA_BUNDLE, bundle.read_bytes())
+        _bring(directory / CA_BUNDLE, bundle.read_bytes())
     if not (directory / LISTENERS).exists():
         write(directory, files(Table(listeners)))
     # Last: whoever sees it may write the files that Envoy reads later.
-    write_private(directory / _BOOTSTRAP, json.dumps(_bootstrap(), indent=2, sort_keys=True) + "\n")
+    _bring(directory / _BOOTSTRAP, (json.dumps(_bootstrap(), indent=2, sort_keys=True) + "\n").encode())
+
+
+def _bring(path: Path, content: bytes) -> None:
+    """Write a file unless it is right already: Envoy is to start again on a full disk too."""
+    if not (path.exists() and path.read_bytes() == content):
+        write_private(path, content)
 
 
 def prepared(directory: Path) -> bool:
     """Whether a directory has been prepared, so that others may write to it."""
     return (directory / _BOOTSTRAP).exists()
+
+
+def port_taken(directory: Path) -> str:
+    """Return which of the ports in a prepared directory another program holds; empty where none does.
+
+    Envoy itself would run on without such a listener, and never try again.
+    """
+    for listener in json.loads((directory / LISTENERS).read_text())["resources"]:
+        address = listener["address"]["socket_address"]
+        host, port = address["address"], address["port_value"]
+        if not _can_listen(host, port):
+            return f"port {port} of {host} is taken by another program: stop that program"
+    return ""
+
+
+def _can_listen(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # As servers do: a connection that lingers in TIME_WAIT is no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
 
 
 def argv(directory: Path) -> tuple[str, ...]:

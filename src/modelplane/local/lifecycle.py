@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from modelplane.local import descriptors, locks, records, settings
+from modelplane.local import descriptors, locks, ports, records, settings
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.processes import LEADER, STANDBY, supervisor_argv, table
@@ -41,8 +41,7 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
     """Start a supervisor unless one leads already, and what was held; return whether one was started."""
     for held in home.run.glob(home.held("*").name):
         held.unlink(missing_ok=True)
-    if (leading := leader(home)) is not None:
-        _send(leading, signal.SIGHUP)
+    if _tell_leader(home):
         return False
     home.down.unlink(missing_ok=True)
     pid = _spawn_supervisor(home, binary, only)
@@ -52,6 +51,9 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
         if ended or time.monotonic() > deadline:
             raise LocalError(f"the supervisor does not start{_log_tail(home, LEADER)}")
         time.sleep(_POLL_S)
+    # From now on they are the supervisor's to claim.
+    ports.release()
+    _tell_leader(home)
     return True
 
 
@@ -131,7 +133,7 @@ def stop(home: Home, timeout_s: float = 90.0) -> tuple[str, ...]:
 
 
 def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
-    """End the processes of one of several clusters until the next ``start``; return the names of those that ran.
+    """End the processes of one of several clusters until the next ``start``; return which of them ran.
 
     Raises ``LocalError`` where there is no such cluster, or nothing runs.
     """
@@ -139,12 +141,11 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
     if cluster not in chosen.clusters:
         known = ", ".join(chosen.clusters) or "none that could be stopped alone"
         raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": it has {known}')
-    if (leading := leader(home)) is None:
-        raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
     own = [each.name for each in table(home, chosen, Path()) if each.cluster == cluster]
     ran = tuple(name for name in own if locks.holder(home.lock(name)) is not None)
     home.held(cluster).touch()
-    _send(leading, signal.SIGHUP)
+    if not _tell_leader(home):
+        raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
     deadline = time.monotonic() + timeout_s
     while not all(_stopped(home, name) for name in own):
         if time.monotonic() > deadline:
@@ -165,9 +166,14 @@ def _stopped(home: Home, name: str) -> bool:
     return (record is None or record.state is State.STOPPED) and locks.holder(home.lock(name)) is None
 
 
-def _send(pid: int, number: signal.Signals) -> None:
+def _tell_leader(home: Home) -> bool:
+    """Have the supervisor that leads look again at what is wanted of it; return whether there is one."""
+    pid = leader(home)
+    if pid is None:
+        return False
     with suppress(ProcessLookupError):
-        os.kill(pid, number)
+        os.kill(pid, signal.SIGHUP)
+    return True
 
 
 def _end(pid: int | None, deadline: float) -> None:

@@ -50,7 +50,6 @@ def identities(node: str) -> tuple[Identity, ...]:
     loopback = ("127.0.0.1", "::1", "localhost")
     return (
         Identity("kube-apiserver", "kube-apiserver", (), (*loopback, *_SERVICE)),
-        Identity("serving", "modelplane", (), loopback),
         Identity("agent-serving", f"system:node:{node}", ("system:nodes",), (*loopback, node)),
         Identity("admin", "modelplane:admin", ("system:masters",)),
         Identity("controller", "modelplane:controller", ("modelplane:controllers",)),

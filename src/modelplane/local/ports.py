@@ -24,8 +24,6 @@ class Ports:
     """Who listens where on 127.0.0.1; the values here are tried first, and 0 is not used."""
 
     api_server: int = 6443
-    controller_manager: int = 10257
-    scheduler: int = 10259
     agent: int = 10250
     # Not 8080, where a kubectl without a kubeconfig looks for Kubernetes.
     gateway: int = 8800
@@ -35,16 +33,14 @@ class Ports:
 ALONE = frozenset(field.name for field in dataclasses.fields(Ports))
 """What a control plane that is its own one cluster uses."""
 
-FRONT = ALONE - {"agent", "scheduler", "workload_gateway"}
+FRONT = ALONE - {"agent", "workload_gateway"}
 """What one without a node of its own uses, in front of other clusters."""
 
 BEHIND = ALONE - {"gateway"}
 """What each of those clusters uses."""
 
 OWNERS = {
-    "api_server": "kube-apiserver",
-    "controller_manager": "kube-controller-manager",
-    "scheduler": "kube-scheduler",
+    "api_server": "control-plane",
     "agent": "agent",
     "gateway": "envoy",
     "workload_gateway": "envoy",
@@ -67,18 +63,27 @@ def free(port: int) -> bool:
 
 
 def free_and_unclaimed(port: int) -> bool:
-    """Whether a port is free, and no other fleet of this user that is just starting has chosen it.
+    """Whether a port is free, and no other fleet of this user has claimed it; it is this one's now."""
+    return free(port) and claim(port)
 
-    The claim is a record lock on the byte of that number, which ends with this process: by then
-    the fleet that it starts listens.
+
+def claim(port: int) -> bool:
+    """Keep other fleets of this user from choosing a port that nobody may listen on; return whether none has.
+
+    The claim is a record lock on the byte of that number, and ends with this process. Whoever starts a fleet
+    has it first, and then the fleet's supervisor.
     """
-    if not free(port):
-        return False
     try:
         fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
     except BlockingIOError:
         return False
     return True
+
+
+def release() -> None:
+    """Give up every claim of this process."""
+    os.close(_claims())
+    _claims.cache_clear()
 
 
 @functools.cache

@@ -5,7 +5,7 @@ ready, and nothing stops before those that name it have stopped.
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,7 @@ STANDBY = "standby"
 
 _POD_GRACE_S = 10.0
 
-CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+CONTROL_PLANE = ("etcd", "control-plane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def table(home: Home, settings: Settings, binary: Path, only: Collection[str] = 
     front, serving = planes[0], clusters(planes)
     everything = (
         _etcd(front),
-        *(process for plane in planes for process in _control_plane(plane, runs_pods=plane in serving)),
+        *(_control_plane(plane, runs_pods=plane in serving) for plane in planes),
         _controller(front),
         *(_agent(plane, settings, len(serving)) for plane in serving),
         _envoy(front),
@@ -73,7 +73,7 @@ def table(home: Home, settings: Settings, binary: Path, only: Collection[str] = 
 
 def api_servers(processes: Iterable[Process]) -> tuple[str, ...]:
     """Return the names of what has to run before the API servers of a fleet can be asked."""
-    return tuple(each.name for each in processes if each.name.endswith(("etcd", "kube-apiserver")))
+    return tuple(each.name for each in processes if each.name.endswith(CONTROL_PLANE))
 
 
 def _etcd(plane: ControlPlane) -> Process:
@@ -81,18 +81,11 @@ def _etcd(plane: ControlPlane) -> Process:
     return Process("etcd", plane.etcd(), plane.directory, ready, (), ENVIRONMENT)
 
 
-def _control_plane(plane: ControlPlane, *, runs_pods: bool) -> Iterator[Process]:
-    def program(name: str, argv: tuple[str, ...], port: int, path: str, after: str) -> Process:
-        ready = Healthy(port, path, plane.pki.authority)
-        about = (plane.process(name), argv, plane.directory, ready, (after,), ENVIRONMENT)
-        return Process(*about, cluster=plane.cluster)
-
-    ports, api_server = plane.ports, plane.process("kube-apiserver")
-    yield program("kube-apiserver", plane.api_server(), ports.api_server, "/readyz", "etcd")
-    manager = plane.controller_manager()
-    yield program("kube-controller-manager", manager, ports.controller_manager, "/healthz", api_server)
-    if runs_pods:
-        yield program("kube-scheduler", plane.scheduler(), ports.scheduler, "/readyz", api_server)
+def _control_plane(plane: ControlPlane, *, runs_pods: bool) -> Process:
+    argv = plane.control_plane(runs_pods=runs_pods)
+    ready = Healthy(plane.ports.api_server, "/readyz", plane.pki.authority)
+    about = (plane.process("control-plane"), argv, plane.directory, ready, ("etcd",), ENVIRONMENT)
+    return Process(*about, cluster=plane.cluster)
 
 
 def _controller(plane: ControlPlane) -> Process:
@@ -103,7 +96,7 @@ def _controller(plane: ControlPlane) -> Process:
         f"--gateway-dir={home.envoy}",
         f"--front-door=127.0.0.1:{plane.ports.gateway}",
     )
-    return Process("controller", argv, home.root, Lived(1.0), (plane.process("kube-apiserver"),))
+    return Process("controller", argv, home.root, Lived(1.0), (plane.process("control-plane"),))
 
 
 def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
@@ -127,8 +120,8 @@ def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
         plane.process("agent"),
         argv,
         home.root,
-        Listens(plane.ports.agent),
-        (plane.process("kube-apiserver"),),
+        Healthy(plane.ports.agent, "/healthz", pki.authority),
+        (plane.process("control-plane"),),
         grace_s=40.0,
         cluster=plane.cluster,
         stopped=lambda: _stop_pods(home),

@@ -4,7 +4,9 @@ One JSON file per process, replaced in one step at each change. A record
 describes; whether the process lives is answered by its lock.
 """
 
+import errno
 import json
+import os
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -40,7 +42,22 @@ class Record:
 
 def write(home: Home, record: Record) -> None:
     """Save the record of a process."""
-    write_private(home.record(record.name), json.dumps(asdict(record)))
+    path, text = home.record(record.name), json.dumps(asdict(record))
+    try:
+        write_private(path, text)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        _write_over(path, text)
+
+
+def _write_over(path: Path, text: str) -> None:
+    """Write into the file that is there, which needs no room; who reads meanwhile may find no record."""
+    file = os.open(path, os.O_WRONLY)
+    try:
+        os.ftruncate(file, os.pwrite(file, text.encode(), 0))
+    finally:
+        os.close(file)
 
 
 def read(path: Path) -> Record | None:

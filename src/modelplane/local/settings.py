@@ -15,6 +15,9 @@ from modelplane.local.errors import LocalError
 from modelplane.local.home import Home, write_private
 from modelplane.local.ports import Ports
 
+_FORMER_PORTS = frozenset({"controller_manager", "scheduler"})
+"""What an earlier version chose ports for, on which nothing listens any more."""
+
 MOST_CLUSTERS = 15
 """Each has a sixteenth of the addresses of pods, and the control plane itself the first."""
 
@@ -75,8 +78,12 @@ def load(home: Home) -> Settings:
 
 
 def _decode(document: dict[str, Any]) -> Settings:
-    clusters = {name: Ports(**each) for name, each in document.pop("clusters", {}).items()}
-    return Settings(Ports(**document.pop("ports")), clusters, **document)
+    clusters = {name: _ports(each) for name, each in document.pop("clusters", {}).items()}
+    return Settings(_ports(document.pop("ports")), clusters, **document)
+
+
+def _ports(chosen: Mapping[str, int]) -> Ports:
+    return Ports(**{name: port for name, port in chosen.items() if name not in _FORMER_PORTS})
 
 
 def choose(
@@ -101,15 +108,25 @@ def choose(
                 f"the fleet in {home.root} runs with other settings: `modelplane down`, then the same again"
             )
         _save(home, after)
-    for name, each in ({"": before.ports} | dict(before.clusters)).items():
+    if found := stranger(before, running, is_free):
+        raise LocalError(f"{found}, or choose another port in {home.settings}")
+    return after
+
+
+def stranger(
+    settings: Settings, running: Collection[str], is_free: Callable[[int], bool] = ports.free
+) -> str:
+    """Return which port of a fleet another program holds; empty where none does.
+
+    ``running`` names the fleet's own processes that run, and may hold theirs.
+    """
+    for name, each in ({"": settings.ports} | dict(settings.clusters)).items():
         own = {process.removeprefix(f"{name}-") for process in running} if name else running
         if found := ports.taken(each, own, is_free):
             port, owner = found
-            raise LocalError(
-                f"port {port} of 127.0.0.1, which {name and f'{name}-'}{owner} uses, is taken by another "
-                f"program: stop that program, or choose another port in {home.settings}"
-            )
-    return after
+            uses = f"which {name and f'{name}-'}{owner} uses"
+            return f"port {port} of 127.0.0.1, {uses}, is taken by another program: stop that program"
+    return ""
 
 
 def _first(choice: Choice, is_free: Callable[[int], bool]) -> Settings:

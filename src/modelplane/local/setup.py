@@ -4,17 +4,15 @@ Each step leaves alone what is there and good, so it runs before every start.
 """
 
 import json
-import shutil
 import sys
 
-from modelplane.local import kubeconfig, locks, pki, settings
+from modelplane.local import disk_room, kubeconfig, locks, pki, ports, settings
 from modelplane.local.control_plane import HEALTH_PATHS, ControlPlane, control_planes
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home, write_private
 from modelplane.local.kubeconfig import Access
+from modelplane.local.processes import LEADER
 from modelplane.local.settings import AS_BEFORE, Choice, Settings
-
-_FREE_BYTES = 1 << 30
 
 
 def make_home(home: Home) -> None:
@@ -26,20 +24,19 @@ def make_home(home: Home) -> None:
         )
     try:
         home.create()
-        free = shutil.disk_usage(home.root).free
+        lacking = disk_room.problem(home)
     except OSError as error:
         raise LocalError(f"cannot use {home.root}: {error.strerror}: choose another with --home") from error
-    if free < _FREE_BYTES:
-        raise LocalError(
-            f"only {free >> 20} MiB are free where {home.root} is, and a fleet needs {_FREE_BYTES >> 20}: "
-            "make room, or choose another place with --home"
-        )
+    if lacking:
+        raise LocalError(f"{lacking}, or choose another place with --home")
 
 
 def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
     """Make settings, certificates and kubeconfigs in a home; return the settings."""
     running = {path.stem for path in home.run.glob("*.lock") if locks.holder(path) is not None} - {"up"}
-    chosen = settings.choose(home, choice, running)
+    # The ports of a fleet that is led are claimed by its own supervisor.
+    is_free = ports.free if LEADER in running else ports.free_and_unclaimed
+    chosen = settings.choose(home, choice, running, is_free)
     planes = control_planes(home, chosen)
     for plane in planes:
         plane.home.create()

@@ -25,7 +25,7 @@ ALREADY_RUNNING = 75
 def start(home: Home, process: Process) -> int:
     """Fork a process of the table and return its pid."""
     log = home.log(process.name)
-    _rotate(log)
+    _rotate(log, home.earlier_log(process.name))
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     environment = os.environ | process.environment
     # A signal that came between fork and exec would be taken by a handler of ours and then be lost.
@@ -40,9 +40,9 @@ def start(home: Home, process: Process) -> int:
     return pid
 
 
-def _rotate(log: Path) -> None:
+def _rotate(log: Path, earlier: Path) -> None:
     if log.exists() and log.stat().st_size > _LOG_BYTES:
-        log.replace(log.with_name(f"{log.name}.1"))
+        log.replace(earlier)
 
 
 def _become(home: Home, process: Process, environment: dict[str, str], output: int) -> NoReturn:

@@ -14,11 +14,11 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from modelplane.local import back_off, locks, records, spawn
+from modelplane.local import back_off, locks, ports, records, spawn
 from modelplane.local.home import Home
 from modelplane.local.processes import LEADER, STANDBY, Process
 from modelplane.local.records import Record, State
@@ -50,8 +50,9 @@ class _Supervised:
 class Supervisor:
     """The leader of one home. Only the holder of the home's supervisor lock may make one."""
 
-    def __init__(self, home: Home, table: Sequence[Process]) -> None:
+    def __init__(self, home: Home, table: Sequence[Process], claimed: Collection[int] = ()) -> None:
         self._home = home
+        self._claimed = claimed
         self._all = {process.name: _Supervised(process) for process in table}
         self._poll = select.poll()
         self._by_pidfd: dict[int, _Supervised] = {}
@@ -69,7 +70,7 @@ class Supervisor:
                 self._enter(each, State.WAITING)
         while not self._stopping:
             if self._asked:
-                self._look_for_held()
+                self._look_again()
             now = time.monotonic()
             for each in self._all.values():
                 if each.process.cluster in self._held:
@@ -97,9 +98,12 @@ class Supervisor:
 
     # -- running
 
-    def _look_for_held(self) -> None:
-        """Take in which clusters are to be stopped while the others go on."""
+    def _look_again(self) -> None:
+        """Take in which clusters are to be stopped while the others go on, and claim the fleet's ports."""
         self._asked = False
+        # A process that ends for a moment, or for long, finds its port as it left it.
+        for port in self._claimed:
+            ports.claim(port)
         clusters = {each.process.cluster for each in self._all.values()} - {""}
         self._held = frozenset(name for name in clusters if self._home.held(name).exists())
 
@@ -254,13 +258,15 @@ class Supervisor:
             records.write(self._home, record)
 
 
-def supervise(home: Home, table: Sequence[Process]) -> None:
+def supervise(home: Home, table: Sequence[Process], claimed: Collection[int] = ()) -> None:
     """Lead a home, or stand by until its leader dies, until it is stopped.
 
-    Returns at once where both places are taken.
+    ``claimed``: the ports that belong to the home. Returns at once where both places are taken.
     """
     os.umask(0o077)
     os.chdir(home.root)
+    # Whoever asks before there is somebody to answer is answered by the first look.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     lock = home.lock(LEADER)
     if locks.take(lock) is None:
         if locks.take(home.lock(STANDBY)) is None:
@@ -271,7 +277,7 @@ def supervise(home: Home, table: Sequence[Process]) -> None:
     locks.release(home.lock(STANDBY))
     led = _take_over(records.read(home.record(LEADER)))
     _record_leader(home, led)
-    Supervisor(home, table).run()
+    Supervisor(home, table, claimed).run()
     _record_leader(home, replace(led, state=State.STOPPED, pid=0, since=time.time()))
 
 

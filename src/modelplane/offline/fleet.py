@@ -56,17 +56,19 @@ class Files:
     """Clusters whose files have no status."""
     deployments: list[Object] = field(default_factory=list)
     """Every ModelDeployment, in the order in which they were given."""
+    live: bool = False
+    """Whether a server gave all this, so that nothing is assumed: a cluster without a status is new."""
 
 
-def assemble(objects: Iterable[Object]) -> Files:
+def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
     """Return the fleet that objects make up; a later one takes the place of one with its name."""
     store = Store()
     for item in identified(objects):
         store.add(unannounced(item))
-    assumed = assume_ready(store)
+    assumed = () if live else assume_ready(store)
     # What stands later in the files, or in a later file, was given later.
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
-    return Files(store, assumed, sorted(deployments, key=_age))
+    return Files(store, assumed, sorted(deployments, key=_age), live)
 
 
 def unannounced(item: Object) -> Object:

@@ -172,7 +172,8 @@ def _deployment(deployment: Object, placement: scheduler.Placement, files: Files
     diagnosis = placement.diagnosis
     sentence = diagnosis.sentence()
     if diagnosis.short and (cache := missing_cache(deployment, files)):
-        sentence += f'; no file has ModelCache "{cache}": give its file too, or correct modelCacheRef'
+        here, remedy = ("there is no", "create it") if files.live else ("no file has", "give its file too")
+        sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'
     metadata = deployment["metadata"]
     return Deployment(
         name=ObjectName(

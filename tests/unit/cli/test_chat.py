@@ -1,6 +1,11 @@
 import importlib
 import json
+import signal
+import socket
+import subprocess
+import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -106,7 +111,7 @@ def test_a_conversation_sends_what_was_said_before(monkeypatch):
         pytest.param(
             503,
             "",
-            'ModelService "s" in namespace "n" answered 503: no endpoint',
+            'ModelService "s" in namespace "n" answered 503: no endpoint: see `modelplane logs ms/s -n n`',
             id="a service that was ready passes on what the gateway says",
         ),
         pytest.param(
@@ -120,6 +125,72 @@ def test_a_conversation_sends_what_was_said_before(monkeypatch):
 def test_a_refusal_says_why(status, unready, said):
     service = chat._Service("s", "n", "http://127.0.0.1:8080/n/s", unready)
     assert chat._refusal(service, status, b'{"error": {"message": "no endpoint"}}') == said
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param('{"error": {"message": "too\\n long"}}', "too long", id="as OpenAI has it"),
+        pytest.param('{"error": "no such route"}', "no such route", id="an error without more"),
+        pytest.param('{"object": "error", "message": "too long"}', "too long", id="a message"),
+        pytest.param('{"detail": "Not Found"}', "Not Found", id="a detail, as of a web framework"),
+        pytest.param("<html>\n <h1>Bad</h1>", "<html> <h1>Bad</h1>", id="a page, on one line"),
+        pytest.param("[]", "[]", id="JSON that says nothing"),
+        pytest.param("", "Bad Request", id="nothing but the status"),
+    ],
+)
+def test_an_error_of_an_engine_is_one_sentence_however_it_is_put(body, said):
+    service = chat._Service("s", "n", "http://127.0.0.1:8080/n/s", "")
+    sentence = f'ModelService "s" in namespace "n" answered 400: {said}'
+    assert chat._refusal(service, 400, body.encode()) == sentence
+
+
+def test_an_interrupted_answer_ends_with_130_and_no_traceback():
+    script = (
+        "import importlib\n"
+        "from modelplane.cli.main import main\n"
+        "chat = importlib.import_module('modelplane.cli.chat')\n"
+        "async def find(name, namespace, _home):\n"
+        "    return chat._Service(name, namespace, 'http://127.0.0.1:{port}', '')\n"
+        "chat._find = find\n"
+        "main(['chat', 's', '--model', 'gemma', 'Where?'])\n"
+    )
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        subprocess.Popen(
+            [sys.executable, "-c", script.replace("{port}", str(server.getsockname()[1]))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as asking,
+    ):
+        server.settimeout(20)
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(head + event("Paris"))
+            assert asking.stdout.read(5) == b"Paris", "an answer is printed while it comes"
+            asking.send_signal(signal.SIGINT)
+            assert asking.communicate(timeout=20) == (b"\n", b"")
+    assert asking.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("cause", "status"),
+    [
+        pytest.param(EOFError, 0, id="the input's end is the conversation's"),
+        pytest.param(KeyboardInterrupt, 130, id="an interrupt is one"),
+    ],
+)
+def test_how_a_conversation_ends(monkeypatch, cause, status):
+    Engine(monkeypatch, MODELS)
+
+    def read(_prompt):
+        raise cause
+
+    monkeypatch.setattr(click.termui, "visible_prompt_func", read)
+    with pytest.raises(SystemExit) as ended:
+        main(["chat", "first-answer"])
+    assert ended.value.code == status
 
 
 def test_nobody_listens_at_the_address():

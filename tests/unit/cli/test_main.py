@@ -1,3 +1,6 @@
+import errno
+import importlib
+import os
 import subprocess
 import sys
 
@@ -42,6 +45,29 @@ def test_what_is_wrong_with_the_machine_is_one_sentence_and_status_1(monkeypatch
     assert result.output == (
         f"Error: MODELPLANE_KUBERNETES_BINARY names {tmp_path}/absent, which is not a program\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        pytest.param(errno.ENOSPC, "make room on that disk, and run the command again", id="a full disk"),
+        pytest.param(errno.EDQUOT, "make room on that disk, and run the command again", id="a quota"),
+        pytest.param(
+            errno.EADDRINUSE,
+            "stop the program that listens there, or choose another address",
+            id="a taken address",
+        ),
+    ],
+)
+def test_what_any_command_may_meet_is_one_sentence(monkeypatch, number, remedy):
+    def fail(_home):
+        raise OSError(number, os.strerror(number), "/fleet/file")
+
+    command = importlib.import_module("modelplane.cli.kubeconfig")
+    monkeypatch.setattr(command, "home_directory", fail)
+    result = run("kubeconfig")
+    said = f"Error: /fleet/file: {os.strerror(number)}: {remedy}\n"
+    assert (result.exit_code, result.output) == (1, said)
 
 
 @pytest.mark.parametrize(

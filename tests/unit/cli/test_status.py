@@ -4,14 +4,16 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.local import envoy, process_status
+from modelplane.local import disk_room, envoy, process_status, settings
 from modelplane.local.errors import LocalError
 from modelplane.local.process_status import ProcessStatus
 
 
 @pytest.fixture
-def home(tmp_path):
-    ports = {"api_server": 6444, "controller_manager": 1, "scheduler": 2, "agent": 3}
+def home(tmp_path, monkeypatch):
+    # Whatever else runs on this machine.
+    monkeypatch.setattr(settings, "stranger", lambda _settings, _running: "")
+    ports = {"api_server": 6444, "agent": 3}
     ports |= {"gateway": 8082, "workload_gateway": 8083}
     (tmp_path / "settings.json").write_text(json.dumps({"ports": ports}))
     (tmp_path / "kubeconfig").touch()
@@ -33,13 +35,11 @@ def test_a_stopped_fleet_shows_its_addresses_and_how_to_start_it(home):
 
 
 def test_while_the_api_server_starts_its_objects_are_not_asked_for(monkeypatch, home):
-    starting = ProcessStatus("kube-apiserver", "Starting", 7, 0.0, 0, 0, "")
+    starting = ProcessStatus("control-plane", "Starting", 7, 0.0, 0, 0, "")
     monkeypatch.setattr(process_status, "of", lambda _home: (starting,))
     result = status(home)
     assert result.exit_code == 1
-    assert result.output.splitlines()[-1] == (
-        "the fleet's objects cannot be read: kube-apiserver is Starting"
-    )
+    assert result.output.splitlines()[-1] == ("the fleet's objects cannot be read: control-plane is Starting")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_envoy_refused_is_a_problem(monkeypatch, home, answer, said):
         return answer
 
     running = ProcessStatus("envoy", "Running", 7, 0.0, 0, 0, "")
-    starting = ProcessStatus("kube-apiserver", "Starting", 8, 0.0, 0, 0, "")
+    starting = ProcessStatus("control-plane", "Starting", 8, 0.0, 0, 0, "")
     monkeypatch.setattr(process_status, "of", lambda _home: (running, starting))
     monkeypatch.setattr(envoy, "reload_problem", reload_problem)
     result = status(home, "-o", "json")
@@ -72,3 +72,26 @@ def test_the_document_has_the_addresses_and_what_is_wrong(home):
         "kubernetes": "https://127.0.0.1:6444",
         "models": "http://127.0.0.1:8082",
     }
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        pytest.param(
+            (settings, "stranger", lambda _settings, _running: "port 1 is taken"),
+            "port 1 is taken; the process starts once the port is free",
+            id="a port that another program holds",
+        ),
+        pytest.param(
+            (disk_room, "problem", lambda _home: "only 0 MiB are free"),
+            "only 0 MiB are free; what runs goes on, and what has ended comes back once there is room",
+            id="a full disk",
+        ),
+    ],
+)
+def test_what_the_machine_lacks_is_told(monkeypatch, home, problem, said):
+    starting = ProcessStatus("control-plane", "Starting", 7, 0.0, 0, 0, "")
+    monkeypatch.setattr(process_status, "of", lambda _home: (starting,))
+    monkeypatch.setattr(*problem)
+    result = status(home)
+    assert (result.exit_code, result.output.splitlines()[-1]) == (1, said)

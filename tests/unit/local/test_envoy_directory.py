@@ -94,3 +94,22 @@ def test_the_administration_interface_is_named_from_the_directory_however_long_i
         os.close(here)
         listening.listen()
         unix_sockets.connect(connection, envoy.admin_socket(directory))
+
+
+def test_a_directory_that_is_prepared_already_needs_no_room_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("authorities")
+    envoy.prepare(tmp_path / "envoy", (DOOR,), bundle)
+    monkeypatch.setattr(envoy, "write_private", lambda path, _content: pytest.fail(f"{path} is written"))
+    envoy.prepare(tmp_path / "envoy", (DOOR,), bundle)
+
+
+def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        envoy.prepare(tmp_path, (DOOR, Listener("cluster-local", "127.0.0.1", port)))
+        said = f"port {port} of 127.0.0.1 is taken by another program: stop that program"
+        assert envoy.port_taken(tmp_path) == said
+    assert envoy.port_taken(tmp_path) == ""

@@ -34,9 +34,7 @@ def test_a_machine_without_a_free_port_is_an_error_that_names_the_range():
     ("names", "unused"),
     [
         pytest.param(ALONE, set(), id="a control plane that is its own cluster uses all"),
-        pytest.param(
-            FRONT, {"agent", "scheduler", "workload_gateway"}, id="one in front of others runs no pods"
-        ),
+        pytest.param(FRONT, {"agent", "workload_gateway"}, id="one in front of others runs no pods"),
         pytest.param(BEHIND, {"gateway"}, id="one behind it has no front door"),
     ],
 )
@@ -94,3 +92,16 @@ def test_a_port_is_free_until_someone_listens_on_it():
         port = server.getsockname()[1]
         assert not free(port)
     assert free(port)
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "is_free"),
+    [
+        pytest.param(socket.AF_INET, "0.0.0.0", False, id="a server of every address has it"),
+        pytest.param(socket.AF_INET6, "::", False, id="so has one of IPv6 that takes IPv4 too"),
+        pytest.param(socket.AF_INET6, "::1", True, id="one of IPv6 alone is no obstacle"),
+    ],
+)
+def test_a_port_is_another_programs_whatever_the_address_it_listens_at(family, address, is_free):
+    with socket.create_server((address, 0), family=family, dualstack_ipv6=address == "::") as server:
+        assert free(server.getsockname()[1]) is is_free

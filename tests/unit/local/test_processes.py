@@ -32,11 +32,9 @@ def test_every_process_waits_only_for_those_before_it_in_the_table(settings):
 def test_the_processes_of_a_home_and_what_each_waits_for():
     assert {name: process.after for name, process in processes().items()} == {
         "etcd": (),
-        "kube-apiserver": ("etcd",),
-        "kube-controller-manager": ("kube-apiserver",),
-        "kube-scheduler": ("kube-apiserver",),
-        "controller": ("kube-apiserver",),
-        "agent": ("kube-apiserver",),
+        "control-plane": ("etcd",),
+        "controller": ("control-plane",),
+        "agent": ("control-plane",),
         "envoy": (),
         "standby": (),
     }
@@ -46,16 +44,15 @@ def test_each_of_several_clusters_has_processes_that_end_with_it():
     by_cluster = {}
     for process in processes(settings=SEVERAL).values():
         by_cluster.setdefault(process.cluster, set()).add(process.name)
-    own = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "agent")
     assert by_cluster == {
-        "": {"etcd", "kube-apiserver", "kube-controller-manager", "controller", "envoy", "standby"},
-        "local-1": {f"local-1-{name}" for name in own},
-        "local-2": {f"local-2-{name}" for name in own},
+        "": {"etcd", "control-plane", "controller", "envoy", "standby"},
+        "local-1": {"local-1-control-plane", "local-1-agent"},
+        "local-2": {"local-2-control-plane", "local-2-agent"},
     }
 
 
 def test_clusters_share_etcd_and_nothing_in_it():
-    servers = [each.argv for name, each in processes(settings=SEVERAL).items() if "apiserver" in name]
+    servers = [each.argv for name, each in processes(settings=SEVERAL).items() if "control-plane" in name]
     assert [[each for each in argv if "prefix" in each] for argv in servers] == [
         [],
         ["--etcd-prefix=/clusters/local-1"],
@@ -65,12 +62,18 @@ def test_clusters_share_etcd_and_nothing_in_it():
     assert len(authorities) == 3, "who may do anything on one may do nothing on another"
 
 
+def test_only_a_control_plane_with_a_node_has_a_scheduler():
+    assert "kube-scheduler" in processes()["control-plane"].argv
+    named = {name for name, each in processes(settings=SEVERAL).items() if "kube-scheduler" in each.argv}
+    assert named == {"local-1-control-plane", "local-2-control-plane"}
+
+
 def test_the_api_servers_come_first():
     assert api_servers(processes(settings=SEVERAL).values()) == (
         "etcd",
-        "kube-apiserver",
-        "local-1-kube-apiserver",
-        "local-2-kube-apiserver",
+        "control-plane",
+        "local-1-control-plane",
+        "local-2-control-plane",
     )
 
 

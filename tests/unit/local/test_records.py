@@ -1,3 +1,5 @@
+import errno
+
 import pytest
 
 from modelplane.local import records
@@ -26,3 +28,17 @@ def test_what_is_not_a_record_counts_as_none(tmp_path, content):
     path = tmp_path / "etcd.json"
     path.write_text(content)
     assert records.read(path) is None
+
+
+def test_on_a_full_disk_a_record_takes_the_place_of_the_one_that_is_there(tmp_path, monkeypatch):
+    home = Home(tmp_path)
+    home.create()
+    records.write(home, Record("etcd", State.RUNNING, 12345, 1.5, 3, "a longer text than the next one has"))
+
+    def full(path, _content):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(records, "write_private", full)
+    record = Record("etcd", State.BACK_OFF, 0, 2.5, 4, "exited")
+    records.write(home, record)
+    assert records.read(home.record("etcd")) == record

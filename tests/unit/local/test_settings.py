@@ -25,10 +25,10 @@ def test_at_first_the_control_plane_is_its_own_one_cluster(home):
 def test_several_clusters_have_ports_of_their_own(home):
     settings = chosen(home, Choice(clusters=2, register=False))
     assert settings == Settings(
-        Ports(agent=0, scheduler=0, workload_gateway=0),
+        Ports(agent=0, workload_gateway=0),
         {
-            "local-1": Ports(6444, 10258, 10259, 10250, 0, 8801),
-            "local-2": Ports(6445, 10260, 10261, 10251, 0, 8802),
+            "local-1": Ports(6444, 10250, 0, 8801),
+            "local-2": Ports(6445, 10251, 0, 8802),
         },
         register=False,
     )
@@ -38,6 +38,11 @@ def test_several_clusters_have_ports_of_their_own(home):
 def test_what_was_chosen_is_kept_even_when_the_preferred_ports_become_free(home):
     first = chosen(home, Choice(clusters=2, register=False), held=(6443, 8800))
     assert chosen(home) == first
+
+
+def test_a_port_that_an_earlier_version_used_is_forgotten(home):
+    home.settings.write_text('{"ports": {"api_server": 6444, "scheduler": 10259}}')
+    assert load(home) == Settings(Ports(api_server=6444))
 
 
 def test_a_fleet_grows_and_what_was_there_stays(home):
@@ -89,7 +94,7 @@ def test_a_running_fleet_is_not_told_anything_new(home):
 @pytest.mark.parametrize(
     ("held", "name"),
     [
-        pytest.param(6443, "kube-apiserver", id="of the fleet's own control plane"),
+        pytest.param(6443, "control-plane", id="of the fleet's own control plane"),
         pytest.param(10251, "local-2-agent", id="of a further cluster"),
     ],
 )

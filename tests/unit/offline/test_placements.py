@@ -113,6 +113,20 @@ def test_a_cache_that_no_file_has_is_told():
     )
 
 
+def test_a_cache_that_a_server_does_not_have_is_to_be_created():
+    deployment = DEPLOYMENT.replace("  engines:", "  modelCacheRef: {name: weights}\n  engines:")
+    fleet = assemble(loaded(joined(CLASS, cluster("west"), deployment)).objects, live=True)
+    told = placements.explain(fleet, fleet.deployments[0]).deployment
+    assert told.diagnosis.endswith('; there is no ModelCache "weights": create it, or correct modelCacheRef')
+
+
+def test_a_cluster_that_a_server_has_without_a_status_is_not_taken_to_be_ready():
+    fleet = assemble(loaded(joined(CLASS, cluster("west"), DEPLOYMENT)).objects, live=True)
+    explanation = placements.explain(fleet, fleet.deployments[0])
+    assert (explanation.placed, explanation.assumed_ready) == (False, ())
+    assert [each.detail for each in explanation.deployment.refusals] == ["it is not ready yet"]
+
+
 def test_a_cluster_whose_class_no_file_has_is_not_taken_to_be_ready():
     fleet = assemble(loaded(joined(cluster("west"), DEPLOYMENT)).objects)
     plan = placements.plan(fleet, fleet.deployments)

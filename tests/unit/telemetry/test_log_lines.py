@@ -156,8 +156,7 @@ async def main():
         clusters.connect(f"c{number}", secret, "kubeconfig", "Secret")
         connection = clusters.get(f"c{number}")
         if connection is not None:
-            pods = connection.informer(resources.PODS)
-            while not pods.problem:
+            while connection.loading:
                 await asyncio.sleep(0.01)
             logging.warning("%s", connection.problem)
     logging.warning("%d connected", len(list(clusters)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelplane.local.agent import processes, shim
+from modelplane.local.agent.mounts import Mount
 from modelplane.local.agent.processes import Process
 from modelplane.local.agent.records import Attempt, ContainerDirectory, Exit
 
@@ -34,6 +35,8 @@ class Launch:
     environment: Mapping[str, str]
     image: str = ""
     """The image that the command stands in for."""
+    mounts: tuple[Mount, ...] = ()
+    """What it sees where; the command of a process has what it takes to see it so."""
 
 
 async def start(container: ContainerDirectory, launch: Launch) -> Attempt:

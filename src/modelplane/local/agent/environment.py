@@ -21,10 +21,13 @@ class Unresolvable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The Secrets and ConfigMaps that a container's environment names."""
+    """The Secrets and ConfigMaps that a container names."""
 
     secrets: frozenset[str]
     config_maps: frozenset[str]
+
+    def __or__(self, other: "References") -> "References":
+        return References(self.secrets | other.secrets, self.config_maps | other.config_maps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,13 @@ def _value(
     sources: Sources,
 ) -> str | None:
     if "fieldRef" in source:
-        return _field(name, source["fieldRef"]["fieldPath"], pod, addresses)
+        path = source["fieldRef"]["fieldPath"]
+        value = field_value(path, pod, addresses)
+        if value is None:
+            raise Unresolvable(
+                f'cannot set variable "{name}": the field "{path}" is not one a variable can take'
+            )
+        return value
     for key, found, read in (
         ("secretKeyRef", sources.secrets, _secret_data),
         ("configMapKeyRef", sources.config_maps, _config_map_data),
@@ -150,7 +159,11 @@ def _config_map_data(config_map: Object) -> dict[str, str]:
     return dict(config_map.get("data") or {})
 
 
-def _field(name: str, path: str, pod: Mapping[str, Any], addresses: tuple[str, str]) -> str:
+def field_value(path: str, pod: Mapping[str, Any], addresses: tuple[str, str]) -> str | None:
+    """Return a field of a pod that its containers can be told; None for another one.
+
+    ``addresses`` are the one that the pod binds and its node's.
+    """
     address, node_address = addresses
     metadata, spec = pod["metadata"], pod["spec"]
     if entry := _ENTRY.fullmatch(path):
@@ -166,6 +179,4 @@ def _field(name: str, path: str, pod: Mapping[str, Any], addresses: tuple[str, s
         "status.podIP": address,
         "status.podIPs": address,
     }
-    if path not in fields:
-        raise Unresolvable(f'cannot set variable "{name}": the field "{path}" is not one a variable can take')
-    return str(fields[path])
+    return str(fields[path]) if path in fields else None

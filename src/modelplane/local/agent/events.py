@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 class Reason(StrEnum):
     """What can happen to a container; the words are the kubelet's where it has one."""
 
+    PULLING = "Pulling"
     STARTED = "Started"
     FAILED_TO_START = "FailedToStart"
     UNHEALTHY = "Unhealthy"
@@ -36,6 +37,7 @@ class Reason(StrEnum):
 
 
 _ACTIONS = {
+    Reason.PULLING: "Pulling",
     Reason.STARTED: "Starting",
     Reason.FAILED_TO_START: "Starting",
     Reason.UNHEALTHY: "Probing",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _STATUS_LINE_BYTES = 1024
+_HANG_UP_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,22 @@ class Answer:
 
 
 async def ask(
-    handler: Mapping[str, Any], container: Mapping[str, Any], address: str, timeout_s: float
+    handler: Mapping[str, Any],
+    container: Mapping[str, Any],
+    address: str,
+    timeout_s: float,
+    *,
+    forwarded: bool = False,
 ) -> Answer:
-    """Do what an ``httpGet`` or ``tcpSocket`` handler says (core/v1), within a time limit in seconds."""
+    """Do what an ``httpGet`` or ``tcpSocket`` handler says (core/v1), within a time limit in seconds.
+
+    ``forwarded`` says that somebody else accepts the connections of the address, and forwards them.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             if "httpGet" in handler:
                 return await _http(handler["httpGet"], container, address)
-            return await _tcp(handler["tcpSocket"], container, address)
+            return await _tcp(handler["tcpSocket"], container, address, forwarded=forwarded)
     except TimeoutError:
         return Answer(False, f"no answer within {timeout_s:g} s")
     except (OSError, ValueError) as error:
@@ -46,12 +55,27 @@ def port_number(port: int | str, container: Mapping[str, Any]) -> int:
     raise ValueError(f'port "{port}" is not one of the container\'s: name it in ports, or give its number')
 
 
-async def _tcp(action: Mapping[str, Any], container: Mapping[str, Any], address: str) -> Answer:
-    _, writer = await asyncio.open_connection(
+async def _tcp(
+    action: Mapping[str, Any], container: Mapping[str, Any], address: str, *, forwarded: bool
+) -> Answer:
+    reader, writer = await asyncio.open_connection(
         action.get("host") or address, port_number(action["port"], container)
     )
-    await _close(writer)
+    try:
+        # Whoever forwards to nobody hangs up at once; a server waits for what it is asked.
+        if forwarded and await _hangs_up(reader):
+            return Answer(False, "nothing in the container listens")
+    finally:
+        await _close(writer)
     return Answer(True)
+
+
+async def _hangs_up(reader: asyncio.StreamReader) -> bool:
+    try:
+        async with asyncio.timeout(_HANG_UP_S):
+            return not await reader.read(1)
+    except TimeoutError:
+        return False
 
 
 async def _http(action: Mapping[str, Any], container: Mapping[str, Any], address: str) -> Answer:

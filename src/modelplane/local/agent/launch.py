@@ -4,23 +4,54 @@ The rule: everything that could keep the engine from starting and can be known b
 looked at here, so that a pod's status says it before anything runs.
 """
 
+import contextlib
 import errno
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.agent import claims, devices, environment, launchers, llama_cpp, node, refusals
+from modelplane.local.agent import (
+    claims,
+    devices,
+    environment,
+    launchers,
+    llama_cpp,
+    mounts,
+    node,
+    refusals,
+    volume_files,
+    volumes,
+)
 from modelplane.local.agent.container import Launch
 from modelplane.local.agent.machine import Machine
 from modelplane.local.agent.records import PodRecord
 from modelplane.local.agent.refusals import Refusal
 
+_HUB = (
+    "HF_ENDPOINT",
+    "HF_HUB_DISABLE_TELEMETRY",
+    "HF_HUB_DISABLE_XET",
+    "HF_HUB_DOWNLOAD_TIMEOUT",
+    "HF_HUB_ETAG_TIMEOUT",
+    "HF_HUB_OFFLINE",
+    "HF_XET_HIGH_PERFORMANCE",
+)
+"""Where weights come from; its token is for the pod to ask for."""
+
+_NETWORK = (
+    *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("all_proxy", "http_proxy", "https_proxy", "no_proxy"),
+    *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+
 # What an engine takes over from the agent's own environment; secrets of the agent are not among it.
 _INHERITED = (
+    *_HUB,
+    *_NETWORK,
     "CUDA_HOME",
     "HF_HOME",
     "HF_HUB_CACHE",
@@ -30,7 +61,6 @@ _INHERITED = (
     "LD_LIBRARY_PATH",
     "LOGNAME",
     "PATH",
-    "SSL_CERT_FILE",
     "TMPDIR",
     "USER",
     "VIRTUAL_ENV",
@@ -50,11 +80,21 @@ async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     """Return what to execute for a pod; raise ``NotYet`` with the first thing that is in the way."""
     for refusal in refusals.refusals(pod):
         raise NotYet(refusal)
-    try:
+    with missing_as_not_yet():
         return await _launch(machine, pod, record)
-    except launchers.CannotLaunch as cannot:
-        raise NotYet(cannot.refusal) from cannot
-    except claims.ClaimNotReady as error:
+
+
+@contextlib.contextmanager
+def missing_as_not_yet() -> Iterator[None]:
+    """Turn what is found to be missing for a start into ``NotYet``."""
+    try:
+        yield
+    except (
+        launchers.CannotLaunch,
+        claims.ClaimNotReady,
+        volumes.VolumeNotReady,
+        mounts.CannotMount,
+    ) as error:
         raise NotYet(error.refusal) from error
     except environment.Unresolvable as error:
         raise NotYet(Refusal("CreateContainerConfigError", str(error))) from error
@@ -65,9 +105,9 @@ async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
 
 async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     container = pod["spec"]["containers"][0]
-    launchers.launcher_of(container["image"])
+    launchers.check(container, host_commands=machine.host_commands)
     allocated = await claims.devices_of(machine.client, pod, machine.devices)
-    sources = await _sources(machine.client, container, record.namespace)
+    sources = await sources_of(machine.client, pod, container, record.namespace)
     own = environment.resolve(container, pod, record.address, node.ADDRESS, sources)
     variables = {
         **{name: os.environ[name] for name in _INHERITED if name in os.environ},
@@ -77,13 +117,22 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
         **devices.environment(machine.devices, allocated),
         **own,
     }
-    command = launchers.command_line(container, own, record.address)
+    command = launchers.command_line(container, own, record.address, host_commands=machine.host_commands)
     _check_ports(container, record.address)
-    return Launch(command, variables, container["image"])
+    mounted = await volumes.mounts_of(machine, pod, container, record, own, sources)
+    if mounts.needs_namespace(mounted):
+        run = volumes.of_pod(machine.directory.pod(record.uid)).run(container["name"])
+        command = await mounts.entering(mounted, run, (machine.directory.path,)) + command
+        if "TMPDIR" not in own:
+            variables.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
+    return Launch(command, variables, container["image"], mounted)
 
 
-async def _sources(client: Client, container: Mapping[str, Any], namespace: str) -> environment.Sources:
-    wanted = environment.references(container)
+async def sources_of(
+    client: Client, pod: Object, container: Mapping[str, Any], namespace: str
+) -> environment.Sources:
+    """Return the Secrets and ConfigMaps that a container refers to, as far as they exist."""
+    wanted = environment.references(container) | volume_files.references(volumes.mounted(container, pod))
     secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in wanted.secrets}
     maps = {name: await client.get(resources.CONFIG_MAPS, name, namespace) for name in wanted.config_maps}
     return environment.Sources(

@@ -5,7 +5,7 @@ options as the kubelet's ``/containerLogs`` (core/v1 ``PodLogOptions``).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -14,7 +14,8 @@ from modelplane.local.agent.shim import TIMESTAMP_WIDTH
 
 _BLOCK = 64 * 1024
 _POLL_S = 0.2
-_ENDING_LINES = 80
+ENDING_LINES = 80
+"""How many lines of a log its ending is looked for in."""
 _ENDING_BYTES = 2048
 
 
@@ -32,7 +33,7 @@ class Selection:
 
 async def read(
     path: Path, selection: Selection, ended: Callable[[], bool] | None = None
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Yield parts of a log; given ``ended``, go on with what is added until it says so."""
     left = selection.limit_bytes
     async for data in _lines(path, selection, ended):
@@ -45,7 +46,9 @@ async def read(
                 return
 
 
-async def _lines(path: Path, selection: Selection, ended: Callable[[], bool] | None) -> AsyncIterator[bytes]:
+async def _lines(
+    path: Path, selection: Selection, ended: Callable[[], bool] | None
+) -> AsyncGenerator[bytes, None]:
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -112,9 +115,13 @@ def ending(path: Path) -> str:
     """Return the last lines of a log, without their times, as short as a termination message must be."""
     try:
         with path.open("rb") as file:
-            file.seek(tail_offset(file, _ENDING_LINES))
+            file.seek(tail_offset(file, ENDING_LINES))
             lines = file.read().splitlines()
     except OSError:
         return ""
-    text = b"\n".join(line[TIMESTAMP_WIDTH + 1 :] for line in lines)
+    return shortened(b"\n".join(line[TIMESTAMP_WIDTH + 1 :] for line in lines))
+
+
+def shortened(text: bytes) -> str:
+    """Return as much of the end of a text as a termination message may hold."""
     return text[-_ENDING_BYTES:].decode(errors="replace")

@@ -6,13 +6,14 @@ is decided there, by RBAC.
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
 
 from modelplane.kube import timestamps
-from modelplane.local.agent import log_files, node
+from modelplane.local.agent import node
 from modelplane.local.agent.log_files import Selection
 from modelplane.local.agent.pod_status import Waiting
 from modelplane.local.agent.pod_worker import PodWorker
@@ -81,11 +82,11 @@ class LogServer:
         response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        follow = _is_true(request.query, "follow")
-        # A pod that is deleted meanwhile takes the record of its end along.
-        ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
-        async for data in log_files.read(attempt.log, selection, ended):
-            await response.write(data)
+        parts = worker.log(attempt, selection, follow=_is_true(request.query, "follow"))
+        # Whoever stops reading ends what reads for him.
+        async with aclosing(parts):
+            async for data in parts:
+                await response.write(data)
         await response.write_eof()
         return response
 

@@ -1,8 +1,9 @@
 """What all pods of this machine share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from modelplane.kube.client import Client
+from modelplane.local.agent.container_engines import Engines
 from modelplane.local.agent.devices import DiscoveredDevice
 from modelplane.local.agent.events import Recorder
 from modelplane.local.agent.records import AgentDirectory
@@ -16,3 +17,6 @@ class Machine:
     directory: AgentDirectory
     devices: tuple[DiscoveredDevice, ...]
     events: Recorder
+    engines: Engines = field(default_factory=Engines)
+    host_commands: bool = False
+    """Whether a pod may run any program of this machine, and not only engines."""

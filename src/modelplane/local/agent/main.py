@@ -15,6 +15,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import descriptors
 from modelplane.local.agent import devices, node, resource_slices
+from modelplane.local.agent.container_engines import Choice, Engines
 from modelplane.local.agent.devices import DiscoveredDevice, Share
 from modelplane.local.agent.events import Recorder
 from modelplane.local.agent.logs import LogServer, ServerSettings
@@ -43,6 +44,8 @@ class Settings:
     addresses: IPv4Network
     """Those that the API calls the pods by."""
     share: Share
+    container_engine: Choice = Choice.AUTO
+    host_commands: bool = False
 
 
 def run(settings: Settings) -> None:
@@ -76,7 +79,14 @@ async def _serve(settings: Settings) -> None:
     ) as client:
         about = NodeSettings(settings.node, settings.pool, settings.server.port, settings.share)
         events = Recorder(client, settings.node)
-        machine = Machine(client, AgentDirectory(settings.directory), found, events)
+        machine = Machine(
+            client,
+            AgentDirectory(settings.directory),
+            found,
+            events,
+            Engines(settings.container_engine),
+            settings.host_commands,
+        )
         pods = Pods(machine, settings.node, settings.addresses)
         logs = LogServer(settings.server, pods.find)
         try:

@@ -38,11 +38,13 @@ class Terminated:
     started_at: str
     finished_at: str
     container_id: str
+    cause: str = ""
+    """A word for why, where one is known."""
 
     @property
     def reason(self) -> str:
-        """``Completed`` or ``Error``, as Kubernetes words it."""
-        return "Error" if self.exit_code else "Completed"
+        """The cause, else ``Completed`` or ``Error``, as Kubernetes words it."""
+        return self.cause or ("Error" if self.exit_code else "Completed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ class PodView:
     container_id: str = ""
     image: str = ""
     """The image that runs now, which the pod may have left behind; empty for the pod's own."""
-    engine: str = ""
-    """What runs in place of the image."""
+    image_id: str = ""
+    """What runs, or what runs in place of the image."""
     started: bool = False
     ready: bool = False
     finished: bool = False
@@ -179,7 +181,7 @@ def _container_status(container: Mapping[str, Any], view: PodView) -> Object:
     written: Object = {
         "name": container["name"],
         "image": view.image or container["image"],
-        "imageID": f"process://{view.engine}" if view.engine else "",
+        "imageID": view.image_id,
         "ready": view.ready,
         "started": view.started,
         "restartCount": view.restarts,

@@ -10,30 +10,25 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.resources import Object
 from modelplane.local import addresses
-from modelplane.local.agent import (
-    container,
-    http_check,
-    launch,
-    launchers,
-    log_files,
-    node,
-    pod_status,
-    probes,
-    restarts,
-)
+from modelplane.local.agent import launch, node, pod_status, probes, restarts
+from modelplane.local.agent.container_engines import EngineError
 from modelplane.local.agent.events import Reason
 from modelplane.local.agent.http_check import Answer
+from modelplane.local.agent.images import PULLING
+from modelplane.local.agent.log_files import Selection
 from modelplane.local.agent.machine import Machine
 from modelplane.local.agent.pod_status import PodView, Running, Terminated, Waiting
 from modelplane.local.agent.records import Attempt, Exit, PodRecord
 from modelplane.local.agent.refusals import Refusal
 from modelplane.local.agent.reporting import Report
+from modelplane.local.agent.runtimes import Runtimes
 
 _FIRST_RETRY_S = 0.5
 _LAST_RETRY_S = 10.0
@@ -58,6 +53,7 @@ class PodWorker:
         )
         self._report = Report(machine.client, pod, view)
         self.container = machine.directory.pod(record.uid).container(self._spec["name"])
+        self._runtimes = Runtimes(machine, record)
         self._gone = False
         self._changed = asyncio.Event()
         self._another_image = asyncio.Event()
@@ -121,7 +117,12 @@ class PodWorker:
             await self._leave(ended)
             if reporting is not None:
                 reporting.cancel()
+        await self._forget()
         self._machine.directory.pod(self.record.uid).remove()
+
+    def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
+        """Yield what an attempt wrote, and what it writes if that is wanted."""
+        return self._runtimes.of(attempt).log(attempt, selection, follow=follow)
 
     # Living ---------------------------------------------------------------------------------------
 
@@ -132,14 +133,14 @@ class PodWorker:
             if attempt is None:
                 attempt = await self._start()
             if attempt.exit is None:
-                self._note_running(attempt)
+                await self._note_running(attempt)
                 ended = await self._attend(attempt)
             else:
-                ended = await container.wait(attempt)
+                ended = await self._wait(attempt)
             replaced = self._is_outdated(attempt)
             policy = self.pod["spec"].get("restartPolicy", "Always")
             again = replaced or restarts.restarts(policy, ended.code)
-            self._note_end(attempt, ended, finished=not again)
+            await self._note_end(attempt, ended, finished=not again)
             if not again:
                 return
             if not replaced:
@@ -153,12 +154,10 @@ class PodWorker:
         while True:
             self._another_image.clear()
             try:
-                prepared = await launch.prepare(self._machine, self.pod, self.record)
-                attempt = await container.start(self.container, prepared)
+                runtime = await self._runtimes.choose(self.container, self.pod)
+                attempt = await runtime.start(self.pod, self.container, self._tell)
             except launch.NotYet as not_yet:
                 refusal = not_yet.refusal
-            except container.CannotStart as error:
-                refusal = Refusal("CreateContainerError", str(error))
             else:
                 if attempt.started_at:
                     self._event(Reason.STARTED, f'container "{self._spec["name"]}" started')
@@ -166,11 +165,16 @@ class PodWorker:
             if refusal != told:
                 self._event(Reason.FAILED_TO_START, refusal.message)
             told = refusal
-            self._report.set(
-                state=Waiting(refusal.reason, refusal.message), image="", ready=False, started=False
-            )
+            self._tell(refusal)
             await _first_of(self._another_image.wait(), retry_s)
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
+
+    def _tell(self, refusal: Refusal) -> None:
+        """Take in what a start waits for."""
+        before, state = self.view.state, Waiting(refusal.reason, refusal.message)
+        if state.reason == PULLING and not (isinstance(before, Waiting) and before.reason == PULLING):
+            self._event(Reason.PULLING, state.message)
+        self._report.set(state=state, image="", ready=False, started=False)
 
     def _is_outdated(self, attempt: Attempt) -> bool:
         """Whether the pod has been given another image since an attempt began."""
@@ -183,7 +187,7 @@ class PodWorker:
             asyncio.create_task(self._end_outdated(attempt)),
         }
         try:
-            return await container.wait(attempt)
+            return await self._wait(attempt)
         finally:
             for task in beside:
                 task.cancel()
@@ -192,6 +196,9 @@ class PodWorker:
             for task in beside:
                 if not task.cancelled() and (error := task.exception()):
                     _log.error('cannot attend to pod "%s"', self.record.name, exc_info=error)
+
+    async def _wait(self, attempt: Attempt) -> Exit:
+        return await self._runtimes.of(attempt).wait(attempt)
 
     async def _end_outdated(self, attempt: Attempt) -> None:
         while not self._is_outdated(attempt):
@@ -213,20 +220,23 @@ class PodWorker:
                 tasks.create_task(self._watch_liveness(liveness, attempt))
 
     async def _started_up(self, startup: probes.Probe, attempt: Attempt) -> bool:
-        async for verdict in probes.verdicts(startup, self._ask, _running_s(attempt)):
+        ask = partial(self._ask, attempt)
+        async for verdict in probes.verdicts(startup, ask, _running_s(attempt)):
             if not verdict.ok:
                 await self._end_failed(attempt, startup, "startup", verdict)
             return verdict.ok
         return False
 
     async def _watch_readiness(self, readiness: probes.Probe, attempt: Attempt) -> None:
-        async for verdict in probes.verdicts(readiness, self._ask, _running_s(attempt)):
+        ask = partial(self._ask, attempt)
+        async for verdict in probes.verdicts(readiness, ask, _running_s(attempt)):
             self._report.set(ready=verdict.ok)
             if not verdict.ok:
                 self._event(Reason.UNHEALTHY, f"the readiness probe failed: {verdict.problem}")
 
     async def _watch_liveness(self, liveness: probes.Probe, attempt: Attempt) -> None:
-        async for verdict in probes.verdicts(liveness, self._ask, _running_s(attempt)):
+        ask = partial(self._ask, attempt)
+        async for verdict in probes.verdicts(liveness, ask, _running_s(attempt)):
             if not verdict.ok:
                 await self._end_failed(attempt, liveness, "liveness", verdict)
                 return
@@ -243,8 +253,8 @@ class PodWorker:
         grace_s = float(self._grace_s() if asked.grace_s is None else asked.grace_s)
         await self._end(attempt, _countdown(grace_s))
 
-    async def _ask(self, handler: Mapping[str, Any], timeout_s: float) -> Answer:
-        return await http_check.ask(handler, self._spec, self.record.address, timeout_s)
+    async def _ask(self, attempt: Attempt, handler: Mapping[str, Any], timeout_s: float) -> Answer:
+        return await self._runtimes.of(attempt).ask(attempt, handler, self._spec, timeout_s)
 
     async def _back_off(self, delay_s: float, ended: Exit) -> None:
         left_s = delay_s - max(time.time() - timestamps.parse(ended.finished_at).timestamp(), 0.0)
@@ -258,45 +268,53 @@ class PodWorker:
         self._another_image.clear()
         await _first_of(self._another_image.wait(), left_s)
 
-    def _note_running(self, attempt: Attempt) -> None:
-        image = attempt.image or self._spec["image"]
+    async def _note_running(self, attempt: Attempt) -> None:
+        runtime = self._runtimes.of(attempt)
         self._report.set(
             # One whose engine has not started is reported by its end.
             state=Running(timestamps.to_seconds(attempt.started_at)) if attempt.started_at else Waiting(),
-            last=self._before(attempt),
+            last=await self._before(attempt),
             restarts=attempt.number,
-            container_id=_container_id(self.record, attempt),
-            image=image,
-            engine=launchers.engine_of(image),
+            container_id=runtime.container_id(attempt),
+            image=attempt.image,
+            image_id=runtime.image_id(attempt),
             started=False,
             ready=False,
             finished=False,
         )
 
-    def _note_end(self, attempt: Attempt, ended: Exit, *, finished: bool) -> None:
-        terminated = self._terminated(attempt, ended)
+    async def _note_end(self, attempt: Attempt, ended: Exit, *, finished: bool) -> None:
+        terminated = await self._terminated(attempt, ended)
         self._report.set(
             state=terminated,
-            last=self._before(attempt) if finished else terminated,
+            last=await self._before(attempt) if finished else terminated,
             restarts=attempt.number,
             container_id=terminated.container_id,
             image=attempt.image,
-            engine=launchers.engine_of(attempt.image or self._spec["image"]),
+            image_id=self._runtimes.of(attempt).image_id(attempt),
             started=False,
             ready=False,
             finished=finished,
         )
 
-    def _before(self, attempt: Attempt) -> Terminated | None:
+    async def _before(self, attempt: Attempt) -> Terminated | None:
         """Return how the attempt before one ended."""
         before = self.container.attempt(attempt.number - 1)
         ended = before.exit
-        return self._terminated(before, ended) if ended else None
+        return await self._terminated(before, ended) if ended else None
 
-    def _terminated(self, attempt: Attempt, ended: Exit) -> Terminated:
-        message = "" if ended.supervised else "the process that supervised the container was killed"
-        if ended.code and self._spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-            message = log_files.ending(attempt.log) or message
+    async def _terminated(self, attempt: Attempt, ended: Exit) -> Terminated:
+        runtime = self._runtimes.of(attempt)
+        message = ended.message
+        if not ended.supervised and not message:
+            message = "the process that supervised the container was killed"
+        # What never started has nothing to say.
+        if (
+            ended.code
+            and attempt.started_at
+            and self._spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+        ):
+            message = await runtime.last_words(attempt) or message
         finished_at = timestamps.to_seconds(ended.finished_at)
         return Terminated(
             exit_code=ended.code,
@@ -304,7 +322,8 @@ class PodWorker:
             message=message,
             started_at=timestamps.to_seconds(attempt.started_at) if attempt.started_at else finished_at,
             finished_at=finished_at,
-            container_id=_container_id(self.record, attempt),
+            container_id=runtime.container_id(attempt),
+            cause=ended.reason,
         )
 
     # Leaving --------------------------------------------------------------------------------------
@@ -317,9 +336,11 @@ class PodWorker:
                 self._event(Reason.KILLING, f'stopping container "{self._spec["name"]}"')
                 began = time.monotonic()
                 if isinstance(self.view.state, Waiting):  # another agent started it
-                    self._note_running(attempt)
+                    await self._note_running(attempt)
                 await self._end(attempt, lambda: self._left_s(began))
-            self._note_end(attempt, await container.wait(attempt), finished=True)
+            await self._note_end(attempt, await self._wait(attempt), finished=True)
+        if unfinished := self.container.unfinished():
+            await self._forget_one(unfinished)
         retry_s = _FIRST_RETRY_S
         while not self._gone:
             try:
@@ -346,16 +367,34 @@ class PodWorker:
         """Run the hook and end the engine, for as long as there is time left."""
         hook = self._spec.get("lifecycle", {}).get("preStop")
         if hook and not self._gone:
-            await self._within(self._pre_stop(hook), left_s)
-        container.terminate(attempt)
-        if not await self._within(container.wait(attempt), left_s):
-            await container.kill_for_certain(attempt)
+            await self._within(self._pre_stop(attempt, hook), left_s)
+        runtime = self._runtimes.of(attempt)
+        await self._within(runtime.terminate(attempt), left_s)
+        if not await self._within(runtime.wait(attempt), left_s):
+            await runtime.kill(attempt)
 
-    async def _pre_stop(self, hook: Mapping[str, Any]) -> None:
+    async def _forget(self) -> None:
+        """Let go of what is kept of the container outside of the pod's directory."""
+        for attempt in self.container.attempts():
+            await self._forget_one(attempt)
+
+    async def _forget_one(self, attempt: Attempt) -> None:
+        retry_s, said = _FIRST_RETRY_S, ""
+        while True:
+            try:
+                return await self._runtimes.of(attempt).forget(attempt)
+            except EngineError as error:
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning('cannot remove a container of pod "%s": %s', self.record.name, said)
+            await asyncio.sleep(retry_s)
+            retry_s = min(retry_s * 2, _LAST_RETRY_S)
+
+    async def _pre_stop(self, attempt: Attempt, hook: Mapping[str, Any]) -> None:
         if "sleep" in hook:
             await asyncio.sleep(float(hook["sleep"]["seconds"]))
-        elif "httpGet" in hook or "tcpSocket" in hook:
-            answer = await self._ask(hook, float(self._grace_s()))
+        elif {"httpGet", "tcpSocket", "exec"} & hook.keys():
+            answer = await self._ask(attempt, hook, float(self._grace_s()))
             if not answer.ok:
                 _log.warning('the preStop hook of pod "%s" failed: %s', self.record.name, answer.problem)
 
@@ -402,10 +441,6 @@ class PodWorker:
 def _countdown(seconds: float) -> Callable[[], float]:
     deadline = time.monotonic() + seconds
     return lambda: deadline - time.monotonic()
-
-
-def _container_id(record: PodRecord, attempt: Attempt) -> str:
-    return f"process://{record.uid}/{attempt.number}"
 
 
 def _running_s(attempt: Attempt) -> float:

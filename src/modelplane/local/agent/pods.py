@@ -8,7 +8,8 @@ from pathlib import Path
 from modelplane.kube import resources
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.local.agent import container, pod_addresses
+from modelplane.local.agent import container, leftovers, pod_addresses
+from modelplane.local.agent.container_engines import EngineError
 from modelplane.local.agent.machine import Machine
 from modelplane.local.agent.pod_worker import PodWorker
 from modelplane.local.agent.records import AgentDirectory, PodDirectory, PodRecord
@@ -25,13 +26,11 @@ def stop_all(directory: Path, grace_s: float) -> int:
     Needs no API server and no agent; engines get SIGTERM and, after ``grace_s`` seconds, SIGKILL.
     What the API knows of the pods is not changed: they run again when their node does.
     """
-    running = [
-        attempt
-        for pod in AgentDirectory(directory).pods()
-        for attempt in pod.attempts()
-        if not attempt.settled and attempt.shim is not None
-    ]
+    known = [attempt for pod in AgentDirectory(directory).pods() for attempt in pod.attempts()]
+    running = [attempt for attempt in known if not attempt.settled and (attempt.shim or attempt.container)]
     container.stop(running, grace_s)
+    leftovers.stop(known, grace_s)
+    leftovers.remove_networks(AgentDirectory(directory))
     return len(running)
 
 
@@ -105,7 +104,11 @@ class Pods:
         while True:
             try:
                 await worker.run()
-            except Exception:  # noqa: BLE001 - a bug or a full disk: one pod must not take the others along
+            except OSError as error:
+                pod = (worker.record.name, worker.record.namespace)
+                _log.warning('cannot go on with pod "%s" of namespace "%s", and try again: %s', *pod, error)
+                await asyncio.sleep(_AFTER_BUG_S)
+            except Exception:  # noqa: BLE001 - a bug in one pod must not take the others along
                 _log.exception('pod "%s" of namespace "%s"', worker.record.name, worker.record.namespace)
                 await asyncio.sleep(_AFTER_BUG_S)
             else:
@@ -117,11 +120,30 @@ class Pods:
         """End what runs for pods that were deleted while no agent ran."""
         wanted = {item["metadata"]["uid"] for item in self._informer}
         orphans = [pod for pod in self._machine.directory.pods() if pod.path.name not in wanted]
-        if orphans:
-            await asyncio.to_thread(_end, orphans)
+        await self._sweep()
+        while orphans := await asyncio.to_thread(_end, orphans):
+            await asyncio.sleep(_AFTER_BUG_S)
+
+    async def _sweep(self) -> None:
+        """Remove containers of which no directory tells any more."""
+        try:
+            if engine := await self._machine.engines.answering():
+                await leftovers.sweep(engine, self._machine.directory.id, self._is_known)
+        except EngineError as error:
+            _log.warning("cannot look for containers that were left behind: %s", error)
+
+    def _is_known(self, uid: str) -> bool:
+        # A pod's directory is there before its container, and for longer.
+        return self._machine.directory.pod(uid).path.exists()
 
 
-def _end(orphans: list[PodDirectory]) -> None:
+def _end(orphans: list[PodDirectory]) -> list[PodDirectory]:
+    """End what runs of some pods; return those that could not be ended yet."""
     container.stop([attempt for pod in orphans for attempt in pod.attempts()], _ORPHAN_GRACE_S)
+    left = []
     for pod in orphans:
-        pod.remove()
+        if leftovers.stop(pod.attempts(), _ORPHAN_GRACE_S):
+            left.append(pod)
+        else:
+            pod.remove()
+    return left

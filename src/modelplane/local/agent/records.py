@@ -1,8 +1,12 @@
 """What the agent keeps on disk, and where: the whole of its memory.
 
     DIR/pods/UID/pod.json                    which pod, and its address
-    DIR/pods/UID/CONTAINER/NUMBER/           one attempt to run a container (see ``shim``)
+    DIR/pods/UID/CONTAINER/NUMBER/           one attempt to run a container, by a process (see ``shim``)
+                                             or by a container engine (``container.json``, ``started.json``)
+    DIR/pods/UID/.volumes/                   its volumes, and DIR/volumes/ those of claims (see ``volumes``)
     DIR/models/                              models made from installed packages
+    DIR/networks/ENGINE                      that an engine has a network for pods
+    DIR/id                                   what tells this agent's containers from those of others
 
 The number of a container's last attempt is its restart count.
 """
@@ -10,13 +14,16 @@ The number of a container's last attempt is its restart count.
 import contextlib
 import json
 import shutil
+import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from modelplane.local.agent import folders
 from modelplane.local.agent.processes import Process
 from modelplane.local.agent.shim import write_record
+from modelplane.local.home import write_private
 
 _ATTEMPTS_KEPT = 2
 
@@ -40,6 +47,29 @@ class Exit:
     finished_at: str
     supervised: bool
     """Whether its supervisor saw it end; if not, the code is a kill's and the time that of the finding."""
+    reason: str = ""
+    """A word for why, where one is known; else the code says all."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What a container engine was asked to run for an attempt; written before it is asked."""
+
+    engine: str
+    name: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a container engine says of the container that it started for an attempt."""
+
+    id: str
+    image_id: str
+    at: str
+    stop_signal: str = ""
+    """What asks it to end; empty for SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +96,36 @@ class Attempt:
 
     @property
     def image(self) -> str:
-        """The image in whose place it runs; empty where that was not recorded."""
-        record = _read(self.directory / "shim.json")
+        """The image that it runs or stands in for; empty where that was not recorded."""
+        record = _read(self.directory / "shim.json") or _read(self.directory / "container.json")
         return str(record.get("image", "")) if record else ""
+
+    @property
+    def container(self) -> Container | None:
+        """What a container engine runs for it; None for a process."""
+        record = _read(self.directory / "container.json")
+        return Container(**record) if record else None
+
+    def hand_over(self, container: Container) -> None:
+        """Record what a container engine is about to be asked for."""
+        write_record(self.directory / "container.json", asdict(container))
+
+    @property
+    def started(self) -> Started | None:
+        """What its container engine said of it once it ran."""
+        record = _read(self.directory / "started.json")
+        return Started(**record) if record else None
+
+    def record_start(self, started: Started) -> None:
+        """Record that its container runs, or has run."""
+        write_record(self.directory / "started.json", asdict(started))
+
+    @property
+    def begun(self) -> bool:
+        """Whether it counts: its supervisor was released, or its container is known to have started."""
+        if self.container is None:
+            return self.shim is not None
+        return self.started is not None or self.exit is not None
 
     def release(self, supervisor: Process, image: str) -> None:
         """Record what makes this attempt one that runs; its supervisor waits for it."""
@@ -84,6 +141,8 @@ class Attempt:
     @property
     def started_at(self) -> str:
         """When its engine started; empty until then."""
+        if started := self.started:
+            return started.at
         record = _read(self.directory / "engine.json")
         return str(record["startedAt"]) if record else ""
 
@@ -94,7 +153,12 @@ class Attempt:
         if not record:
             return None
         return Exit(
-            record["exitCode"], record["signal"], record["finishedAt"], record.get("supervised", True)
+            record["exitCode"],
+            record["signal"],
+            record["finishedAt"],
+            record.get("supervised", True),
+            record.get("reason", ""),
+            record.get("message", ""),
         )
 
     def record_exit(self, ended: Exit) -> None:
@@ -104,6 +168,8 @@ class Attempt:
             "signal": ended.signal,
             "finishedAt": ended.finished_at,
             "supervised": ended.supervised,
+            "reason": ended.reason,
+            "message": ended.message,
         }
         write_record(self.directory / "exit.json", record)
 
@@ -139,8 +205,19 @@ class ContainerDirectory:
         return tuple(Attempt(entry) for entry in sorted(entries, key=lambda entry: int(entry.name)))
 
     def latest(self) -> Attempt | None:
-        """Return the last attempt that was released."""
-        return next((attempt for attempt in reversed(self.attempts()) if attempt.shim), None)
+        """Return the last attempt that counts."""
+        return next((attempt for attempt in reversed(self.attempts()) if attempt.begun), None)
+
+    def unfinished(self) -> Attempt | None:
+        """Return the attempt that a container engine was asked for and of which no more is known."""
+        last = next(reversed(self.attempts()), None)
+        return last if last and last.container and not last.begun else None
+
+    def superseded(self) -> tuple[Attempt, ...]:
+        """Return the attempts that the next one makes forgotten."""
+        last = self.latest()
+        oldest_kept = last.number + 2 - _ATTEMPTS_KEPT if last else 0
+        return tuple(attempt for attempt in self.attempts() if attempt.number < oldest_kept)
 
     def attempt(self, number: int) -> Attempt:
         """Return one attempt, which need not exist."""
@@ -188,7 +265,9 @@ class PodDirectory:
 
     def remove(self) -> None:
         """Forget the pod."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        # What cannot be removed is tried again by the next agent, as what belongs to no pod.
+        with contextlib.suppress(OSError):
+            folders.remove(self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +280,34 @@ class AgentDirectory:
     def models(self) -> Path:
         """Where models made from installed packages lie."""
         return self.path / "models"
+
+    @property
+    def id(self) -> str:
+        """What tells this agent's containers from those of others; made up when it is first asked for."""
+        path = self.path / "id"
+        with contextlib.suppress(FileNotFoundError):
+            if known := path.read_text(encoding="ascii").strip():
+                return known
+        made = uuid.uuid4().hex
+        write_private(path, made)
+        return made
+
+    def note_network(self, engine: str) -> None:
+        """Remember that a container engine is made to have a network for pods."""
+        path = self.path / "networks" / engine
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        path.touch(mode=0o600)
+
+    def networks(self) -> tuple[str, ...]:
+        """Return the container engines that were made to have one."""
+        try:
+            return tuple(sorted(entry.name for entry in (self.path / "networks").iterdir()))
+        except FileNotFoundError:
+            return ()
+
+    def forget_network(self, engine: str) -> None:
+        """Take in that it is gone."""
+        (self.path / "networks" / engine).unlink(missing_ok=True)
 
     def pod(self, uid: str) -> PodDirectory:
         """Return the directory of one pod, which need not exist."""

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from modelplane.local.agent import volume_files
+
 REASON = "UnsupportedPod"
 
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path that a pod mounts, not a file of ours
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _ELSEWHERE = "or run it on a cluster whose nodes have a container engine"
 
@@ -34,7 +35,7 @@ def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
     if len(spec["containers"]) > 1:
         yield "a host process has no sidecars: leave one container"
     container = spec["containers"][0]
-    yield from _volumes(spec, container)
+    yield from volumes(spec, container, "a host process")
     if container.get("workingDir"):
         yield f'the working directory "{container["workingDir"]}" is one of the image\'s: remove workingDir'
     for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
@@ -45,14 +46,37 @@ def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
     yield from _handlers("the preStop hook", lifecycle.get("preStop", {}), ("exec",), "sleep or httpGet")
 
 
-def _volumes(spec: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
-    volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+_VOLUMES = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"}) | volume_files.KINDS
+
+
+def volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the mounts of a container, less the one that every pod gets by admission."""
     for mount in container.get("volumeMounts", ()):
-        path = mount["mountPath"].rstrip("/")
-        # Every pod gets a token by admission; an engine has no use for it.
-        if path == _SERVICE_ACCOUNT or (path == _SHARED_MEMORY and "emptyDir" in volumes[mount["name"]]):
-            continue
-        yield f'volume "{mount["name"]}" cannot be mounted at "{path}" for a host process: remove the mount'
+        # It is of a token, for which an engine has no use.
+        if mount["mountPath"].rstrip("/") != _SERVICE_ACCOUNT:
+            yield mount
+
+
+def volumes(spec: Mapping[str, Any], container: Mapping[str, Any], runs: str) -> Iterator[str]:
+    """Yield why volumes cannot be mounted for what runs a container."""
+    by_name = {volume["name"]: volume for volume in spec.get("volumes", ())}
+    for mount in volume_mounts(container):
+        volume, path = by_name[mount["name"]], mount["mountPath"]
+        kinds = sorted(volume.keys() - {"name"})
+        parts = [kind for source in volume.get("projected", {}).get("sources", ()) for kind in source]
+        what = f'volume "{mount["name"]}" cannot be mounted at "{path}"'
+        if not _VOLUMES & volume.keys():
+            yield f"{what}: {runs} has no volumes of the kind {', '.join(kinds)}: use another kind"
+        elif missing := sorted(set(parts) - volume_files.PROJECTED):
+            yield f"{what}: its source {missing[0]} is of a cluster's own: remove it"
+        elif not path.startswith("/") or path.rstrip("/") == "" or ".." in path.split("/"):
+            yield f"{what}: that is not an absolute path below the root: use one"
+        elif mount.get("mountPropagation") == "Bidirectional":
+            yield f"{what}: what it mounts itself stays its own: remove mountPropagation"
+        elif mount.get("recursiveReadOnly") == "Enabled":
+            yield f"{what}: what is mounted below it stays as it is: remove recursiveReadOnly"
+    if container.get("volumeDevices"):
+        yield f"{runs} has no block devices as volumes: remove volumeDevices"
 
 
 def _handlers(what: str, handler: Mapping[str, Any], refused: tuple[str, ...], remedy: str) -> Iterator[str]:

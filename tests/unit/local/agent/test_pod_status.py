@@ -11,7 +11,7 @@ POD: dict[str, Any] = {
     "metadata": {"name": "qwen", "generation": 1},
     "spec": {"containers": [{"name": "engine", "image": "ghcr.io/ggml-org/llama.cpp:server"}]},
 }
-VIEW = PodView("198.18.1.2", "127.0.0.1", THEN, engine="llama.cpp")
+VIEW = PodView("198.18.1.2", "127.0.0.1", THEN, image_id="process://llama.cpp")
 CRASHED = Terminated(1, 0, "", THEN, NOW, "process://u/0")
 DONE = Terminated(0, 0, "", THEN, NOW, "process://u/0")
 RUNNING = replace(VIEW, state=Running(THEN), started=True, ready=True, container_id="process://u/0")

@@ -22,6 +22,10 @@ def mounted(path: str, volume: dict[str, Any]) -> dict[str, Any]:
     [
         pytest.param(pod(), id="one plain container"),
         pytest.param(mounted("/dev/shm", {"emptyDir": {"medium": "Memory"}}), id="shared memory"),
+        pytest.param(mounted("/models", {"persistentVolumeClaim": {"claimName": "x"}}), id="a claim"),
+        pytest.param(
+            mounted("/x", {"projected": {"sources": [{"secret": {"name": "s"}}]}}), id="a projection"
+        ),
         pytest.param(mounted(TOKEN, {"projected": {}}), id="the token that every pod gets"),
         pytest.param(
             pod(
@@ -52,14 +56,31 @@ def test_a_pod_that_a_host_process_can_be(accepted: dict[str, Any]) -> None:
             id="a second container",
         ),
         pytest.param(
-            mounted("/models", {"persistentVolumeClaim": {"claimName": "x"}}),
-            'volume "v" cannot be mounted at "/models" for a host process: remove the mount',
-            id="a volume",
+            mounted("/models", {"nfs": {"server": "s", "path": "/"}}),
+            'volume "v" cannot be mounted at "/models": a host process has no volumes of the kind nfs: use '
+            "another kind",
+            id="a volume of a kind that needs more than files",
         ),
         pytest.param(
-            mounted("/dev/shm", {"hostPath": {"path": "/"}}),
-            'volume "v" cannot be mounted at "/dev/shm" for a host process: remove the mount',
-            id="shared memory that is something else",
+            mounted("/t", {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
+            'volume "v" cannot be mounted at "/t": its source serviceAccountToken is of a cluster\'s own: '
+            "remove it",
+            id="a token where no token is by admission",
+        ),
+        pytest.param(
+            mounted("models", {"emptyDir": {}}),
+            'volume "v" cannot be mounted at "models": that is not an absolute path below the root: use one',
+            id="a path from nowhere",
+        ),
+        pytest.param(
+            mounted("/", {"emptyDir": {}}),
+            'volume "v" cannot be mounted at "/": that is not an absolute path below the root: use one',
+            id="the root",
+        ),
+        pytest.param(
+            pod({"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}),
+            "a host process has no block devices as volumes: remove volumeDevices",
+            id="a block device",
         ),
         pytest.param(
             pod({"workingDir": "/app"}),

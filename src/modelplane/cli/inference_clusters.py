@@ -1,0 +1,69 @@
+"""Clients of the inference clusters, each by the kubeconfig Secret that the controllers use.
+
+One rule: a kubeconfig that came from a server starts no program here and reads no file of this machine. Who
+can write Secrets there need not be whom this machine's owner trusts.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_cluster import InferenceCluster, Source
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.kube import errors, kubeconfig_secret, resources
+from modelplane.kube.client import Client
+
+_OF_THIS_MACHINE: Final = frozenset(
+    {"exec", "auth-provider", "tokenFile", "client-certificate", "client-key", "certificate-authority"}
+)
+"""Entries of a kubeconfig that mean a program or a file of the machine that reads it."""
+
+
+class NoWay(Exception):
+    """A cluster that cannot be asked; the message says why and what to do."""
+
+
+class InferenceClusters:
+    """Every cluster's client, made when it is first asked for."""
+
+    def __init__(self, control_plane: Client) -> None:
+        self._control_plane = control_plane
+        self._clients: dict[str, Client] = {}
+
+    async def client(self, name: str) -> Client:
+        """Return the client of a cluster. Raises ``NoWay``."""
+        if name not in self._clients:
+            try:
+                self._clients[name] = Client.from_kubeconfig(await self._kubeconfig(name))
+            except (errors.KubernetesError, InvalidObject, ValueError) as error:
+                raise NoWay(f"{error}: use kubectl with a kubeconfig of that cluster") from error
+        return self._clients[name]
+
+    async def _kubeconfig(self, name: str) -> Mapping[str, Any]:
+        found = await self._control_plane.get(resources.INFERENCE_CLUSTERS, name)
+        if found is None:
+            raise ValueError(f'there is no InferenceCluster "{name}"')
+        origin = decode_as(InferenceCluster, found).spec.cluster
+        if origin.source is not Source.EXISTING or origin.existing is None:
+            raise ValueError(f"a cluster of source {origin.source} has no kubeconfig yet")
+        reference = origin.existing.secret_ref
+        where = f'Secret "{reference.name}" in namespace "{SYSTEM_NAMESPACE}"'
+        secret = await self._control_plane.get(resources.SECRETS, reference.name, SYSTEM_NAMESPACE)
+        text = kubeconfig_secret.content(secret, reference.key, where)
+        kubeconfig = kubeconfig_secret.parsed(text, reference.key, where)
+        if own := sorted(set(_OF_THIS_MACHINE).intersection(_entries(kubeconfig))):
+            raise ValueError(f"the kubeconfig in {where} has {own[0]}, which is for the controllers' machine")
+        return kubeconfig
+
+    async def close(self) -> None:
+        """Close every client."""
+        for client in self._clients.values():
+            await client.close()
+
+
+def _entries(kubeconfig: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of every cluster and user of a kubeconfig."""
+    for listed, key in (("clusters", "cluster"), ("users", "user")):
+        for named in kubeconfig.get(listed) or ():
+            if isinstance(named, dict) and isinstance(named.get(key), dict):
+                yield from named[key]

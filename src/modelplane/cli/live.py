@@ -1,0 +1,112 @@
+"""Reading a fleet from its API server: which one is asked, and what is said where it does not answer.
+
+It is the one that is named; else that of ``KUBECONFIG``; else the fleet of this machine, where one runs; else
+the user's own (``~/.kube/config``). Nothing is ever written.
+"""
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.options import home_option
+from modelplane.cli.running import require_running, runs
+from modelplane.local.home import ENVIRONMENT_VARIABLE, home_directory
+
+if TYPE_CHECKING:
+    from modelplane.kube.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+_OPTIONS = (
+    click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The control plane, and who to be there; by default KUBECONFIG, else the fleet of this machine.",
+    ),
+    click.option("--context", default="", metavar="NAME", help="Which context of the kubeconfig."),
+    home_option,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the options say."""
+
+    kubeconfig: Path | None
+    context: str
+    home: Path | None
+
+    def client(self) -> "Client":
+        """Return a client of the control plane that is meant; nothing is sent yet."""
+        from modelplane.install.connection import NoCluster, connect
+
+        try:
+            return connect(self.kubeconfig or self._of_this_machine(), self.context)
+        except NoCluster as error:
+            raise UserError(str(error)) from error
+
+    def _of_this_machine(self) -> Path | None:
+        """Return the kubeconfig of the local fleet; None where another one is meant."""
+        if self.home is None and os.environ.get("KUBECONFIG"):
+            return None
+        place = home_directory(self.home)
+        if self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE):
+            require_running(place)
+        elif not runs(place):
+            from modelplane.install.connection import users_own
+
+            if users_own().exists():
+                return None
+            raise UserError(
+                f"no fleet runs in {place.root}, and KUBECONFIG names no other: run `modelplane up`, or name "
+                "a control plane with --kubeconfig"
+            )
+        return place.kubeconfig
+
+
+def live_options(command: F) -> F:
+    """Give a command ``--kubeconfig``, ``--context`` and ``--home``, together as ``live``."""
+
+    @wraps(command)
+    def with_live(*, kubeconfig: Path | None, context: str, home: Path | None, **others: Any) -> Any:
+        return command(live=Live(kubeconfig, context, home), **others)
+
+    for option in reversed(_OPTIONS):
+        with_live = option(with_live)
+    return cast("F", with_live)
+
+
+def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
+    """Ask a control plane for something; say what keeps it from answering as a sentence."""
+    import asyncio
+
+    from modelplane.kube.errors import KubernetesError
+
+    async def run() -> T:
+        async with live.client() as client:
+            return await do(client)
+
+    try:
+        return asyncio.run(run())
+    except KubernetesError as error:
+        raise UserError(f"cannot read {what} from the control plane: {why(error)}") from error
+
+
+def why(error: "Exception") -> str:
+    """Return what an API server, or the way to it, has against a request, and what to do."""
+    from modelplane.kube.errors import Forbidden, NotFound, Unreachable
+
+    remedies = {
+        Forbidden: "ask whoever runs it for that permission, or name another --kubeconfig",
+        NotFound: "see that Modelplane is installed there, or name another control plane with --kubeconfig",
+        Unreachable: "see that it runs, or name another control plane with --kubeconfig",
+    }
+    remedy = next((text for type_, text in remedies.items() if isinstance(error, type_)), "try again")
+    return f"{error}: {remedy}"

@@ -1,0 +1,44 @@
+"""Objects as people name them: ``md/NAME``, as for kubectl, and a namespace where the name is not enough."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from modelplane.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from modelplane.api.kinds import Kind
+    from modelplane.compose.composition import Object
+
+_MOST = 10
+
+
+def called(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] | None":
+    """Return the kind and the name that a text says; without a kind it is the first one.
+
+    None where the text names no kind of these, or no object.
+    """
+    resource, slash, name = text.rpartition("/")
+    meant = resource.lower()
+    found = kinds[:1]
+    if slash:
+        found = [each for each in kinds if meant in {each.short, each.singular, each.plural, each.definition}]
+    return (found[0], name) if found and name else None
+
+
+def found(objects: "Iterable[Object]", kind: str, name: str, namespace: str) -> "Object":
+    """Return the object of a name out of all of its kind; ``UserError`` where there is not just one."""
+    everything = tuple(objects)
+    named = [
+        item
+        for item in everything
+        if item["metadata"]["name"] == name and namespace in ("", item["metadata"]["namespace"])
+    ]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        where = ", ".join(sorted(item["metadata"]["namespace"] for item in named))
+        raise UserError(f'there is a {kind} "{name}" in several namespaces: say which by -n: {where}')
+    where = f' in namespace "{namespace}"' if namespace else ""
+    known = sorted(f"{each['metadata']['name']} -n {each['metadata']['namespace']}" for each in everything)
+    there = f"there are: {', '.join(known[:_MOST])}" if known else "it holds none at all"
+    raise UserError(f'the fleet has no {kind} "{name}"{where}; {there}')

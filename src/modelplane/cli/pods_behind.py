@@ -1,0 +1,95 @@
+"""Which pods stand behind an object: those that composing it looks at, on whatever clusters they are.
+
+A deployment and a service stand for replicas, a replica for its engines, a cache for what stages it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from modelplane.api import labels
+from modelplane.api.decode import decode_as
+from modelplane.api.kinds import Kind, kind_of
+from modelplane.api.meta import Model
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.compose.composition import Object, Requirement
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The pods that an object stands for, and where there are none, why."""
+
+    pods: tuple[Requirement, ...] = ()
+    nothing: str = ""
+
+
+async def behind(client: Client, item: Object) -> Behind:
+    """Return the pods that an object of one of ``KINDS`` stands for."""
+    return await _OF[item["kind"]](client, item)
+
+
+async def _of_deployment(client: Client, item: Object) -> Behind:
+    metadata = item["metadata"]
+    selector = f"{labels.DEPLOYMENT}={metadata['name']}"
+    replicas = await client.list(resources.MODEL_REPLICAS, metadata["namespace"], labels=selector)
+    hint = f"modelplane explain md/{metadata['name']} -n {metadata['namespace']}"
+    return _of_replicas(replicas.items, f"it has no replica: `{hint}` says why")
+
+
+async def _of_service(client: Client, item: Object) -> Behind:
+    # Not by its endpoints: a replica whose engine does not come up has none yet.
+    service = decode_as(ModelService, item)
+    replicas = (await client.list(resources.MODEL_REPLICAS, service.metadata.namespace)).items
+    selectors = [entry.selector.match_labels for entry in service.spec.endpoints]
+    selected = [each for each in replicas if any(_carries(each, wanted) for wanted in selectors)]
+    return _of_replicas(
+        selected, "it selects no replica of this fleet, and what is outside has no log here: ask the provider"
+    )
+
+
+def _carries(item: Object, wanted: Mapping[str, str]) -> bool:
+    carried: Mapping[str, str] = item["metadata"].get("labels", {})
+    return wanted.items() <= carried.items()
+
+
+def _of_replicas(replicas: Sequence[Object], nothing: str) -> Behind:
+    pods = tuple(pod for replica in replicas for pod in _pods(ModelReplica, replica))
+    return Behind(pods, "" if pods else nothing)
+
+
+async def _of_replica(_client: Client, item: Object) -> Behind:
+    return _of_replicas([item], "")
+
+
+async def _of_cache(_client: Client, item: Object) -> Behind:
+    pods = tuple(_pods(ModelCache, item))
+    return Behind(pods, "" if pods else "it is staged on no cluster")
+
+
+def _pods(type_: type[Model], item: Object) -> tuple[Requirement, ...]:
+    kind = kind_of(type_)
+    needed = COMPOSERS[kind.name].requirements(decode_as(type_, item))
+    return tuple(each for each in needed if each.kind == "Pod")
+
+
+_OF: Final[Mapping[str, Callable[[Client, Object], Awaitable[Behind]]]] = {
+    kind_of(ModelDeployment).name: _of_deployment,
+    kind_of(ModelService).name: _of_service,
+    kind_of(ModelReplica).name: _of_replica,
+    kind_of(ModelCache).name: _of_cache,
+}
+
+RESOURCES: Final[Mapping[Kind, Resource]] = {
+    kind_of(ModelDeployment): resources.MODEL_DEPLOYMENTS,
+    kind_of(ModelService): resources.MODEL_SERVICES,
+    kind_of(ModelReplica): resources.MODEL_REPLICAS,
+    kind_of(ModelCache): resources.MODEL_CACHES,
+}
+"""The kinds of objects that stand for pods, and how they are read."""

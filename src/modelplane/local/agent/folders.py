@@ -1,0 +1,25 @@
+"""Removing directories that others have filled."""
+
+import os
+import shutil
+from pathlib import Path
+
+
+def remove(path: Path) -> None:
+    """Remove a directory with all that is in it; one that is not there is no error.
+
+    Links are removed, never followed. Where something cannot be removed, ``OSError`` names it.
+    """
+    if not path.exists():
+        return
+    try:
+        shutil.rmtree(path)
+    except PermissionError:
+        # Some programs close their directories against themselves, and nothing in those can be removed.
+        path.chmod(0o700)
+        for directory, names, _ in os.walk(path):
+            for name in names:
+                found = Path(directory, name)
+                if not found.is_symlink():
+                    found.chmod(0o700)
+        shutil.rmtree(path)

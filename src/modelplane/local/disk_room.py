@@ -1,0 +1,29 @@
+"""Whether there is room where a fleet keeps its data.
+
+One that is there needs far less than a new one, so that what could run can be started again.
+"""
+
+import shutil
+
+from modelplane.local.home import Home
+
+_NEW_BYTES = 1 << 30
+"""Models, logs, and all that etcd sets aside before anything is in it."""
+
+_KNOWN_BYTES = 128 << 20
+"""What etcd sets aside when its log of changes is full, and as much for logs and records."""
+
+
+def problem(home: Home) -> str:
+    """Return that there is too little room, and what to do; empty where there is enough.
+
+    Raises ``OSError`` where the disk cannot be asked.
+    """
+    needed = _KNOWN_BYTES if home.settings.exists() else _NEW_BYTES
+    free = shutil.disk_usage(home.root).free
+    if free >= needed:
+        return ""
+    return (
+        f"only {free >> 20} MiB are free where {home.root} is, and "
+        f"{'its' if home.settings.exists() else 'a'} fleet needs {needed >> 20}: make room"
+    )

@@ -1,0 +1,95 @@
+"""The log of one process of a local fleet, as its supervisor has it written.
+
+Each program writes its own way. Where only what is recent is wanted, a line's own time decides, and a line
+without one belongs to the line before it.
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from modelplane.local.agent.log_files import tail_offset
+
+_BLOCK = 64 * 1024
+_POLL_S = 0.2
+
+# Ours (logging, and the supervisor's own), Envoy's in brackets, etcd's JSON; without a zone it is local time.
+_DATED = re.compile(
+    r'(?:\[|\{"level":"\w+","ts":")?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?(Z|[+-]\d{4})?'
+)
+# Kubernetes' (klog), which leaves out the year.
+_YEARLESS = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{6})")
+
+
+def written_at(line: bytes, now: datetime) -> datetime | None:
+    """Return when a line was written, None where it does not say; ``now`` tells the year and the zone."""
+    text = line[:80].decode(errors="replace")
+    if found := _DATED.match(text):
+        date, clock, fraction, zone = found.groups()
+        return _moment(f"{date}T{clock}.{(fraction or '').ljust(6, '0')}{zone or ''}", now)
+    if found := _YEARLESS.match(text):
+        month, day, clock, fraction = found.groups()
+        years = (
+            _moment(f"{year}-{month}-{day}T{clock}.{fraction}", now) for year in (now.year, now.year - 1)
+        )
+        return next((moment for moment in years if moment is not None and moment <= now), None)
+    return None
+
+
+def _moment(text: str, now: datetime) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:  # such as the 29th of February of another year
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
+
+
+def lines(
+    log: Path, *, tail: int | None = None, since: datetime | None = None, follow: bool = False
+) -> Iterator[bytes]:
+    """Yield the lines of a log: of the last ``tail``, those written at ``since`` or later.
+
+    With ``follow``, also those that come, until the caller ends it. Raises ``OSError`` where there is no log.
+    """
+    recent = since is None
+    for line in _lines(log, tail, follow=follow):
+        if not recent and since is not None:
+            moment = written_at(line, datetime.now().astimezone())
+            recent = moment is not None and moment >= since
+        if recent:
+            yield line
+
+
+def _lines(log: Path, tail: int | None, *, follow: bool) -> Iterator[bytes]:
+    file = log.open("rb")
+    try:
+        if tail is not None:
+            file.seek(tail_offset(file, tail))
+        unfinished = b""
+        while True:
+            while block := file.read(_BLOCK):
+                *whole, unfinished = (unfinished + block).split(b"\n")
+                yield from whole
+            if not follow:
+                break
+            if _replaced(log, file):
+                # What was written to the one before, until it was put aside, has been read.
+                file.close()
+                file = log.open("rb")
+            else:
+                time.sleep(_POLL_S)
+        if unfinished:
+            yield unfinished
+    finally:
+        file.close()
+
+
+def _replaced(log: Path, file: BinaryIO) -> bool:
+    """Whether the path is another file by now; false while it is between the two."""
+    try:
+        return not log.samefile(f"/dev/fd/{file.fileno()}")
+    except FileNotFoundError:
+        return False

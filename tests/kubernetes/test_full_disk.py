@@ -1,0 +1,195 @@
+"""A fleet whose disk fills up: what serves goes on, every command says what is wrong, nothing is lost.
+
+The disk is a file system of its own, in a mount namespace of its own, so that nobody else meets it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can mount a file system"
+    ),
+]
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "01-first-answer"
+LARGE_M = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A small disk, and a fleet on it."""
+
+    pid: int
+    """Of a process that has the disk mounted."""
+    path: Path
+    binary: Path
+
+    def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command that sees the disk."""
+        environment = os.environ | {
+            "MODELPLANE_HOME": str(self.path / "home"),
+            "MODELPLANE_KUBERNETES_BINARY": str(self.binary),
+        }
+        return subprocess.run(
+            ["nsenter", "--mount", f"--target={self.pid}", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    def modelplane(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return self.run(sys.executable, "-m", "modelplane.cli.main", *arguments)
+
+    def kubectl(self, *arguments: str) -> str:
+        done = self.modelplane("kubectl", *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def resize(self, size_k: int) -> None:
+        done = self.run("mount", "-o", f"remount,size={size_k}k", str(self.path))
+        assert done.returncode == 0, done.stderr
+
+    def fill(self) -> None:
+        """Take all the room that is left."""
+        used = int(self.run("df", "-k", "--output=used", str(self.path)).stdout.split()[-1])
+        # What is written meanwhile must fit too, or the disk cannot be made so small.
+        self.resize(used + 1024)
+        self.run("dd", "if=/dev/zero", f"of={self.path / 'ballast'}", "bs=4k")
+        assert self.run("df", "-k", "--output=avail", str(self.path)).stdout.split()[-1] == "0"
+
+    def make_room(self) -> None:
+        self.run("rm", "-f", str(self.path / "ballast"))
+        self.resize(LARGE_M * 1024)
+
+    def processes(self) -> dict[str, dict[str, object]]:
+        document = json.loads(self.modelplane("status", "-o", "json").stdout)
+        return {each["name"]: each for each in document["processes"]}
+
+
+@pytest.fixture(scope="module")
+def disk(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
+    """A disk of 512 MiB, with nothing on it."""
+    path = tmp_path_factory.mktemp("disk")
+    mount = f"mount -t tmpfs -o size=512M,mode=700 none '{path}' && echo mounted && exec sleep infinity"
+    with subprocess.Popen(
+        ["unshare", "--mount", "--propagation=private", "sh", "-c", mount], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "mounted\n"
+        small = Disk(holder.pid, path, kubernetes_binary)
+        try:
+            yield small
+        finally:
+            small.make_room()
+            small.modelplane("down")
+            holder.kill()
+
+
+@pytest.fixture(scope="module")
+def fleet(disk: Disk) -> Disk:
+    """A fleet that serves the first example."""
+    disk.make_room()
+    started = disk.modelplane("up")
+    assert started.returncode == 0, started.stdout + started.stderr
+    disk.kubectl("apply", "-f", str(EXAMPLE))
+    disk.kubectl("wait", "--for=condition=Ready", "ms/first-answer", "-n", "ml-team", "--timeout=120s")
+    return disk
+
+
+def answers(address: str) -> bool:
+    with urllib.request.urlopen(f"{address}/v1/models", timeout=10) as response:
+        return bool(response.status == 200)
+
+
+def until_answering(address: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            assert answers(address)
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        else:
+            return
+
+
+def test_up_refuses_a_disk_without_room_for_a_fleet(disk: Disk) -> None:
+    refused = disk.modelplane("up")
+    lacking = f"only 512 MiB are free where {disk.path}/home is, and a fleet needs 1024: make room"
+    said = f"Error: {lacking}, or choose another place with --home\n"
+    assert (refused.returncode, refused.stderr) == (1, said)
+
+
+def test_a_disk_that_fills_costs_changes_and_no_answer_and_all_comes_back_with_room(fleet: Disk) -> None:
+    address = fleet.kubectl("get", "ms", "first-answer", "-n", "ml-team", "-o", "jsonpath={.status.address}")
+    fleet.fill()
+    stored = until_nothing_is_stored(fleet)
+    assert answers(address), "what serves goes on"
+    pid = fleet.processes()["envoy"]["pid"]
+    assert isinstance(pid, int)
+    fleet.run("kill", "-9", str(pid))
+    until_answering(address)
+
+    said = fleet.modelplane("status")
+    lacking = f"only 0 MiB are free where {fleet.path}/home is, and its fleet needs 128: make room"
+    assert said.returncode == 1
+    assert (
+        f"\n{lacking}; what runs goes on, and what has ended comes back once there is room\n" in said.stdout
+    )
+    assert fleet.processes()["etcd"]["state"] in {"BackOff", "Starting"}
+    up = fleet.modelplane("up")
+    assert (up.returncode, up.stderr) == (1, f"Error: {lacking}, or choose another place with --home\n")
+    assert "Traceback" not in fleet.run("sh", "-c", f"cat {fleet.path}/home/logs/*.log").stdout
+
+    fleet.make_room()
+    deadline = time.monotonic() + 90
+    while (again := fleet.modelplane("status")).returncode != 0:
+        assert time.monotonic() < deadline, again.stdout
+        time.sleep(1)
+    names = fleet.kubectl("get", "configmaps", "-o", "name").split()
+    assert set(stored) <= set(names), "nothing that was accepted is lost"
+    assert answers(address)
+
+
+def until_nothing_is_stored(fleet: Disk) -> list[str]:
+    """Store until that is no longer possible; return what was stored."""
+    stored: list[str] = []
+    for number in range(200):
+        name = f"stored-{number}"
+        made = fleet.modelplane(
+            "kubectl",
+            "create",
+            "configmap",
+            name,
+            f"--from-literal=x={'a' * 100_000}",
+            "--request-timeout=5s",
+        )
+        if made.returncode != 0:
+            return stored
+        stored.append(f"configmap/{name}")
+    raise AssertionError("a full disk stores whatever it is given")
+
+
+def test_a_full_disk_does_not_keep_a_fleet_from_being_stopped(fleet: Disk) -> None:
+    fleet.fill()
+    stopped = fleet.modelplane("down")
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert {each["state"] for each in fleet.processes().values()} == {"Stopped"}
+    assert fleet.modelplane("up").returncode == 1
+    fleet.make_room()
+    started = fleet.modelplane("up")
+    assert started.returncode == 0, started.stdout + started.stderr

@@ -1,0 +1,89 @@
+import base64
+import json
+
+import pytest
+
+from modelplane.cli.inference_clusters import InferenceClusters, NoWay
+from modelplane.kube.errors import Forbidden
+
+CLUSTER = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceCluster",
+    "metadata": {"name": "west"},
+    "spec": {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "west-kubeconfig"}}},
+        "nodePools": [{"name": "pool", "className": "l4", "nodeCount": 1}],
+    },
+}
+
+SECRET = 'Secret "west-kubeconfig" in namespace "modelplane-system"'
+
+
+def kubeconfig(**user):
+    return {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+
+
+class ControlPlane:
+    """Answers with the objects that it is given, by kind."""
+
+    def __init__(self, **objects):
+        self.objects = objects
+
+    async def get(self, resource, _name, _namespace=None):
+        found = self.objects.get(resource.kind)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def secret(content):
+    return {"data": {"kubeconfig": base64.b64encode(json.dumps(content).encode()).decode()}}
+
+
+async def test_a_cluster_is_reached_by_its_kubeconfig_and_asked_for_it_once():
+    plane = ControlPlane(InferenceCluster=CLUSTER, Secret=secret(kubeconfig(token="t")))
+    clusters = InferenceClusters(plane)
+    client = await clusters.client("west")
+    plane.objects.clear()
+    assert await clusters.client("west") is client
+    await clusters.close()
+
+
+@pytest.mark.parametrize(
+    ("objects", "why"),
+    [
+        pytest.param({}, 'there is no InferenceCluster "west"', id="no cluster"),
+        pytest.param(
+            {"InferenceCluster": CLUSTER},
+            f"there is no {SECRET}: create it with the cluster's kubeconfig",
+            id="no Secret",
+        ),
+        pytest.param(
+            {
+                "InferenceCluster": CLUSTER,
+                "Secret": Forbidden(403, "", "secrets is forbidden"),
+            },
+            "secrets is forbidden",
+            id="a Secret that may not be read",
+        ),
+        pytest.param(
+            {"InferenceCluster": CLUSTER, "Secret": secret(kubeconfig(exec={"command": "sh"}))},
+            f"the kubeconfig in {SECRET} has exec, which is for the controllers' machine",
+            id="a kubeconfig that would start a program here",
+        ),
+        pytest.param(
+            {"InferenceCluster": CLUSTER, "Secret": secret(kubeconfig(tokenFile="/etc/passwd"))},
+            f"the kubeconfig in {SECRET} has tokenFile, which is for the controllers' machine",
+            id="a kubeconfig that would read a file here",
+        ),
+    ],
+)
+async def test_why_a_cluster_cannot_be_asked_is_one_sentence(objects, why):
+    with pytest.raises(NoWay) as raised:
+        await InferenceClusters(ControlPlane(**objects)).client("west")
+    assert str(raised.value) == f"{why}: use kubectl with a kubeconfig of that cluster"

@@ -1,0 +1,34 @@
+from collections import namedtuple
+
+import pytest
+
+from modelplane.local import disk_room
+from modelplane.local.home import Home
+
+Usage = namedtuple("Usage", "free")
+
+
+@pytest.mark.parametrize(
+    ("settings", "free_mib", "said"),
+    [
+        pytest.param(False, 1024, "", id="enough for a new fleet"),
+        pytest.param(
+            False,
+            1023,
+            "only 1023 MiB are free where {root} is, and a fleet needs 1024: make room",
+            id="too little for a new fleet",
+        ),
+        pytest.param(True, 128, "", id="enough for one that is there"),
+        pytest.param(
+            True,
+            127,
+            "only 127 MiB are free where {root} is, and its fleet needs 128: make room",
+            id="too little for one that is there",
+        ),
+    ],
+)
+def test_a_new_fleet_needs_more_room_than_one_that_is_there(monkeypatch, tmp_path, settings, free_mib, said):
+    monkeypatch.setattr(disk_room.shutil, "disk_usage", lambda _path: Usage(free_mib << 20))
+    if settings:
+        (tmp_path / "settings.json").touch()
+    assert disk_room.problem(Home(tmp_path)) == said.format(root=tmp_path)
