@@ -95,6 +95,27 @@ def test_kubectl_shows_every_kind(served: Fleet) -> None:
     assert "ReplicasCreated" in described.partition("Events:")[2]
 
 
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        pytest.param("md", "NAME REPLICAS SYNCED READY AGE", id="ModelDeployment"),
+        pytest.param("ms", "NAME ADDRESS SYNCED READY AGE", id="ModelService"),
+        pytest.param("me", "NAME URL SYNCED READY AGE", id="ModelEndpoint"),
+        pytest.param("ic", "NAME SOURCE GATEWAY SYNCED READY AGE", id="InferenceCluster"),
+        pytest.param("icl", "NAME SYNCED READY AGE", id="InferenceClass"),
+        pytest.param("ig", "NAME GATEWAY ADDRESS SYNCED READY AGE", id="InferenceGateway"),
+    ],
+)
+def test_kubectl_shows_the_documented_columns(served: Fleet, kind: str, columns: str) -> None:
+    assert served.kubectl("get", kind, "-n", "ml-team").splitlines()[0].split() == columns.split()
+
+
+def test_kubectl_explains_every_field(served: Fleet) -> None:
+    explained = served.kubectl("explain", "md.spec.engines")
+    assert "FIELD: engines <[]Object>" in explained
+    assert "members\t<[]Object> -required-" in explained
+
+
 def test_kube_scheduler_allocated_the_device(served: Fleet) -> None:
     shown = served.kubectl("get", "resourceclaims", "-n", "ml-team")
     assert "allocated,reserved" in shown
@@ -128,6 +149,9 @@ def test_a_selector_that_nothing_matches_names_the_cluster_and_keeps_the_replica
     condition = _until(served, "ReplicasScheduled", "False")
     assert condition["reason"] == "InsufficientCapacity"
     assert "local: largest memory offered is" in condition["message"]
+    explained = served.modelplane("explain", "md/gemma", "-n", "ml-team", check=False)
+    assert "largest memory offered is" in explained
+    assert "To place one more, one of:" in explained
     assert _answer(served).strip(), "what runs goes on running"
     served.kubectl("apply", "-f", str(EXAMPLE))
     _until(served, "ReplicasScheduled", "True")

@@ -150,6 +150,8 @@ class Composition:
     """What needs the owner. It is not deleted while there is any."""
     short: bool = False
     """Whether the owner got less than it asked for, and would like to be asked again."""
+    woken_by: tuple[Requirement, ...] = ()
+    """Objects of which a change is a reason to compose again, besides those that are required anyway."""
 
 
 def keep_all(observed: Iterable[str]) -> tuple[Keep, ...]:

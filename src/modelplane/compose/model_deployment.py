@@ -39,8 +39,9 @@ from modelplane.compose.rollout import Rollout, is_draining, plan, revision
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     """Return what a placement is computed from: the whole fleet, and the cache's footprint."""
     needed = [
-        Requirement("clusters", API_VERSION, "InferenceCluster"),
-        # Another deployment's replica matters only to one that waits for room.
+        # Where it has nothing, a cluster and another deployment's replica matter only to one that waits
+        # for room.
+        Requirement("clusters", API_VERSION, "InferenceCluster", wakes=False),
         Requirement("replicas", API_VERSION, "ModelReplica", wakes=False),
     ]
     cache = deployment.replica_template().model_cache_name
@@ -94,6 +95,10 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
         conditions=(scheduled, ready_condition, *cache_conditions),
         ready=scheduled.holds and ready_condition.holds,
         short=len(staying) < deployment.spec.replicas or any(a.leaving for a in placement.assignments),
+        woken_by=tuple(
+            Requirement("", API_VERSION, "InferenceCluster", name=name)
+            for name in sorted({assignment.cluster for assignment in placement.assignments})
+        ),
     )
 
 
@@ -102,12 +107,16 @@ def _selector(deployment: ModelDeployment) -> str:
 
 
 def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
-    listed = {_full_name(found): fleet.replica(found) for found in request.found("replicas")}
     # Of its own replicas a deployment may have seen more than whoever lists them all.
-    for key, child in request.observed.items():
-        if child["kind"] == "ModelReplica":
-            listed[_full_name(child)] = _with_index_of(key, fleet.replica(child))
-    return tuple(listed.values())
+    own = {
+        _full_name(child): _with_index_of(key, fleet.replica(child))
+        for key, child in request.observed.items()
+        if child["kind"] == "ModelReplica"
+    }
+    others = (
+        fleet.replica(found) for found in request.found("replicas") if not own or _full_name(found) not in own
+    )
+    return (*others, *own.values())
 
 
 def _with_index_of(key: str, replica: scheduler.Replica) -> scheduler.Replica:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from modelplane.api.reasons import ReadyReason, SyncedReason
+from modelplane.api.reasons import ALARMING, ReadyReason, SyncedReason
 from modelplane.compose.composition import Composition, Desired, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
 
@@ -62,9 +62,17 @@ def with_times(
 
 
 def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]]) -> list[Condition]:
-    """Return the conditions whose status or reason is news."""
-    known = {(old["type"], old["status"], old["reason"]) for old in before}
-    return [own for own in conditions if (own.type, own.status, own.reason) not in known]
+    """Return the conditions whose status or reason is news.
+
+    That a new object is not yet what it is to be is none, unless somebody must act on it.
+    """
+    known = {old["type"]: (old["status"], old["reason"]) for old in before}
+    return [
+        own
+        for own in conditions
+        if known.get(own.type) != (own.status, own.reason)
+        and (own.type in known or own.holds or own.reason in ALARMING)
+    ]
 
 
 def same(observed: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

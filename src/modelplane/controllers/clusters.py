@@ -4,29 +4,28 @@ Each cluster has its own client and its own watches, so that one that is slow or
 away holds up nobody else. What is not known about a cluster is said with its
 cause; it is never taken for "there is nothing".
 
-Every cluster has the kinds of which every replica is made, and they are watched
-from the start. The other kinds of children are watched only where there are any:
-a connection looks for them once, and a write of the first one begins the watch.
+A kind of children is watched where there are any: a connection looks for them
+once, and a write of the first one begins the watch. So a cluster that holds
+nothing of ours costs three watches: of its gateway, and of what it can do.
 """
 
 import asyncio
-import base64
-import binascii
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-import yaml
-
 from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.guards import recorded
+from modelplane.compose.inference_cluster import CAPABILITY_CRDS
 from modelplane.controllers.children import ChildIndex
-from modelplane.kube import errors, resources
+from modelplane.kube import errors, kubeconfig_secret, resources
 from modelplane.kube.client import Client, Fence
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource, resource_for, resource_of
+from modelplane.routing.http_routes import GATEWAY_NAME
 from modelplane.telemetry import traces
 from modelplane.telemetry.log_lines import fields
 
@@ -43,18 +42,23 @@ Far longer than an API server needs to restart or to be upgraded: what is given 
 
 _LOADING = "its objects are still being read"
 
-_LOOK_AGAIN_S = 5.0
-"""How long to wait where a cluster could not say which rarer kinds of children it holds."""
+_OPENED_AT_A_TIME = 16
+_TURN_S = 1.0
+"""How many clusters are first read at a time, and how long one may keep the others waiting."""
 
-_CHILD_KINDS = (
+_LOOK_AGAIN_S = 5.0
+"""How long to wait where a cluster could not say which kinds of children it holds."""
+
+_VITAL_KINDS = (
     resources.DEPLOYMENTS,
     resources.HTTP_ROUTES,
     resources.RESOURCE_CLAIM_TEMPLATES,
     resources.SERVICES,
 )
-"""Kinds of children that are watched on every cluster."""
+"""Kinds of which every replica is made: a cluster where one of them cannot be read is of no use."""
 
-_RARER_CHILD_KINDS = (
+_CHILD_KINDS = (
+    *_VITAL_KINDS,
     resources.CONFIG_MAPS,
     resources.INFERENCE_POOLS,
     resources.JOBS,
@@ -66,10 +70,16 @@ _RARER_CHILD_KINDS = (
     resources.SECRETS,
     resources.SERVICE_ACCOUNTS,
 )
-"""Kinds of children that are watched where there are any; a cluster need not have the kind at all."""
+"""Kinds of children. A cluster need not have the kind at all."""
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
-_POLL_S = 0.1
+
+_PODS_OF = {
+    resources.DEPLOYMENTS: labels.WORKLOAD,
+    resources.LEADER_WORKER_SETS: labels.WORKLOAD,
+    resources.JOBS: labels.MODEL_CACHE,
+}
+"""By which label the pods of a kind of children are found. They are watched where that kind is."""
 
 _ROUTE_KINDS = (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
 
@@ -81,32 +91,52 @@ class Connection:
     """One inference cluster: a client, and a copy of what Modelplane has there."""
 
     def __init__(
-        self, name: str, client: Client, on_change: Changed, on_problem: Callable[[str], None]
+        self,
+        name: str,
+        client: Client,
+        on_change: Changed,
+        on_problem: Callable[[str], None],
+        *,
+        routes: bool = False,
     ) -> None:
+        """``routes``: requests go from here straight to the cluster's pods, which are then watched too."""
         self.name = name
         self.client = client
+        self._routes = routes
         self._on_problem = on_problem
         self.children = ChildIndex(lambda item: item["metadata"].get("labels", {}).get(labels.OWNER_UID, ""))
         self._on_change = on_change
         self._tasks: list[asyncio.Task[None]] = []
+        self._reviews: dict[Informer, asyncio.TimerHandle] = {}
         self._informers: dict[tuple[Resource, str], Informer] = {}
-        for resource in _CHILD_KINDS:
-            self.children.follow(self._start(resource, _OURS))
-        self._start(resources.PODS, labels.WORKLOAD)
-        self._start(resources.ENDPOINT_SLICES, _OURS)
-        self._start(resources.GATEWAYS)
-        self._awaited = list(self._informers.values())
-        self._core = tuple(self._awaited)
+        self._refused: dict[Resource, str] = {}
+        self._vital: list[Informer] = []
+        self._awaited: list[Informer] = []
         self._looking = _LOADING
-        self._told = False
+        self._answers = asyncio.Event()
+
+    async def open(self) -> None:
+        """Begin to read the cluster; return once that is done or has failed."""
+        gateway = f"metadata.name={GATEWAY_NAME},metadata.namespace={SYSTEM_NAMESPACE}"
+        self._vital = [self._watch(resources.GATEWAYS, fields=gateway)]
+        for crd in CAPABILITY_CRDS.values():
+            self._watch(resources.CUSTOM_RESOURCE_DEFINITIONS, crd, fields=f"metadata.name={crd}")
+        self._awaited = list(self._informers.values())
         self._begin(self._look(), "look")
-        for informer in self._core:
-            self._begin(self._tell_when_synced(informer), "sync")
+        await self._answers.wait()
 
     def _begin(self, work: Coroutine[Any, Any, None], what: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"{self.name}: {what}"))
 
-    def _start(self, resource: Resource, selector: str = "", *, slot: str = "", fields: str = "") -> Informer:
+    def _watch(
+        self,
+        resource: Resource,
+        slot: str = "",
+        *,
+        selector: str = "",
+        fields: str = "",
+        empty_until: int | None = None,
+    ) -> Informer:
         informer = Informer(
             self.client,
             resource,
@@ -114,31 +144,43 @@ class Connection:
             fields=fields,
             metadata_only=resource == resources.CUSTOM_RESOURCE_DEFINITIONS,
             on_change=lambda item: self._on_change(self.name, item),
+            on_answer=self._answered,
         )
+        if empty_until is not None:
+            informer.begin_empty(empty_until)
         self._informers[resource, slot] = informer
         self._begin(informer.run(), resource.plural)
         return informer
 
-    def _watch_rarer(self, resource: Resource) -> Informer:
-        informer = self._start(resource, _OURS)
-        self.children.follow(informer)
-        return informer
+    def _watch_children(self, resource: Resource, empty_until: int | None = None) -> list[Informer]:
+        """Watch a kind of children, and what is made of them; return the new copies."""
+        begun = [self._watch(resource, selector=_OURS, empty_until=empty_until)]
+        self.children.follow(begun[0])
+        if resource in _VITAL_KINDS:
+            self._vital.append(begun[0])
+        label = _PODS_OF.get(resource)
+        if label and (resources.PODS, label) not in self._informers:
+            begun.append(self._watch(resources.PODS, label, selector=label, empty_until=empty_until))
+        if self._routes and resource == resources.SERVICES:
+            slices = resources.ENDPOINT_SLICES
+            begun.append(self._watch(slices, selector=_OURS, empty_until=empty_until))
+        return begun
 
     async def _look(self) -> None:
-        """Watch those of the rarer kinds of which there are children here."""
-        unknown = list(_RARER_CHILD_KINDS)
+        """Watch those kinds of which there are children here."""
+        unknown = list(_CHILD_KINDS)
         while unknown:
+            resource = unknown[0]
             try:
-                found = await self._ours(unknown[0], _OURS, metadata_only=True)
-                if found and (unknown[0], "") not in self._informers:
-                    self._awaited.append(self._watch_rarer(unknown[0]))
-                    self._begin(self._tell_when_synced(self._awaited[-1]), "sync")
+                found = await self._ours(resource, _OURS, metadata_only=True)
+                if found and (resource, "") not in self._informers:
+                    self._awaited += self._watch_children(resource)
                 del unknown[0]
             except errors.KubernetesError as error:
                 self._looking = str(error)
                 await asyncio.sleep(_LOOK_AGAIN_S)
         self._looking = ""
-        self._tell_if_read()
+        self._tell()
 
     async def _ours(
         self, resource: Resource, selector: str, *, metadata_only: bool = False
@@ -150,32 +192,30 @@ class Connection:
             if await self.client.serves(resource):
                 raise
         except errors.Forbidden as error:
-            if (resource, "") in self._informers:
+            if resource in _VITAL_KINDS or (resource, "") in self._informers:
                 raise
             # Who may not read a kind has not written any, and a write of one will say so.
             _log.info("cluster %s: %s", self.name, error, extra=fields(cluster=self.name))
+            self._refused[resource] = str(error)
         return ()
 
-    async def _tell_when_synced(self, informer: Informer) -> None:
-        await informer.wait_until_synced()
-        self._tell_if_read()
+    def _answered(self, informer: Informer) -> None:
+        """Tell of a copy that was read, or cannot be; and once more when patience with it ends."""
+        if review := self._reviews.pop(informer, None):
+            review.cancel()
+        if informer.problem:
+            self._reviews[informer] = asyncio.get_running_loop().call_later(_PATIENCE_S, self._tell)
+        self._tell()
 
-    def _tell_if_read(self) -> None:
-        if not self._told and not self.problem:
-            self._told = True
-            self._on_problem(self.name)
-
-    async def _tell_when_answered(self, informer: Informer) -> None:
-        """Tell when a copy that somebody waits for is there, or cannot be had."""
-        while not (informer.synced or informer.problem):
-            await asyncio.sleep(_POLL_S)
-        self._on_problem(self.name)
-        if not informer.synced:
-            await informer.wait_until_synced()
+    def _tell(self) -> None:
+        if not self.loading:
+            self._answers.set()
             self._on_problem(self.name)
 
     async def close(self) -> None:
         """Stop every watch and close the client."""
+        for review in self._reviews.values():
+            review.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -185,9 +225,9 @@ class Connection:
     def problem(self) -> str:
         """Why what is known of the cluster cannot be relied on; empty while it can.
 
-        A rarer kind that cannot be read is no reason to do without the cluster.
+        A kind that not every replica needs is no reason to do without the cluster.
         """
-        for informer in self._core:
+        for informer in self._vital:
             if not informer.synced:
                 return informer.problem or _LOADING
         if self._looking:
@@ -202,7 +242,7 @@ class Connection:
         return self._silence(LOST_S)
 
     def _silence(self, patience_s: float) -> str:
-        problems = (_silent(informer, patience_s) for informer in self._core)
+        problems = (_silent(informer, patience_s) for informer in self._vital)
         return next(filter(None, problems), "")
 
     @property
@@ -213,45 +253,38 @@ class Connection:
     @property
     def routable(self) -> bool:
         """Whether all that its gateway's routes are made of has been read."""
-        return all(self.informer(resource).synced for resource in _ROUTE_KINDS)
+        copies = (self._informers.get((resource, "")) for resource in _ROUTE_KINDS)
+        return not self._looking and all(copy is None or copy.synced for copy in copies)
 
     def informer(self, resource: Resource) -> Informer:
-        """Return the copy of one kind."""
+        """Return the copy of one kind that is watched."""
         return self._informers[resource, ""]
+
+    def objects(self, resource: Resource) -> tuple[Object, ...]:
+        """Return what the copy of one kind holds; of a kind that is not watched there is nothing."""
+        return tuple(self._informers.get((resource, ""), ()))
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names, or why they cannot be told."""
-        resource = resource_for(requirement.api_version, requirement.kind)
-        informer = self._copy_for(resource, requirement)
         if self.problem:
             return Unknown(self.problem, loading=self.loading)
+        resource = resource_for(requirement.api_version, requirement.kind)
+        if resource in self._refused:
+            return Unknown(self._refused[resource])
+        informer = self._informers.get((resource, _slot(resource, requirement)))
+        if informer is None:
+            return ()  # it was looked for, and nothing has been written since
         if not informer.synced:
             return Unknown(informer.problem or _LOADING, loading=not informer.problem)
         if problem := _silent(informer, _PATIENCE_S):
             return Unknown(problem)
         return tuple(item for item in informer if requirement.matches(item))
 
-    def _copy_for(self, resource: Resource, requirement: Requirement) -> Informer:
-        """Return the copy that holds what is required, begun now where nobody asked before."""
-        slot, selector, fields = "", "", ""
-        if resource == resources.CUSTOM_RESOURCE_DEFINITIONS:
-            slot, fields = requirement.name, f"metadata.name={requirement.name}"
-        elif resource == resources.PODS and labels.MODEL_CACHE in requirement.labels:
-            slot = selector = labels.MODEL_CACHE
-        informer = self._informers.get((resource, slot))
-        if informer is None:
-            if resource in _RARER_CHILD_KINDS:
-                informer = self._watch_rarer(resource)
-            else:
-                informer = self._start(resource, selector, slot=slot, fields=fields)
-            self._begin(self._tell_when_answered(informer), "answer")
-        return informer
-
     async def look_for(self, uid: str) -> tuple[Object, ...]:
         """Ask the cluster for an owner's children, rather than the copies."""
         selector = f"{labels.OWNER_UID}={uid}"
         # One after the other: one connection serves them all, and nobody waits for a deletion.
-        answers = [await self._ours(resource, selector) for resource in _CHILD_KINDS + _RARER_CHILD_KINDS]
+        answers = [await self._ours(resource, selector) for resource in _CHILD_KINDS]
         return tuple(item for answer in answers for item in answer)
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
@@ -266,9 +299,10 @@ class Connection:
                 await self._create_namespace(namespace)
                 written = await self.client.apply(manifest, force=force)
         resource = resource_of(manifest)
-        # The first child of a rarer kind: there was none before, so nobody need wait for the copy.
         if (resource, "") not in self._informers:
-            self._watch_rarer(resource)
+            # The first of its kind: there was none before, so nobody need wait for a list.
+            self._watch_children(resource, int(written["metadata"]["resourceVersion"]) - 1)
+        self._refused.pop(resource, None)
         self.informer(resource).remember(written)
         return written
 
@@ -287,14 +321,23 @@ class Clusters:
     """Every inference cluster's connection, kept in step with its kubeconfig Secret."""
 
     def __init__(
-        self, on_change: Changed, on_problem: Callable[[str], None], fence: Fence | None = None
+        self,
+        on_change: Changed,
+        on_problem: Callable[[str], None],
+        fence: Fence | None = None,
+        *,
+        routes: bool = False,
     ) -> None:
+        """``on_problem`` is called with a cluster's name when what can be known of it changes."""
+        self._routes = routes
         self._on_change = on_change
         self._on_problem = on_problem
         self._fence = fence
         self._connections: dict[str, Connection] = {}
         self._kubeconfigs: dict[str, bytes] = {}
         self._problems: dict[str, str] = {}
+        self._turn = asyncio.Semaphore(_OPENED_AT_A_TIME)
+        self._opening: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
 
     def __iter__(self) -> Iterator[Connection]:
@@ -330,19 +373,28 @@ class Clusters:
     def connect(self, name: str, secret: Mapping[str, Any] | None, key: str, where: str) -> None:
         """Connect to a cluster with the kubeconfig that a Secret holds; ``where`` names it in messages."""
         try:
-            content = _kubeconfig(secret, key, where)
+            content = kubeconfig_secret.content(secret, key, where)
             if self._kubeconfigs.get(name) == content:
                 self._problems.pop(name, None)
                 return
-            client = Client.from_kubeconfig(_mapping(content, key, where), fence=self._fence)
+            client = Client.from_kubeconfig(kubeconfig_secret.parsed(content, key, where), fence=self._fence)
         except ValueError as error:
             # What worked so far goes on: a Secret half-written is no reason to cut a cluster off.
             self._refuse(name, str(error))
             return
         self.disconnect(name)
         self._kubeconfigs[name] = content
-        self._connections[name] = Connection(name, client, self._on_change, self._on_problem)
+        connection = Connection(name, client, self._on_change, self._on_problem, routes=self._routes)
+        self._connections[name] = connection
+        _keep(asyncio.create_task(self._open(connection)), self._opening)
         _log.info("connected to cluster %s", name, extra=fields(cluster=name))
+
+    async def _open(self, connection: Connection) -> None:
+        """Read a cluster when it is its turn; one that does not answer soon goes on beside the others."""
+        async with self._turn:
+            if self._connections.get(connection.name) is connection:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(connection.open(), _TURN_S)
 
     def refuse(self, name: str, why: str) -> None:
         """Have no connection to a cluster, and say why."""
@@ -362,48 +414,33 @@ class Clusters:
         self._problems.pop(name, None)
         connection = self._connections.pop(name, None)
         if connection is not None:
-            task = asyncio.create_task(connection.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
-
-    async def run(self) -> None:
-        """Report clusters whose reachability changed, until cancelled."""
-        known: dict[str, str] = {}
-        while True:
-            before, known = known, {connection.name: connection.problem for connection in self}
-            for name, problem in known.items():
-                if before.get(name, "") != problem:
-                    self._on_problem(name)
-            await asyncio.sleep(0.25 if any(known.values()) else 2.0)
+            _keep(asyncio.create_task(connection.close()), self._closing)
 
     async def close(self) -> None:
         """Close every connection."""
+        for task in self._opening:
+            task.cancel()
         for name in tuple(self._connections):
             self.disconnect(name)
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await asyncio.gather(*self._opening, *self._closing, return_exceptions=True)
+
+
+def _keep(task: asyncio.Task[None], tasks: set[asyncio.Task[None]]) -> None:
+    """Hold a task until it is done: nobody else does."""
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+def _slot(resource: Resource, requirement: Requirement) -> str:
+    """Return which of several copies of a kind holds what is required."""
+    if resource == resources.CUSTOM_RESOURCE_DEFINITIONS:
+        return requirement.name
+    if resource == resources.PODS:
+        return labels.MODEL_CACHE if labels.MODEL_CACHE in requirement.labels else labels.WORKLOAD
+    return ""
 
 
 def _silent(informer: Informer, patience_s: float) -> str:
     """Return why a copy has not been brought up to date for so long; empty while it has."""
     now = asyncio.get_running_loop().time()
     return informer.problem if informer.problem and now - informer.problem_since > patience_s else ""
-
-
-def _kubeconfig(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
-    if secret is None:
-        raise ValueError(f"there is no {where}: create it with the cluster's kubeconfig")
-    encoded = secret.get("data", {}).get(key)
-    if not encoded:
-        raise ValueError(f'{where} has no key "{key}"')
-    try:
-        return base64.b64decode(encoded, validate=True)
-    except binascii.Error:
-        raise ValueError(f'key "{key}" of {where} is not base64') from None
-
-
-def _mapping(content: bytes, key: str, where: str) -> dict[str, Any]:
-    try:
-        return dict(yaml.safe_load(content))
-    except (yaml.YAMLError, TypeError, ValueError):
-        # Not the parser's words: they quote the text, which holds credentials.
-        raise ValueError(f'key "{key}" of {where} is not a kubeconfig') from None

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from modelplane.api.decode import InvalidObject, ModelT, decode_as
-from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.controllers.clusters import Clusters, Connection
@@ -21,7 +20,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
 from modelplane.routing.envoy import files
-from modelplane.routing.http_routes import GATEWAY_NAME, attached, unsupported, workload_routes
+from modelplane.routing.http_routes import attached, unsupported, workload_routes
 from modelplane.routing.services import service_routes
 from modelplane.routing.table import Listener, Table
 
@@ -122,8 +121,8 @@ class FrontDoor:
                 continue
             try:
                 changed = await self._proxy.bring(await asyncio.to_thread(files, self._table(self._proxy)))
-            except errors.KubernetesError as error:
-                _log.info("cannot write the gateway configuration: %s", error)
+            except (errors.KubernetesError, OSError) as error:
+                _log.warning("cannot write the gateway configuration; trying again: %s", error)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
                 continue
             except Exception:  # noqa: BLE001 - Envoy goes on with what it has, and the next try may do
@@ -173,14 +172,14 @@ class FrontDoor:
         gateway = _gateway(connection)
         if gateway is None:
             return None
-        http_routes = tuple(connection.informer(resources.HTTP_ROUTES))
+        http_routes = connection.objects(resources.HTTP_ROUTES)
         for route in http_routes:
             if attached(route) and (problem := unsupported(route)):
                 problems[f"HTTPRoute {key_of(route)} of cluster {connection.name}"] = problem
         routes = workload_routes(
             http_routes,
-            tuple(connection.informer(resources.SERVICES)),
-            tuple(connection.informer(resources.ENDPOINT_SLICES)),
+            connection.objects(resources.SERVICES),
+            connection.objects(resources.ENDPOINT_SLICES),
             self._dial,
         )
         port = int(gateway["spec"]["listeners"][0]["port"])
@@ -223,7 +222,7 @@ def _readable(type_: type[ModelT], items: Iterable[Object], problems: dict[str, 
 
 def _gateway(connection: Connection) -> Object | None:
     """Return the cluster's gateway where it is one that a laptop's Envoy serves."""
-    gateway = connection.informer(resources.GATEWAYS).get(GATEWAY_NAME, SYSTEM_NAMESPACE)
-    if gateway is None or gateway["spec"].get("gatewayClassName") != GATEWAY_CLASS:
-        return None
-    return gateway
+    for gateway in connection.objects(resources.GATEWAYS):
+        if gateway["spec"].get("gatewayClassName") == GATEWAY_CLASS:
+            return gateway
+    return None

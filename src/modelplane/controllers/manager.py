@@ -20,6 +20,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.engine_check import Definitions
 from modelplane.controllers.front_door import FrontDoor, Proxy
+from modelplane.controllers.garbage import collect_seldom
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
@@ -73,7 +74,8 @@ class Manager:
         self._secrets = Informer(
             client, resources.SECRETS, namespace=SYSTEM_NAMESPACE, on_change=self._secret_changed
         )
-        self._clusters = Clusters(self._cluster_changed, self._cluster_problem, fence)
+        self._routes = proxy is not None and proxy.serves_clusters
+        self._clusters = Clusters(self._cluster_changed, self._cluster_problem, fence, routes=self._routes)
         self._front_door = FrontDoor(
             proxy,
             dial=dial,
@@ -111,6 +113,7 @@ class Manager:
     async def run(self) -> None:
         """Work until cancelled; raises ``NotOurs`` once the kinds are another engine's."""
         allow_many()
+        collect_seldom()
         await self._until_installed([self._definitions.informer])
         await guarded(self._run(), self._definitions.run())
 
@@ -124,9 +127,8 @@ class Manager:
                     group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
                 for informer in informers:
                     await informer.wait_until_synced()
-                self._connect_all()
+                await self._connect_all()
                 _log.info("watching %d kinds", len(informers))
-                group.create_task(_always(self._clusters.run))
                 group.create_task(_always(self._front_door.run))
                 for queue in (self._decisions, self._work):
                     group.create_task(self._dispatch(queue, group))
@@ -189,9 +191,10 @@ class Manager:
             if existing.get("secretRef", {}).get("name") == secret["metadata"]["name"]:
                 self._connect(cluster["metadata"]["name"])
 
-    def _connect_all(self) -> None:
+    async def _connect_all(self) -> None:
         for cluster in self._informers["InferenceCluster"]:
             self._connect(cluster["metadata"]["name"])
+            await asyncio.sleep(0)  # a thousand kubeconfigs take seconds, and the lease is to be renewed
 
     def _connect(self, name: str) -> None:
         if not self._secrets.synced:
@@ -218,12 +221,14 @@ class Manager:
             self._enqueue(named)  # it may have been taken from an owner of that name
         for owner in self._interests.woken_by(item, cluster):
             self._enqueue(owner)
-        self._front_door.touch()
+        if self._routes:
+            self._front_door.touch()
 
     def _cluster_problem(self, cluster: str) -> None:
         for owner in self._interests.on(cluster):
             self._enqueue(owner)
-        self._front_door.touch()
+        if self._routes:
+            self._front_door.touch()
 
     def _front_door_opened(self) -> None:
         for gateway in self._informers["InferenceGateway"]:

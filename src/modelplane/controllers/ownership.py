@@ -19,6 +19,9 @@ from modelplane.kube.resources import Object
 FINALIZER = "modelplane.ai/remote-objects"
 """Holds an owner until its objects on other clusters are gone."""
 
+_ON_CLUSTERS = frozenset({"ModelReplica"})
+"""Kinds of children that will have objects on clusters: they have the finalizer from the start."""
+
 IN_USE = "modelplane.ai/in-use"
 """Holds an object that others need until none of them is left."""
 
@@ -38,6 +41,8 @@ def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
         }
     else:
         metadata["ownerReferences"] = [_reference(owner)]
+        if manifest["kind"] in _ON_CLUSTERS:
+            metadata["finalizers"] = [FINALIZER]
     metadata["labels"] = {**metadata.get("labels", {}), **own_labels}
     metadata["annotations"] = {**metadata.get("annotations", {}), **own_annotations}
     manifest["metadata"] = metadata

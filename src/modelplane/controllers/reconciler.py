@@ -7,6 +7,7 @@ the objects: a controller that dies half-way is taken up by the next one.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -84,17 +85,25 @@ class Reconciler:
         required = {requirement.key: self._find(requirement) for requirement in requirements}
         if any(isinstance(found, Unknown) and found.loading for found in required.values()):
             return None  # whoever loads it says when it is there
-        observed = self._observed(owner, {requirement.cluster for requirement in requirements})
+        clusters = {requirement.cluster for requirement in requirements}
+        observed = self._observed(owner, clusters)
         door = self._front_door()
         request = Request(
             decoded, observed, required, front_door=door.address, front_door_problem=door.problem
         )
         composition = _composed(key.kind, request)
+        self._interests.set(key, (*requirements, *composition.woken_by))
         self._interests.set_short(key, composition.short)
         if composition.doubt:
             await self._reporter.doubt(owner, composition.doubt)
             return None
         problem = await self._writer.write(owner, observed, composition)
+        written = self._observed(self._informers[key.kind].get(key.name, key.namespace) or owner, clusters)
+        if not problem and written != observed:
+            # Say at once what is there now, rather than first that it is being made.
+            after = _composed(key.kind, replace(request, observed=written))
+            if not after.doubt:
+                composition, observed = after, written
         await self._reporter.composed(owner, observed, composition, problem)
         if problem:
             raise NotYet(problem)
@@ -109,6 +118,8 @@ class Reconciler:
         if requirement.name:
             found = informer.get(requirement.name, requirement.namespace)
             return () if found is None else (found,)
+        if not (requirement.namespace or requirement.labels):
+            return tuple(informer)  # of thousands, none has to be asked
         return tuple(item for item in informer if requirement.matches(item))
 
     def _observed(self, owner: Object, clusters: Collection[str]) -> dict[str, Object]:

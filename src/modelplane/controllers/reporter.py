@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.reasons import ReadyReason
 from modelplane.compose import status
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.events import Recorder
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
@@ -53,7 +57,8 @@ class Reporter:
 
     async def apply(self, owner: Object, wanted: Mapping[str, Any]) -> None:
         """Write a status, unless it is what the owner has; ``NotFound`` when the owner is gone."""
-        if status.same(owner.get("status", {}), wanted):
+        known = owner.get("status", {})
+        if status.same(known, wanted) or status.same(_told(owner, known), _told(owner, wanted)):
             return
         metadata = {key: owner["metadata"][key] for key in ("name", "namespace") if key in owner["metadata"]}
         manifest = {
@@ -66,3 +71,13 @@ class Reporter:
         with traces.span("write status", kind=owner["kind"], **metadata):
             written = await self._client.apply(manifest, subresource="status")
         self._informers[owner["kind"]].remember(written)
+
+
+def _told(owner: Object, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a status says without what a server fills in."""
+    try:
+        decoded = decode_as(COMPOSERS[owner["kind"]].type, {**owner, "status": said})
+    except InvalidObject:
+        return said
+    told: Mapping[str, Any] = msgspec.to_builtins(decoded)["status"]
+    return told

@@ -26,4 +26,9 @@ def _default() -> Path:
     named = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
     if len(named) > 1:
         raise NoCluster("KUBECONFIG names several files: name one of them with --kubeconfig")
-    return Path(named[0]) if named else Path.home() / ".kube" / "config"
+    return Path(named[0]) if named else users_own()
+
+
+def users_own() -> Path:
+    """Return where kubectl keeps what it knows of clusters."""
+    return Path.home() / ".kube" / "config"

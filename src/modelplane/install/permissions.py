@@ -146,6 +146,13 @@ CLUSTER = (
     Rule("discovery.k8s.io", ("endpointslices",), _READ, "Which pods serve."),
     Rule("", ("pods",), _READ, "Why an engine does not start."),
     Rule(
+        "",
+        ("pods/log",),
+        ("get",),
+        "`modelplane logs` shows what an engine says, to those who may read the Secret with this identity.",
+        unseen="a person's command asks, and no controller",
+    ),
+    Rule(
         "apiextensions.k8s.io",
         ("customresourcedefinitions",),
         _READ,

@@ -6,6 +6,7 @@ its own and nothing that the server sent is lost.
 """
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from typing import Any, Literal, Self
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig
 
 from modelplane.kube import errors
+from modelplane.kube.multiplexed import BODY_STARTED, HEADERS_STARTED, Multiplexed
 from modelplane.kube.resources import Object, Resource, resource_of
 
 _CONTENT_TYPES = {
@@ -26,14 +28,21 @@ _CONTENT_TYPES = {
     "strategic": "application/strategic-merge-patch+json",
 }
 
-WATCH_SECONDS = 300
-"""How long one watch request lasts before the server ends it and it is opened again."""
+WATCH_SECONDS = 3600
+"""How long a watch request lasts at most before the server ends it and it is opened again.
+
+Each lasts another time, so that those that began together do not end together.
+"""
 
 _SILENCE_S = 90.0
-"""How long a watch may say nothing before it counts as broken: a server sends a bookmark every minute."""
+"""How long a watch over HTTP/1.1 may say nothing before it is opened anew: a server that went away unseen
+says nothing either, and none promises bookmarks."""
 
 _DEADLINE = 3
 """How many times the time-out a whole request may take, whatever the server sends meanwhile."""
+
+_AT_A_TIME = 32
+"""How many requests may be under way, watches apart; the others wait for their turn without a time-out."""
 
 _LONGEST_TEXT = 200
 """How much is told of an answer that is not the server's own."""
@@ -41,8 +50,15 @@ _LONGEST_TEXT = 200
 Fence = Callable[[], str]
 """Why nothing may be written at this moment; empty while it may."""
 
-_LAST_MOMENTS = frozenset({"http11.send_request_headers.started", "http11.send_request_body.started"})
-"""What httpcore tells of just before it hands bytes to the kernel."""
+_LAST_MOMENTS = frozenset(
+    {
+        "http11.send_request_headers.started",
+        "http11.send_request_body.started",
+        HEADERS_STARTED,
+        BODY_STARTED,
+    }
+)
+"""What a transport tells of just before it hands bytes to the kernel."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -76,6 +92,7 @@ class Client:
     ) -> None:
         self._http = http
         self._timeout_s = timeout_s
+        self._turn = asyncio.Semaphore(_AT_A_TIME)
         self._extensions = {} if fence is None else {"trace": _stopping(fence)}
         self.field_manager = field_manager
 
@@ -182,7 +199,7 @@ class Client:
             "watch": "true",
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(WATCH_SECONDS),
+            "timeoutSeconds": str(random.randint(WATCH_SECONDS // 2, WATCH_SECONDS)),  # noqa: S311 - jitter
         }
         request = self._http.build_request(
             "GET",
@@ -200,6 +217,8 @@ class Client:
                     _raise_for_status(response)
                 async for line in _lines(response):
                     yield _event(line, resource)
+            except httpx2.ReadTimeout:
+                return
             finally:
                 await response.aclose()
 
@@ -284,6 +303,25 @@ class Client:
                 raise errors.ApiError(404, "", f"cannot tell whether there is {prefix}") from error
             return False
 
+    async def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of any path that may go on for ever, such as a log that is followed.
+
+        A server may say nothing at all, not even that it has begun to answer, until there is a line.
+        """
+        request = self._http.build_request(
+            "GET", path, params=params, timeout=httpx2.Timeout(self._timeout_s, read=None)
+        )
+        async with _answering():
+            response = await self._http.send(request, stream=True)
+            try:
+                if response.is_error:
+                    await response.aread()
+                    _raise_for_status(response)
+                async for line in _lines(response, unfinished=True):
+                    yield line
+            finally:
+                await response.aclose()
+
     async def get_raw(self, path: str) -> bytes:
         """Return the body of any path, such as ``/readyz``."""
         return (await self._send("GET", path)).content
@@ -310,7 +348,7 @@ class Client:
         content = None if body is None else _encode(body)
         headers = {"Accept": accept} | ({} if content is None else {"Content-Type": content_type})
         extensions = None if method == "GET" else self._extensions
-        async with _answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
+        async with self._turn, _answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
             response = await self._http.request(
                 method, path, params=params, content=content, headers=headers, extensions=extensions
             )
@@ -322,7 +360,10 @@ def _http(config: KubeConfig, timeout_s: float, context: str = "") -> httpx2.Asy
     single = config.get(context or None)
     if single is None:
         raise ValueError("it has no current context")
-    return AsyncClient(single, ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False))
+    settings = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False).httpx_params(single)
+    if str(settings["base_url"]).startswith("https:"):
+        settings["transport"] = Multiplexed(settings["verify"])
+    return httpx2.AsyncClient(**settings)
 
 
 def _stopping(fence: Fence) -> Callable[[str, Any], Awaitable[None]]:
@@ -354,13 +395,18 @@ async def _answering() -> AsyncIterator[None]:
         raise errors.Unreachable(_sentence(error)) from error
 
 
-async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """Yield what stands between newlines, and nothing else: other line ends may occur within a string."""
+async def _lines(response: httpx2.Response, *, unfinished: bool = False) -> AsyncIterator[bytes]:
+    """Yield what stands between newlines, and nothing else: other line ends may occur within a string.
+
+    What comes after the last of them is left out, unless ``unfinished`` asks for it.
+    """
     rest = b""
     async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             yield line
+    if unfinished and rest:
+        yield rest
 
 
 def _event(line: bytes, resource: Resource) -> WatchEvent:

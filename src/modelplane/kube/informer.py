@@ -59,7 +59,9 @@ class Informer:
         fields: str = "",
         metadata_only: bool = False,
         on_change: Handler | None = None,
+        on_answer: Callable[["Informer"], None] = lambda _informer: None,
     ) -> None:
+        """``on_answer`` is called whenever the server has listed, and when it begins not to answer."""
         self.resource = resource
         self._client = client
         self._namespace = namespace
@@ -67,6 +69,7 @@ class Informer:
         self._fields = fields
         self._metadata_only = metadata_only
         self._handlers: list[Handler] = [on_change] if on_change else []
+        self._on_answer = on_answer
         self._objects: dict[Key, Object] = {}
         self._synced = asyncio.Event()
         self._seen = 0  # every change up to this version is in the copy
@@ -91,6 +94,14 @@ class Informer:
         self._handlers.append(handler)
         for item in self:
             handler(item)
+
+    def begin_empty(self, version: int) -> None:
+        """Take it, before ``run``, that there is no such object up to a version of the server.
+
+        So the copy is good from the start, and is watched from there.
+        """
+        self._seen, self._listed = version, True
+        self._synced.set()
 
     @property
     def synced(self) -> bool:
@@ -138,10 +149,13 @@ class Informer:
 
     def _suffer(self, problem: str) -> None:
         self._listed = False
-        if not self.problem:
+        began = not self.problem
+        if began:
             self.problem_since = asyncio.get_running_loop().time()
         self.problem = problem
         _log.debug("cannot watch %s: %s", self.resource.plural, problem)
+        if began:
+            self._on_answer(self)
 
     async def _list(self) -> None:
         try:
@@ -158,11 +172,12 @@ class Informer:
             # A server that does not know the kind has none of it; the kind may be installed later.
             for gone in self:
                 self._drop(gone)
-            self.problem = ""
-            self._synced.set()
-            return
-        self._replace(answer)
-        self._listed = True
+        else:
+            self._replace(answer)
+            self._listed = True
+        self.problem = ""
+        self._synced.set()
+        self._on_answer(self)
 
     def _replace(self, answer: ObjectList) -> None:
         version = int(answer.resource_version)
@@ -177,8 +192,6 @@ class Informer:
             before = self._objects.get(key_of(item))
             if before is None or _version(before) < _version(item):
                 self._put(item)
-        self.problem = ""
-        self._synced.set()
 
     async def _watch(self) -> None:
         if not self._listed:

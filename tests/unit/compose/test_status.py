@@ -36,6 +36,12 @@ def test_only_news_is_an_event() -> None:
     assert status.transitions([same, other], before) == [other]
 
 
+def test_that_something_new_is_not_there_yet_is_no_event_unless_somebody_must_act() -> None:
+    waiting, broken = false("A", "WaitingForModel", "why"), false("B", "InsufficientCapacity", "why")
+    done = true("C", "Accepted", "why")
+    assert status.transitions([waiting, broken, done], []) == [broken, done]
+
+
 _CHILD = {"metadata": {"name": "c"}, "status": {"conditions": [_old("Ready", "False", "X")]}}
 
 

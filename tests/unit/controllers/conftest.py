@@ -107,6 +107,9 @@ async def begin(clusters: Clusters, name: str, server: Scripted, read: bool = Tr
     """Connect a cluster, and wait until it has been read."""
     connection = Connection(name, _connect(server), clusters._on_change, clusters._on_problem)
     clusters._connections[name] = connection
+    opening = asyncio.create_task(connection.open())
+    clusters._opening.add(opening)
+    await asyncio.sleep(0)
     while read and connection.problem:
         await asyncio.sleep(0.01)
     return connection

@@ -8,10 +8,12 @@ import httpx2
 import pytest
 import yaml
 
+import modelplane.controllers.clusters
 from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.clusters import Clusters, Connection
 from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
 
 WHERE = 'Secret "s" in namespace "modelplane-system"'
 PODS = Requirement("pods", "v1", "Pod", cluster="east")
@@ -160,7 +162,7 @@ async def test_a_missing_namespace_is_made(clusters: Clusters, east: Any, connec
 
 async def test_a_cluster_that_goes_away_is_reported(clusters: Clusters, east: Any, connected: Any) -> None:
     connection = await connected(clusters, "east", east)
-    informer = connection.informer(resources.PODS)
+    informer = connection.informer(resources.GATEWAYS)
     informer.problem, informer.problem_since = "refused", asyncio.get_running_loop().time()
     assert (connection.problem, connection.lost) == ("", ""), "a moment's silence is none"
     informer.problem_since -= 60
@@ -178,6 +180,10 @@ def _job(name: str) -> dict[str, Any]:
     own = {labels.MANAGED_BY: "modelplane", labels.OWNER_UID: "u"}
     metadata = {"name": name, "namespace": "n", "uid": f"uid-{name}", "resourceVersion": "5", "labels": own}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+
+
+def _deployment(name: str) -> dict[str, Any]:
+    return {**_job(name), "apiVersion": "apps/v1", "kind": "Deployment"}
 
 
 def _watched(connection: Connection) -> set[str]:
@@ -239,31 +245,96 @@ async def test_a_cluster_that_cannot_say_what_it_holds_is_not_read_yet(
     assert connection.problem == "etcd is away"
 
 
-async def test_who_asks_for_the_first_of_a_rarer_kind_is_told_when_it_has_been_read(
+async def test_of_a_kind_that_was_looked_for_in_vain_there_is_nothing(
     clusters: Clusters, east: Any, connected: Any, told: list[str]
 ) -> None:
-    await connected(clusters, "east", east)
+    connection = await connected(clusters, "east", east)
     await asyncio.sleep(0.02)
     told.clear()
-    jobs = Requirement("jobs", "batch/v1", "Job", cluster="east")
-    assert isinstance(found := clusters.find(jobs), Unknown)
-    assert found.loading
-    while not told:
-        await asyncio.sleep(0.02)
-    assert clusters.find(jobs) == ()
+    assert clusters.find(Requirement("jobs", "batch/v1", "Job", cluster="east")) == ()
+    await asyncio.sleep(0.02)
+    assert (_watched(connection), told) == ({"Gateway", "CustomResourceDefinition"}, []), "nobody waits"
 
 
-async def test_the_pods_of_caches_are_another_copy_than_those_of_engines(
+@pytest.mark.parametrize("how", ["found", "written"])
+async def test_pods_are_watched_where_there_is_what_makes_them(
+    clusters: Clusters, east: Any, connected: Any, how: str
+) -> None:
+    workloads = (_job("a"), _deployment("b"), _deployment("c"))
+    if how == "found":
+        east.has(workloads)
+    connection = await connected(clusters, "east", east)
+    if how == "written":
+        for each in workloads:
+            await connection.apply(each, force=False)
+    slots = [slot for resource, slot in connection._informers if resource == resources.PODS]
+    assert sorted(slots) == sorted([labels.WORKLOAD, labels.MODEL_CACHE])
+
+
+@pytest.mark.parametrize(("routes", "kinds"), [(False, {"Service"}), (True, {"Service", "EndpointSlice"})])
+async def test_addresses_of_pods_are_watched_where_requests_go_there_from_here(
+    clusters: Clusters, east: Any, routes: bool, kinds: set[str]
+) -> None:
+    http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(east))
+    connection = Connection("east", Client(http, "tester"), lambda *_: None, lambda _: None, routes=routes)
+    await connection.open()
+    assert connection.routable
+    await connection.apply({**_job("s"), "apiVersion": "v1", "kind": "Service"}, force=False)
+    assert _watched(connection) & {"Service", "EndpointSlice"} == kinds
+    await connection.close()
+
+
+async def test_a_kind_of_which_every_replica_is_made_has_to_be_readable(
     clusters: Clusters, east: Any, connected: Any
 ) -> None:
+    east.refuse("GET", "/apis/apps/v1/deployments", 403, "deployments is forbidden")
+    connection = await connected(clusters, "east", east, read=False)
+    await asyncio.sleep(0.05)
+    assert clusters.find(PODS) == Unknown("deployments is forbidden")
+    assert not connection.loading
+
+
+async def test_who_needs_a_cluster_is_told_when_patience_with_it_ends_and_when_it_is_back(
+    clusters: Clusters, east: Any, connected: Any, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modelplane.controllers.clusters, "_PATIENCE_S", 0.1)
     connection = await connected(clusters, "east", east)
-    own = Requirement("pods", "v1", "Pod", labels={labels.MODEL_CACHE: "weights"}, cluster="east")
-    while isinstance(clusters.find(own), Unknown):
-        await asyncio.sleep(0.02)
-    assert {slot for resource, slot in connection._informers if resource == resources.PODS} == {
-        "",
-        labels.MODEL_CACHE,
-    }
+    gateway = connection.informer(resources.GATEWAYS)
+    await asyncio.sleep(0.02)
+    told.clear()
+    gateway._suffer("refused")
+    assert (told, connection.problem) == (["east"], ""), "not yet"
+    async with asyncio.timeout(5):
+        while len(told) < 2:
+            await asyncio.sleep(0.02)
+    assert connection.problem == "refused"
+    await gateway._list()
+    assert (len(told), connection.problem) == (3, "")
+
+
+async def test_a_fleet_is_opened_a_few_clusters_at_a_time_and_a_silent_one_keeps_nobody_waiting_for_long(
+    clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modelplane.controllers.clusters, "_OPENED_AT_A_TIME", 2)
+    monkeypatch.setattr(modelplane.controllers.clusters, "_TURN_S", 0.05)
+    opened: list[str] = []
+
+    async def open_(connection: Connection) -> None:
+        opened.append(connection.name)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Connection, "open", open_)
+    some = Clusters(lambda *_: None, lambda _: None)
+    for number in range(5):
+        some.connect(str(number), GOOD, "kubeconfig", WHERE)
+    some.disconnect("3")
+    await asyncio.sleep(0.02)
+    assert opened == ["0", "1"]
+    async with asyncio.timeout(5):
+        while len(opened) < 4:
+            await asyncio.sleep(0.02)
+    assert opened == ["0", "1", "2", "4"]
+    await some.close()
 
 
 async def test_an_owner_is_found_by_uid_whatever_the_kind_of_what_is_left(

@@ -159,13 +159,13 @@ async def test_a_cluster_that_is_lost_is_given_up_with_its_replicas_but_not_befo
     bench.informers["ModelReplica"].remember(_replica())
     cluster = _object("InferenceCluster", "east")
     assert await bench.finalize(cluster) == 'waiting for ModelReplica "n/r" to go'
-    pods = connection.informer(resources.PODS)
-    pods.problem, pods.problem_since = "refused", asyncio.get_running_loop().time() - 60
+    gateway = connection.informer(resources.GATEWAYS)
+    gateway.problem, gateway.problem_since = "refused", asyncio.get_running_loop().time() - 60
     assert await bench.finalize(cluster) == (
         'waiting for ModelReplica "n/r" to go; it cannot be reached (refused), '
         "and after 5 minutes they are given up"
     ), "an API server may be restarting"
-    pods.problem_since -= 300
+    gateway.problem_since -= 300
     assert await bench.finalize(cluster) == ""
 
 

@@ -39,6 +39,12 @@ def test_a_child_on_the_control_plane_is_collected_by_kubernetes() -> None:
     assert metadata["labels"] == {"mine": "yes", "modelplane.ai/managed-by": "modelplane"}
 
 
+def test_a_child_that_will_have_objects_on_a_cluster_is_held_from_the_start() -> None:
+    replica = Desired("replica", {"kind": "ModelReplica", "metadata": {"name": "r"}}, exists)
+    assert ownership.stamp(OWNER, replica)["metadata"]["finalizers"] == ["modelplane.ai/remote-objects"]
+    assert "finalizers" not in ownership.stamp(OWNER, _desired())["metadata"]
+
+
 def test_a_child_on_another_cluster_is_found_by_its_owners_uid() -> None:
     metadata = ownership.stamp(OWNER, _desired("east"))["metadata"]
     assert "ownerReferences" not in metadata

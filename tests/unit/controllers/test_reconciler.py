@@ -13,6 +13,7 @@ from modelplane.kube.informer import Informer
 from modelplane.kube.resources import resource_for
 
 CLASS = OwnerKey("InferenceClass", "", "l4")
+DEPLOYMENT = OwnerKey("ModelDeployment", "n", "model")
 CACHE = OwnerKey("ModelCache", "n", "weights")
 
 
@@ -59,3 +60,53 @@ async def test_an_owner_waits_for_the_secret_that_it_names(
     await bench.reconciler.reconcile(CACHE)
     assert f"{resource_for(API_VERSION, 'ModelCache').path('n', 'weights')}/status" in plane.wrote("PATCH")
     await bench.named.close()
+
+
+def _cluster(name: str, **metadata: Any) -> dict[str, Any]:
+    spec = {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "s"}}},
+        "nodePools": [{"name": "pool", "className": "l4", "nodeCount": 1}],
+    }
+    device = {"name": "gpu", "driver": "d", "deviceClassName": "d", "capacity": {"memory": {"value": "24Gi"}}}
+    ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    item = _object(OwnerKey("InferenceCluster", "", name), spec, uid=name, **metadata)
+    item["status"] = {
+        "gateway": {"address": "192.0.2.1"},
+        "gpuPools": [{"name": "pool", "nodes": 1, "devices": [device]}],
+        "conditions": [ready],
+    }
+    return item
+
+
+def _deployment(replicas: int) -> dict[str, Any]:
+    selector = 'device.capacity["d"].memory.compareTo(quantity("1Gi")) >= 0'
+    member = {
+        "nodeSelector": {"devices": [{"name": "gpu", "selectors": [{"cel": selector}]}]},
+        "template": {"spec": {"containers": [{"name": "engine", "image": "engine:1"}]}},
+    }
+    return _object(DEPLOYMENT, {"replicas": replicas, "engines": [{"name": "main", "members": [member]}]})
+
+
+async def test_a_deployment_with_all_it_asked_for_looks_up_only_for_its_own_clusters(
+    client: Client, clusters: Clusters
+) -> None:
+    bench = Bench(client, clusters)
+    fleet = [_cluster(name) for name in ("a", "b", "c")]
+    for cluster in fleet:
+        bench.informers["InferenceCluster"].remember(cluster)
+    for replicas, woken in ((2, ["a", "b"]), (4, ["a", "b", "c"])):
+        bench.informers["ModelDeployment"]._put(_deployment(replicas))
+        await bench.reconciler.reconcile(DEPLOYMENT)
+        found = [each["metadata"]["name"] for each in fleet if [*bench.interests.woken_by(each, "")]]
+        assert found == woken
+
+
+async def test_what_was_written_is_told_at_once(plane: Any, client: Client, clusters: Clusters) -> None:
+    bench = Bench(client, clusters)
+    bench.informers["InferenceCluster"].remember(_cluster("a"))
+    bench.informers["ModelDeployment"].remember(_deployment(1))
+    await bench.reconciler.reconcile(DEPLOYMENT)
+    path = resource_for(API_VERSION, "ModelDeployment").path("n", "model")
+    [status] = [body["status"] for _, where, _, body in plane.writes if where == f"{path}/status"]
+    [scheduled] = [each for each in status["conditions"] if each["type"] == "ReplicasScheduled"]
+    assert (scheduled["status"], scheduled["message"]) == ("True", "1 of 1 replicas placed, on a")

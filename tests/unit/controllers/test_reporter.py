@@ -4,7 +4,7 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Composition
-from modelplane.compose.conditions import false
+from modelplane.compose.conditions import false, true
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.reporter import Reporter
 from modelplane.kube import errors
@@ -14,7 +14,7 @@ from modelplane.kube.resources import resource_for
 
 STATUS = "/apis/modelplane.ai/v1alpha1/inferenceclasses/a/status"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
-COMPOSITION = Composition(conditions=(false("Accepted", "Why", "because"),), ready=False)
+COMPOSITION = Composition(conditions=(true("Accepted", "Why", "because"),), ready=False)
 
 
 @pytest.fixture
@@ -67,3 +67,28 @@ async def test_doubt_leaves_everything_else_as_it_was(
     kept, synced = body["status"]["conditions"]
     assert kept == ready
     assert (synced["type"], synced["status"], synced["message"]) == ("Synced", "False", "the cluster is away")
+
+
+async def test_that_a_new_object_is_not_yet_what_it_is_to_be_is_no_event(
+    plane: Any, client: Client, informers: dict[str, Informer]
+) -> None:
+    waiting = Composition(conditions=(false("Accepted", "Why", "because"),), ready=False)
+    await Reporter(client, informers).composed(_owner(), {}, waiting, "")
+    assert [path for _, path, _, _ in plane.writes] == [STATUS]
+
+
+async def test_what_a_server_fills_in_is_no_change(
+    plane: Any, client: Client, informers: dict[str, Informer]
+) -> None:
+    devices = ({"name": "gpu", "driver": "d"},)
+    pool = {"name": "pool", "nodes": 1, "devices": devices}
+    stored = {**pool, "accounting": "Nodes", "devices": [{**devices[0], "claim": "DRA", "count": 1}]}
+    spec = {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "s"}}},
+        "nodePools": [{"name": "pool", "className": "c", "nodeCount": 1}],
+    }
+    owner = {**_owner(), "kind": "InferenceCluster", "spec": spec, "status": {"gpuPools": [stored]}}
+    await Reporter(client, informers).apply(owner, {"gpuPools": [pool]})
+    assert plane.writes == []
+    await Reporter(client, informers).apply(owner, {"gpuPools": [{**pool, "nodes": 2}]})
+    assert plane.wrote("PATCH") == [STATUS.replace("classes", "clusters")]

@@ -66,6 +66,23 @@ async def test_a_patch_says_which_kind_it_is(kind: Any, content_type: str) -> No
     assert server.request.headers["content-type"] == content_type
 
 
+async def test_only_so_many_requests_are_under_way_and_the_others_wait_without_a_time_out() -> None:
+    under_way, most = 0, 0
+
+    async def answer(_request: httpx2.Request) -> httpx2.Response:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        return httpx2.Response(200, json=POD)
+
+    http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(answer))
+    client = Client(http, "tester", timeout_s=0.02)
+    await asyncio.gather(*(client.apply(POD) for _ in range(200)))
+    assert most == 32
+
+
 async def test_a_deletion_names_the_very_object() -> None:
     server = _Recorder({"kind": "Status"})
     await _client(server).delete(
@@ -307,6 +324,29 @@ async def test_an_event_ends_where_its_line_does_and_nowhere_else() -> None:
     line = f"{event}\n".encode()
     expected = WatchEvent("ADDED", {"note": "next\x85line\u2028here", "apiVersion": "v1", "kind": "Pod"})
     assert await _watched(line[:20], line[20:] + line) == [expected, expected]
+
+
+async def test_a_log_is_read_by_its_lines_the_last_without_an_end_too() -> None:
+    client = _client(lambda _: httpx2.Response(200, stream=_Chunks(b"on", b"e\n\ntw", b"o")))
+    assert [line async for line in client.lines("/api/v1/x/log", {"follow": "true"})] == [b"one", b"", b"two"]
+
+
+async def test_a_log_that_is_refused_is_an_error() -> None:
+    status = {"reason": "BadRequest", "message": 'container "engine" is waiting to start'}
+    client = _client(lambda _: httpx2.Response(400, json=status))
+    with pytest.raises(errors.Invalid, match="is waiting to start"):
+        await anext(client.lines("/api/v1/x/log", {}))
+
+
+class _Silent(httpx2.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b'{"type": "ADDED", "object": {}}\n'
+        raise httpx2.ReadTimeout("nothing came")
+
+
+async def test_a_watch_that_says_nothing_for_long_has_ended() -> None:
+    client = _client(lambda _: httpx2.Response(200, stream=_Silent()))
+    assert [event.type async for event in client.watch(resources.PODS, "1")] == ["ADDED"]
 
 
 async def test_an_error_in_a_watch_is_raised() -> None:

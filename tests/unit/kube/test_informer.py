@@ -228,3 +228,28 @@ async def test_a_handlers_bug_does_not_keep_a_change_from_the_others(
         await _until(lambda: late == ["a"])
         assert "cannot handle a change of Pod n/a" in caplog.text
         assert (informer.problem, server.listed) == ("", 1)
+
+
+async def test_a_copy_that_is_known_to_begin_empty_is_good_at_once_and_watched_from_there() -> None:
+    server = Server(_list(90, _pod("b", 80)))
+    client = Client(
+        httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(server)), "tester"
+    )
+    answered: list[str] = []
+    informer = Informer(client, resources.PODS, on_answer=lambda each: answered.append(each.problem))
+    informer.begin_empty(6)
+    assert informer.synced
+    informer.remember(_pod("a", 7))
+    task = asyncio.create_task(informer.run())
+    await _until(lambda: server.watched_from == ["6"])
+    assert (server.listed, [item["metadata"]["name"] for item in informer], answered) == (0, ["a"], [])
+    server.watch.send("ERROR", {"code": 410, "reason": "Expired", "message": "too old"})
+    await _until(lambda: answered)
+    assert ([item["metadata"]["name"] for item in informer], answered) == (["b"], [""]), "then it is listed"
+    server.lists = [httpx2.ConnectError("refused")]
+    server.watch.send("ERROR", {"code": 500, "message": "etcd is away"})
+    await _until(lambda: len(answered) > 1)
+    assert answered == ["", "etcd is away"], "an outage is told once, when it begins"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await client.close()

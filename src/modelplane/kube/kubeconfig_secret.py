@@ -1,0 +1,36 @@
+"""The kubeconfig that a Secret holds, by which a cluster is reached.
+
+One rule: what is wrong is told by the names of the Secret and its key, never by its content.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+# The one in C is ten times as fast, and not in every build of the library.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
+    """Return the text of the kubeconfig; ``where`` names the Secret in the ``ValueError``."""
+    if secret is None:
+        raise ValueError(f"there is no {where}: create it with the cluster's kubeconfig")
+    encoded = secret.get("data", {}).get(key)
+    if not encoded:
+        raise ValueError(f'{where} has no key "{key}"')
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise ValueError(f'key "{key}" of {where} is not base64') from None
+
+
+def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
+    """Return the kubeconfig as a mapping. Raises ``ValueError``."""
+    try:
+        return dict(yaml.load(text, _LOADER))  # noqa: S506 - a safe loader, whichever of the two
+    except (yaml.YAMLError, TypeError, ValueError):
+        # Not the parser's words: they quote the text, which holds credentials.
+        raise ValueError(f'key "{key}" of {where} is not a kubeconfig') from None

@@ -1,0 +1,303 @@
+"""Requests over HTTP/2 to a server that does what the test lets it do."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import h2.config
+import h2.connection
+import h2.events
+import httpx2
+import pytest
+
+from modelplane.kube import multiplexed
+from modelplane.kube.multiplexed import BODY_STARTED, HEADERS_STARTED, Multiplexed
+from modelplane.local import pki
+from modelplane.local.certificate_files import Pki
+from modelplane.local.pki import Identity
+
+SERVER = Identity("server", "server", (), ("127.0.0.1", "localhost"))
+
+
+class Connected(asyncio.Protocol):
+    """The server's side of one connection."""
+
+    def __init__(self, server: "Server") -> None:
+        self.server = server
+        self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
+        self.paths: dict[int, str] = {}
+        self.bodies: dict[int, bytes] = {}
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+        self.server.connections.append(self)
+        self.h2.initiate_connection()
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        if self.server.dead:
+            return
+        for event in self.h2.receive_data(data):
+            if isinstance(event, h2.events.RequestReceived):
+                self.paths[event.stream_id] = dict(event.headers)[":path"]
+                self.bodies[event.stream_id] = b""
+            elif isinstance(event, h2.events.DataReceived):
+                self.bodies[event.stream_id] += event.data
+                if self.server.reads:
+                    self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            elif isinstance(event, h2.events.StreamReset):
+                self.server.given_up.append(self.paths[event.stream_id])
+            elif isinstance(event, h2.events.StreamEnded):
+                self.answer(event.stream_id)
+        self.flush()
+
+    def answer(self, number: int) -> None:
+        path = self.paths[number]
+        self.server.asked.append((path, len(self.bodies[number])))
+        if path == "/never":
+            return
+        self.h2.send_headers(number, [(":status", "200"), ("content-type", "text/plain")])
+        if not path.startswith("/watch"):
+            self.h2.send_data(number, path.encode(), end_stream=True)
+
+    def number(self, path: str) -> int:
+        return next(number for number, known in self.paths.items() if known == path)
+
+    def flush(self) -> None:
+        self.transport.write(self.h2.data_to_send())
+
+
+class Server:
+    """Answers with the path; a path that begins with ``/watch`` stays open, and ``/never`` is not answered."""
+
+    def __init__(self) -> None:
+        self.connections: list[Connected] = []
+        self.asked: list[tuple[str, int]] = []
+        self.given_up: list[str] = []
+        self.dead = False
+        self.reads = True
+        self.port = 0
+
+    def send(self, path: str, data: bytes) -> None:
+        """Send a piece of an answer that is open."""
+        for connection in self.connections:
+            if path in connection.paths.values():
+                connection.h2.send_data(connection.number(path), data)
+                connection.flush()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Pki:
+    made = Pki(tmp_path_factory.mktemp("pki"))
+    pki.ensure(made, (SERVER,), datetime.now(UTC))
+    return made
+
+
+def _server_side(certificates: Pki, *protocols: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.certificate("server"), certificates.key("server"))
+    context.set_alpn_protocols(protocols)
+    return context
+
+
+@pytest.fixture
+async def server(certificates: Pki) -> AsyncIterator[Server]:
+    made = Server()
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(
+        lambda: Connected(made), "127.0.0.1", 0, ssl=_server_side(certificates, "h2")
+    )
+    made.port = listening.sockets[0].getsockname()[1]
+    yield made
+    listening.close()
+    for connection in made.connections:
+        connection.transport.abort()
+    await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def _to(port: int, authority: Path, read_s: float = 5.0) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = Multiplexed(ssl.create_default_context(cafile=authority))
+    async with httpx2.AsyncClient(
+        base_url=f"https://127.0.0.1:{port}", transport=transport, timeout=httpx2.Timeout(5.0, read=read_s)
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(server: Server, certificates: Pki) -> AsyncIterator[httpx2.AsyncClient]:
+    async with _to(server.port, certificates.authority) as connected:
+        yield connected
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(multiplexed, "_LOOK_S", 0.05)
+    yield
+
+
+async def _until(condition: Any) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_everything_goes_over_one_connection(server: Server, client: httpx2.AsyncClient) -> None:
+    answers = await asyncio.gather(*(client.get(f"/{number}") for number in range(30)))
+    assert [answer.text for answer in answers] == [f"/{number}" for number in range(30)]
+    assert {answer.http_version for answer in answers} == {"HTTP/2"}
+    assert len(server.connections) == 1
+
+
+async def test_news_on_one_of_many_watches_comes_at_once(server: Server, client: httpx2.AsyncClient) -> None:
+    came: list[tuple[int, bytes]] = []
+
+    async def watch(number: int) -> None:
+        async with client.stream("GET", f"/watch/{number}") as answer:
+            async for part in answer.aiter_raw():
+                came.append((number, part))
+
+    watching = [asyncio.create_task(watch(number)) for number in range(20)]
+    await _until(lambda: len(server.asked) == 20)
+    server.send("/watch/13", b"one")
+    await _until(lambda: came == [(13, b"one")])
+    assert (await client.get("/beside")).text == "/beside"
+    for task in watching:
+        task.cancel()
+    await asyncio.gather(*watching, return_exceptions=True)
+    await _until(lambda: len(server.given_up) == 20)
+    assert len(server.connections) == 1
+
+
+async def test_a_long_body_waits_until_the_server_takes_it(
+    server: Server, client: httpx2.AsyncClient
+) -> None:
+    assert (await client.post("/long", content=b"x" * 3_000_000)).text == "/long"
+    assert server.asked == [("/long", 3_000_000)]
+
+
+async def test_a_late_answer_fails_alone_and_the_next_request_goes_another_way(
+    server: Server, certificates: Pki
+) -> None:
+    async with _to(server.port, certificates.authority, read_s=0.1) as client:
+        async with client.stream("GET", "/watch") as watch:
+            with pytest.raises(httpx2.ReadTimeout):
+                await client.get("/never")
+            assert (await client.get("/next")).text == "/next"
+            assert len(server.connections) == 2
+            parts = watch.aiter_raw()
+            server.send("/watch", b"still here")
+            assert await anext(parts) == b"still here"
+            await parts.aclose()  # type: ignore[attr-defined]  # an async generator, declared by what it yields
+        await _until(lambda: server.connections[0].transport.is_closing())
+
+
+async def test_a_watch_that_says_nothing_is_no_reason_to_end_it(
+    server: Server, certificates: Pki, quickly: None
+) -> None:
+    async with (
+        _to(server.port, certificates.authority, read_s=0.05) as client,
+        client.stream("GET", "/watch") as watch,
+    ):
+        parts = watch.aiter_raw()
+        reading = asyncio.ensure_future(anext(parts))
+        await asyncio.sleep(0.4)
+        server.send("/watch", b"at last")
+        assert await reading == b"at last"
+        await parts.aclose()  # type: ignore[attr-defined]  # as above
+
+
+async def test_a_server_that_gives_no_sign_of_life_is_noticed(
+    server: Server, client: httpx2.AsyncClient, quickly: None
+) -> None:
+    async with client.stream("GET", "/watch") as watch:
+        server.dead = True
+        with pytest.raises(httpx2.ReadError, match="no sign of life"):
+            await anext(watch.aiter_raw())
+    server.dead = False
+    assert (await client.get("/again")).text == "/again"
+
+
+@pytest.mark.parametrize("how", ["it closes the connection", "it says that it goes away", "it breaks off"])
+async def test_a_server_that_leaves_ends_what_is_under_way(
+    server: Server, client: httpx2.AsyncClient, how: str
+) -> None:
+    async with client.stream("GET", "/watch") as watch:
+        [connection] = server.connections
+        if how == "it closes the connection":
+            connection.transport.close()
+        elif how == "it says that it goes away":
+            connection.h2.close_connection()
+            connection.flush()
+        else:
+            connection.h2.reset_stream(connection.number("/watch"))
+            connection.flush()
+        with pytest.raises(httpx2.TransportError):
+            await anext(watch.aiter_raw())
+    assert (await client.get("/again")).text == "/again"
+
+
+async def test_who_waits_for_a_connection_shares_what_comes_of_it(certificates: Pki) -> None:
+    async with _to(1, certificates.authority) as client:
+        failures = await asyncio.gather(
+            *(client.get("/") for _ in range(5)), return_exceptions=True
+        )
+    assert len({id(failure) for failure in failures}) == 1
+    assert isinstance(failures[0], ConnectionRefusedError)
+
+
+async def test_who_stops_waiting_for_a_connection_does_not_stop_it_for_others(
+    server: Server, client: httpx2.AsyncClient
+) -> None:
+    first, second = (asyncio.create_task(client.get(f"/{name}")) for name in ("first", "second"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).text == "/second"
+    with suppress(asyncio.CancelledError):
+        await first
+
+
+@pytest.mark.parametrize("step", [HEADERS_STARTED, BODY_STARTED])
+async def test_a_request_can_be_stopped_at_the_last_moment(
+    server: Server, client: httpx2.AsyncClient, step: str
+) -> None:
+    async def stop(name: str, _info: Any) -> None:
+        if name == step:
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError):
+        await client.post("/write", content=b"x", extensions={"trace": stop})
+    assert (await client.get("/read")).text == "/read"
+    assert server.asked == [("/read", 0)]
+
+
+async def test_a_server_that_speaks_only_http_1_is_spoken_to_in_it(certificates: Pki) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nold")
+            await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(
+        answer, "127.0.0.1", 0, ssl=_server_side(certificates, "http/1.1")
+    )
+    port = listening.sockets[0].getsockname()[1]
+    async with listening, _to(port, certificates.authority) as client:
+        for _ in range(2):
+            found = await client.get("/")
+            assert (found.text, found.http_version) == ("old", "HTTP/1.1")
+
+
+async def test_a_connection_is_left_before_its_numbers_run_out(
+    server: Server, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multiplexed, "_MOST_STREAMS", 2)
+    for _ in range(5):
+        await client.get("/")
+    assert len(server.connections) == 3
