@@ -5,16 +5,17 @@
 Prints one JSON line; progress goes to standard error. Everything happens in a temporary home, and is stopped
 and deleted at the end. A real etcd and a real API server hold the control plane and all the clusters, and
 `modelplane controller` is the process that runs anywhere. Each cluster has a kubeconfig and connections of
-its own, over TLS, and sees only its own objects (`member_clusters.py`). No pod runs: what is timed ends with
-the workload objects that the clusters' API server has accepted.
+its own, over TLS, and sees only its own objects (`member_clusters.py`). A deployment has one replica on each
+cluster of its region. No pod runs, and none of Kubernetes' own controllers, which in a fleet work on the
+clusters' machines: what is timed ends with the workload objects that the clusters' API server has accepted.
 
 `connected_seconds` is from starting the controllers until every cluster is Ready. `composed_seconds` is from
 applying the deployments until every replica exists and every object of every replica is there;
 `settled_seconds` until every replica says so in its status, too. `one_more_seconds` is the same as
-`composed_seconds` for one further deployment, by the number of deployments that are there already: the
-median of three. `idle_cpu` is the part of one core that the controllers take over a quiet minute, `watches`
-the requests that they then hold open, `memory_mb` their resident memory. `cpu_seconds` is what each process
-used while the deployments were composed.
+`composed_seconds` for one further deployment, by the number of deployments that are there then: the median
+of three; of those beyond `--deployments` each has one replica. `idle_cpu` is the part of one core that the
+controllers take over a quiet minute, `watches` the requests that they then hold open, `memory_mb` their
+resident memory. `cpu_seconds` is what each process used while the deployments were composed.
 """
 
 import argparse
@@ -112,7 +113,14 @@ class Bench:
         """Return once there are so many replicas, and every object of theirs."""
         for resource in (resources.MODEL_REPLICAS, *WORKLOADS):
             while (there := await self.count(resource)) < replicas:
+                self.check()
                 await asyncio.sleep(0.05 if replicas - there < 100 else 0.25)
+
+    def check(self) -> None:
+        """End where one of the processes has ended: there is nothing to wait for."""
+        for name, pid in self.pids.items():
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                raise SystemExit(f"{name} has ended")
 
     async def quiet(self) -> None:
         """Return once nothing has been reconciled for a while."""
@@ -157,14 +165,13 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             "deployments": options.deployments,
             "replicas": options.replicas,
         }
-        await ready(client, options.clusters)
+        await ready(bench, options.clusters)
         result["connected_seconds"] = since(began)
         result["connected_cpu_seconds"] = bench.cpu_seconds()
         await bench.quiet()
         result["watches_of_an_empty_fleet"] = await bench.watches() - without
         result["memory_mb_of_an_empty_fleet"] = memory(pids["controllers"])
-        result |= await compose(bench, options, without)
-        return result
+        return result | await compose(bench, options, without)
 
 
 async def compose(bench: Bench, options: argparse.Namespace, without: int) -> dict[str, Any]:
@@ -396,11 +403,12 @@ def controllers(home: Home, metrics_port: int) -> tuple[str, ...]:
     )
 
 
-async def ready(client: Client, clusters: int) -> None:
+async def ready(bench: Bench, clusters: int) -> None:
     """Return once every cluster is Ready."""
-    informer = Informer(client, resources.INFERENCE_CLUSTERS)
+    informer = Informer(bench.client, resources.INFERENCE_CLUSTERS)
     task = asyncio.create_task(informer.run())
     while sum(is_true(each, "Ready") for each in informer) < clusters:
+        bench.check()
         await asyncio.sleep(0.25)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -113,22 +113,22 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
         await applying.until_established(cluster, [each["metadata"]["name"] for each in foreign])
         await _gateway(cluster)
         with ExitStack() as stack:
-            _start(
-                stack,
-                fleet,
-                folder,
-                "controller",
-                CONTROLLER,
-                "--leader-elect",
-                f"--gateway-service={GATEWAY}",
-            )
             files = folder / "envoy"
             envoy.prepare(files, ())
             _start(stack, fleet, folder, "gateway", GATEWAY, f"--dir={files}", "--drain-seconds=0")
             async with _kubelet(cluster):
                 access = kubeconfig(gpu, INFERENCE_CLUSTER, folder / "gpu.kubeconfig").read_bytes()
-                await _serve(control, cluster, base64.b64encode(access).decode())
+                with ExitStack() as first:
+                    _start_controllers(first, fleet, folder)
+                    await _serve(control, cluster, base64.b64encode(access).decode())
+                # One that starts where there is something already has to find it.
+                _start_controllers(stack, fleet, folder)
                 await _delete(control, cluster)
+
+
+def _start_controllers(stack: ExitStack, fleet: ControlPlane, folder: Path) -> None:
+    options = ("--leader-elect", f"--gateway-service={GATEWAY}")
+    _start(stack, fleet, folder, "controller", CONTROLLER, *options)
 
 
 def _start(
@@ -137,7 +137,7 @@ def _start(
     """Run a command of ours as an account until the end of the story."""
     path = kubeconfig(plane, account, folder / f"{account}.kubeconfig")
     argv = [sys.executable, "-m", "modelplane.cli.main", command, f"--kubeconfig={path}", *arguments]
-    output = stack.enter_context((folder / f"{command}.log").open("w"))
+    output = stack.enter_context((folder / f"{command}.log").open("a"))
     process = stack.enter_context(subprocess.Popen(argv, stdout=output, stderr=subprocess.STDOUT))
     stack.callback(process.terminate)
 

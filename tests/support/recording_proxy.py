@@ -100,9 +100,8 @@ async def recording(plane: ControlPlane) -> AsyncIterator[RecordingProxy]:
     """Run a proxy that is the administrator to a control plane."""
     config = yaml.safe_load(plane.kubeconfig.read_text())
     pki = Pki(plane.home.pki)
-    user = config["users"][0]["name"]
     context = ssl.create_default_context(cafile=pki.authority)
-    context.load_cert_chain(pki.certificate(user), pki.key(user))
+    context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
     async with aiohttp.ClientSession(
         connector=connector, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False

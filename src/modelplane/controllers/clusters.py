@@ -49,6 +49,9 @@ _TURN_S = 1.0
 _LOOK_AGAIN_S = 5.0
 """How long to wait where a cluster could not say which kinds of children it holds."""
 
+_REFUSED_AGAIN_S = 60.0
+"""How long to wait before asking again for a kind that may not be read: nobody tells of a permission."""
+
 _VITAL_KINDS = (
     resources.DEPLOYMENTS,
     resources.HTTP_ROUTES,
@@ -110,6 +113,8 @@ class Connection:
         self._reviews: dict[Informer, asyncio.TimerHandle] = {}
         self._informers: dict[tuple[Resource, str], Informer] = {}
         self._refused: dict[Resource, str] = {}
+        self._latest = 0  # the newest version of the cluster that is known
+        self._none_until: dict[Resource, int] = {}
         self._vital: list[Informer] = []
         self._awaited: list[Informer] = []
         self._looking = _LOADING
@@ -172,32 +177,52 @@ class Connection:
         while unknown:
             resource = unknown[0]
             try:
-                found = await self._ours(resource, _OURS, metadata_only=True)
-                if found and (resource, "") not in self._informers:
-                    self._awaited += self._watch_children(resource)
+                await self._look_for_kind(resource)
                 del unknown[0]
             except errors.KubernetesError as error:
                 self._looking = str(error)
                 await asyncio.sleep(_LOOK_AGAIN_S)
         self._looking = ""
         self._tell()
+        while self._refused:
+            await asyncio.sleep(_REFUSED_AGAIN_S)
+            before = tuple(self._refused)
+            for resource in before:
+                with suppress(errors.KubernetesError):
+                    await self._look_for_kind(resource)
+            if tuple(self._refused) != before:
+                self._tell()
+
+    async def _look_for_kind(self, resource: Resource) -> None:
+        try:
+            found = await self._ours(resource, _OURS, metadata_only=True)
+        except errors.Forbidden as error:
+            if not self._may_do_without(resource):
+                raise
+            if resource not in self._refused:
+                _log.info("cluster %s: %s", self.name, error, extra=fields(cluster=self.name))
+            self._refused[resource] = str(error)
+            return
+        self._refused.pop(resource, None)
+        if found and (resource, "") not in self._informers:
+            self._awaited += self._watch_children(resource)
+
+    def _may_do_without(self, resource: Resource) -> bool:
+        """Whether a kind may stay unread: who may not read it has written none, and a write will say so."""
+        return resource not in _VITAL_KINDS and (resource, "") not in self._informers
 
     async def _ours(
         self, resource: Resource, selector: str, *, metadata_only: bool = False
     ) -> tuple[Object, ...]:
-        """Return the objects of a kind that the cluster may not have, or not let us read."""
+        """Return the objects of a kind that the cluster may not have."""
         try:
-            return (await self.client.list(resource, labels=selector, metadata_only=metadata_only)).items
+            found = await self.client.list(resource, labels=selector, metadata_only=metadata_only)
         except errors.NotFound:
             if await self.client.serves(resource):
                 raise
-        except errors.Forbidden as error:
-            if resource in _VITAL_KINDS or (resource, "") in self._informers:
-                raise
-            # Who may not read a kind has not written any, and a write of one will say so.
-            _log.info("cluster %s: %s", self.name, error, extra=fields(cluster=self.name))
-            self._refused[resource] = str(error)
-        return ()
+            return ()
+        self._latest = max(self._latest, int(found.resource_version))
+        return found.items
 
     def _answered(self, informer: Informer) -> None:
         """Tell of a copy that was read, or cannot be; and once more when patience with it ends."""
@@ -283,12 +308,22 @@ class Connection:
     async def look_for(self, uid: str) -> tuple[Object, ...]:
         """Ask the cluster for an owner's children, rather than the copies."""
         selector = f"{labels.OWNER_UID}={uid}"
-        # One after the other: one connection serves them all, and nobody waits for a deletion.
-        answers = [await self._ours(resource, selector) for resource in _CHILD_KINDS]
-        return tuple(item for answer in answers for item in answer)
+        found: list[Object] = []
+        # One after the other: nobody waits for a deletion.
+        for resource in _CHILD_KINDS:
+            try:
+                found += await self._ours(resource, selector)
+            except errors.Forbidden:
+                if not self._may_do_without(resource):
+                    raise
+        return tuple(found)
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
         """Write an object, making its namespace where the cluster has none of that name."""
+        resource = resource_of(manifest)
+        if (resource, "") not in self._informers:
+            # It was looked for, and whatever is written from now on is newer than what is known now.
+            self._none_until.setdefault(resource, self._latest)
         name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
         with traces.span("write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name):
             try:
@@ -298,10 +333,12 @@ class Connection:
                     raise
                 await self._create_namespace(namespace)
                 written = await self.client.apply(manifest, force=force)
-        resource = resource_of(manifest)
+        version = int(written["metadata"]["resourceVersion"])
+        self._latest = max(self._latest, version)
         if (resource, "") not in self._informers:
-            # The first of its kind: there was none before, so nobody need wait for a list.
-            self._watch_children(resource, int(written["metadata"]["resourceVersion"]) - 1)
+            # Nobody need wait for a list, unless kinds are stored apart and their versions tell nothing.
+            none_until = self._none_until[resource]
+            self._watch_children(resource, none_until if none_until < version else None)
         self._refused.pop(resource, None)
         self.informer(resource).remember(written)
         return written

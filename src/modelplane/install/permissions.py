@@ -143,7 +143,6 @@ CLUSTER = (
     Rule("resource.k8s.io", ("resourceclaimtemplates",), _WRITE, "The devices of each pod."),
     Rule("gateway.networking.k8s.io", ("httproutes",), _WRITE, "The path of requests to a replica."),
     Rule("gateway.networking.k8s.io", ("gateways",), _READ, "Where the cluster takes requests."),
-    Rule("discovery.k8s.io", ("endpointslices",), _READ, "Which pods serve."),
     Rule("", ("pods",), _READ, "Why an engine does not start."),
     Rule(
         "",

@@ -14,6 +14,12 @@ _OWN_GATEWAY = (
         ("patch",),
         "This machine's Envoy is its gateway, and nobody else would say where that is.",
     ),
+    Rule(
+        "discovery.k8s.io",
+        ("endpointslices",),
+        ("list", "watch"),
+        "It sends requests straight to the pods that serve.",
+    ),
 )
 
 _NODE = (

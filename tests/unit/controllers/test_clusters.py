@@ -256,6 +256,54 @@ async def test_of_a_kind_that_was_looked_for_in_vain_there_is_nothing(
     assert (_watched(connection), told) == ({"Gateway", "CustomResourceDefinition"}, []), "nobody waits"
 
 
+async def test_a_kind_that_may_be_read_after_all_is_read(
+    clusters: Clusters, east: Any, connected: Any, told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(modelplane.controllers.clusters, "_REFUSED_AGAIN_S", 0.05)
+    east.has([_job("a")])
+    east.refuse("GET", "/apis/batch/v1/jobs", 403, "jobs is forbidden")
+    await connected(clusters, "east", east)
+    jobs = Requirement("jobs", "batch/v1", "Job", cluster="east")
+    assert clusters.find(jobs) == Unknown("jobs is forbidden")
+    await asyncio.sleep(0.1)
+    told.clear()
+    await asyncio.sleep(0.1)
+    assert told == [], "that it stays so is no news"
+    east.answers.clear()
+    async with asyncio.timeout(5):
+        while not told:
+            await asyncio.sleep(0.02)
+    found = clusters.find(jobs)
+    assert not isinstance(found, Unknown)
+    assert [job["metadata"]["name"] for job in found] == ["a"]
+
+
+async def test_what_is_written_at_the_same_time_is_known_whatever_is_answered_first(
+    clusters: Clusters, east: Any, connected: Any
+) -> None:
+    connection = await connected(clusters, "east", east)
+    late = asyncio.Event()
+
+    async def slowly(request: httpx2.Request) -> httpx2.Response:
+        response: httpx2.Response = await east(request)
+        if request.url.path.endswith("/first"):
+            await late.wait()
+        return response
+
+    connection.client._http = httpx2.AsyncClient(
+        base_url="http://server", transport=httpx2.MockTransport(slowly)
+    )
+    first, second = _job("first"), _job("second")
+    writing = asyncio.create_task(connection.apply(first, force=False))
+    await asyncio.sleep(0.02)
+    await connection.apply(second, force=False)
+    late.set()
+    await writing
+    known = {child["metadata"]["name"] for child in connection.children.of("u")}
+    assert known == {"first", "second"}
+    assert connection.informer(resources.JOBS).synced
+
+
 @pytest.mark.parametrize("how", ["found", "written"])
 async def test_pods_are_watched_where_there_is_what_makes_them(
     clusters: Clusters, east: Any, connected: Any, how: str
@@ -273,7 +321,7 @@ async def test_pods_are_watched_where_there_is_what_makes_them(
 
 @pytest.mark.parametrize(("routes", "kinds"), [(False, {"Service"}), (True, {"Service", "EndpointSlice"})])
 async def test_addresses_of_pods_are_watched_where_requests_go_there_from_here(
-    clusters: Clusters, east: Any, routes: bool, kinds: set[str]
+    east: Any, routes: bool, kinds: set[str]
 ) -> None:
     http = httpx2.AsyncClient(base_url="http://server", transport=httpx2.MockTransport(east))
     connection = Connection("east", Client(http, "tester"), lambda *_: None, lambda _: None, routes=routes)
@@ -313,7 +361,7 @@ async def test_who_needs_a_cluster_is_told_when_patience_with_it_ends_and_when_i
 
 
 async def test_a_fleet_is_opened_a_few_clusters_at_a_time_and_a_silent_one_keeps_nobody_waiting_for_long(
-    clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(modelplane.controllers.clusters, "_OPENED_AT_A_TIME", 2)
     monkeypatch.setattr(modelplane.controllers.clusters, "_TURN_S", 0.05)

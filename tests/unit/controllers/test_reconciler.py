@@ -68,7 +68,12 @@ def _cluster(name: str, **metadata: Any) -> dict[str, Any]:
         "nodePools": [{"name": "pool", "className": "l4", "nodeCount": 1}],
     }
     device = {"name": "gpu", "driver": "d", "deviceClassName": "d", "capacity": {"memory": {"value": "24Gi"}}}
-    ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Available",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
     item = _object(OwnerKey("InferenceCluster", "", name), spec, uid=name, **metadata)
     item["status"] = {
         "gateway": {"address": "192.0.2.1"},

@@ -1,0 +1,45 @@
+"""The benchmarks of what needs a control plane run, and print what they say they do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.kubernetes
+
+FLEET = Path(__file__).parents[2] / "benchmarks" / "fleet.py"
+
+
+def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_path: Path) -> None:
+    options = "--clusters 10 --deployments 3 --replicas 2 --others 1,4 --quiet 2 --json"
+    done = subprocess.run(
+        [sys.executable, str(FLEET), *options.split()],
+        env=os.environ | {"MODELPLANE_KUBERNETES_BINARY": str(kubernetes_binary), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    found = json.loads(line)
+    assert {name: found[name] for name in ("clusters", "deployments", "replicas")} == {
+        "clusters": 10,
+        "deployments": 3,
+        "replicas": 2,
+    }
+    for name in ("connected_seconds", "composed_seconds", "settled_seconds", "reconciles_per_second"):
+        assert found[name] > 0, name
+    assert 0 <= found["idle_cpu"] < 1
+    assert 20 < found["memory_mb"] < 500
+    # One deployment and three more, three and three more.
+    assert sorted(map(int, found["one_more_seconds"])) == [4, 10]
+    assert found["watches_of_an_empty_fleet"] < found["watches"]
+    # What is asked of an API server is the same on any machine.
+    requests = found["requests_per_replica"]
+    assert requests["APPLY modelreplicas/status"] == 2
+    assert all(requests[f"APPLY {kind}"] == 1 for kind in ("deployments", "services", "httproutes"))
+    assert list(tmp_path.iterdir()) == [], "nothing is left"
