@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import permissions, storage
 from modelplane.local.agent import pods, volumes
+from modelplane.local.home import Home
+from support.fleets import ControlPlane, control_plane_of
 from support.node_agent import Agent, is_running, pod, python, until
 
 pytestmark = pytest.mark.kubernetes
@@ -20,6 +22,15 @@ pytestmark = pytest.mark.kubernetes
 VOLUMES, CLAIMS = resources.PERSISTENT_VOLUMES, resources.PERSISTENT_VOLUME_CLAIMS
 SLEEP = "import time; time.sleep(1000)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(1000)"
+
+
+@pytest.fixture(scope="module")
+def control_plane(
+    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """One of its own: a node that these tests leave behind is nobody else's."""
+    with control_plane_of(Home(tmp_path_factory.mktemp("claims")), kubernetes_binary) as running:
+        yield running
 
 
 @pytest.fixture

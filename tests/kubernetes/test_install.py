@@ -157,7 +157,7 @@ async def _platform(cluster: Shell) -> None:
         await client.patch(resources.GATEWAYS, name, {"status": at_home}, namespace, subresource="status")
         ingress = {"loadBalancer": {"ingress": [{"ip": "127.0.0.1"}]}}
         await client.patch(resources.SERVICES, GATEWAY, {"status": ingress}, namespace, subresource="status")
-        for manifest in bootstrap.hardware("local", devices):
+        for manifest in (*bootstrap.hardware("local", devices), bootstrap.GATEWAY):
             if manifest["kind"] == "InferenceCluster":
                 manifest["spec"]["cluster"]["existing"]["secretRef"]["name"] = "gpu-1-kubeconfig"
             await client.apply(manifest)

@@ -36,6 +36,8 @@ _MOST_STREAMS = 1 << 20
 _LOOK_S = 30.0
 """How often to see whether a connection lives: one on which nothing came for so long is asked for a sign."""
 
+_FRAME_HEADER = 9
+_GOAWAY = 7
 _OF_HTTP_1 = frozenset({b"connection", b"host", b"keep-alive", b"transfer-encoding", b"upgrade"})
 
 HEADERS_STARTED = "http2.send_request_headers.started"
@@ -117,6 +119,8 @@ class _Connection(asyncio.Protocol):
         self._answers: dict[int, _Answer] = {}
         self._asked = 0
         self._late = False
+        self._leaving = False
+        self._unread = bytearray()
         self._heard = True
         self._pinged = False
         self._look = asyncio.get_running_loop().call_later(_LOOK_S, self._see)
@@ -136,7 +140,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def _retired(self) -> bool:
-        return self._late or self._asked >= _MOST_STREAMS
+        return self._late or self._leaving or self._asked >= _MOST_STREAMS
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Greet the server."""
@@ -171,16 +175,36 @@ class _Connection(asyncio.Protocol):
         """Take in what the server sends."""
         self._heard = True
         try:
-            for event in self._h2.receive_data(data):
+            for event in self._h2.receive_data(self._but_farewells(data)):
                 self._take(event)
         except h2.exceptions.ProtocolError as error:
             self.end(httpx2.RemoteProtocolError(str(error)))
+        if self._leaving and not self._answers:
+            self.end(httpx2.RemoteProtocolError("the server is going away"))
         self._flush()
 
+    def _but_farewells(self, data: bytes) -> bytes:
+        """Return the whole frames that came, but for those by which the server says that it goes away.
+
+        h2 would take nothing more after one, and the server still answers what is under way (RFC 9113,
+        section 6.8). An API server says it to everybody whose credentials it refuses, before it says why.
+        """
+        self._unread += data
+        kept, start = bytearray(), 0
+        while len(self._unread) >= start + _FRAME_HEADER:
+            end = start + _FRAME_HEADER + int.from_bytes(self._unread[start : start + 3], "big")
+            if end > len(self._unread):
+                break
+            if self._unread[start + 3] == _GOAWAY:
+                self._leaving = True
+            else:
+                kept += self._unread[start:end]
+            start = end
+        del self._unread[:start]
+        return bytes(kept)
+
     def _take(self, event: h2.events.Event) -> None:
-        if isinstance(event, h2.events.ConnectionTerminated):
-            self.end(httpx2.RemoteProtocolError("the server is going away"))
-        elif isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
+        if isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):
             self._room.set()
         elif isinstance(event, h2.events.DataReceived):
             self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
