@@ -28,9 +28,9 @@ def test_a_process_whose_port_is_taken_says_so_and_starts_once_it_is_free(
         uses = f"port {port} of 127.0.0.1, which {process} uses"
         said = f"{uses}, is taken by another program: stop that program"
         until(fleet, lambda problems, _: f"{said}; the process starts once the port is free" in problems)
-        log = fleet.modelplane("logs", process, "--tail", "3")
+        # Status tries the port itself, and may know before the process has been started again.
+        log = until_logged(fleet, process, str(port))
         assert "Traceback" not in log
-        assert str(port) in log
     until(fleet, lambda problems, states: not problems and set(states.values()) == {"Running"})
 
 
@@ -54,6 +54,15 @@ def until(fleet: Fleet, wanted: Callable[[list[str], dict[str, str]], bool]) -> 
     while not wanted(*(found := _status(fleet))):
         assert time.monotonic() < deadline, found
         time.sleep(0.2)
+
+
+def until_logged(fleet: Fleet, process: str, text: str) -> str:
+    """Return the last lines of a process's log, once they tell of a text."""
+    deadline = time.monotonic() + 60
+    while text not in (log := fleet.modelplane("logs", process, "--tail", "3")):
+        assert time.monotonic() < deadline, log
+        time.sleep(0.2)
+    return log
 
 
 def _status(fleet: Fleet) -> tuple[list[str], dict[str, str]]:
