@@ -38,6 +38,7 @@ _LOOK_S = 30.0
 
 _FRAME_HEADER = 9
 _GOAWAY = 7
+_NUMBER = (1 << 31) - 1
 _OF_HTTP_1 = frozenset({b"connection", b"host", b"keep-alive", b"transfer-encoding", b"upgrade"})
 
 HEADERS_STARTED = "http2.send_request_headers.started"
@@ -196,12 +197,20 @@ class _Connection(asyncio.Protocol):
             if end > len(self._unread):
                 break
             if self._unread[start + 3] == _GOAWAY:
-                self._leaving = True
+                last = int.from_bytes(self._unread[start + _FRAME_HEADER : start + _FRAME_HEADER + 4], "big")
+                self._part(last & _NUMBER)
             else:
                 kept += self._unread[start:end]
             start = end
         del self._unread[:start]
         return bytes(kept)
+
+    def _part(self, last: int) -> None:
+        """Ask nothing more of a server that goes away; it takes no request with a number above the last."""
+        self._leaving = True
+        why = httpx2.RemoteProtocolError("the server goes away and did not take the request")
+        for number in [each for each in self._answers if each > last]:
+            self._finish(number, why)
 
     def _take(self, event: h2.events.Event) -> None:
         if isinstance(event, h2.events.WindowUpdated | h2.events.RemoteSettingsChanged):

@@ -13,6 +13,7 @@ import h2.connection
 import h2.events
 import httpx2
 import pytest
+from hyperframe.frame import GoAwayFrame
 
 from modelplane.kube import multiplexed
 from modelplane.kube.multiplexed import BODY_STARTED, HEADERS_STARTED, Multiplexed
@@ -63,6 +64,10 @@ class Connected(asyncio.Protocol):
         self.h2.send_headers(number, [(":status", "200"), ("content-type", "text/plain")])
         if not path.startswith("/watch"):
             self.h2.send_data(number, path.encode(), end_stream=True)
+
+    def say_goodbye(self, last: int) -> None:
+        """Say that requests up to a number will be answered; h2 itself would answer none."""
+        self.transport.write(GoAwayFrame(last_stream_id=last).serialize())
 
     def number(self, path: str) -> int:
         return next(number for number, known in self.paths.items() if known == path)
@@ -220,7 +225,7 @@ async def test_a_server_that_gives_no_sign_of_life_is_noticed(
     assert (await client.get("/again")).text == "/again"
 
 
-@pytest.mark.parametrize("how", ["it closes the connection", "it says that it goes away", "it breaks off"])
+@pytest.mark.parametrize("how", ["it closes the connection", "it breaks off"])
 async def test_a_server_that_leaves_ends_what_is_under_way(
     server: Server, client: httpx2.AsyncClient, how: str
 ) -> None:
@@ -228,14 +233,37 @@ async def test_a_server_that_leaves_ends_what_is_under_way(
         [connection] = server.connections
         if how == "it closes the connection":
             connection.transport.close()
-        elif how == "it says that it goes away":
-            connection.h2.close_connection()
-            connection.flush()
         else:
             connection.h2.reset_stream(connection.number("/watch"))
             connection.flush()
         with pytest.raises(httpx2.TransportError):
             await anext(watch.aiter_raw())
+    assert (await client.get("/again")).text == "/again"
+
+
+async def test_a_server_that_goes_away_still_answers_what_it_took(
+    server: Server, client: httpx2.AsyncClient
+) -> None:
+    async with client.stream("GET", "/watch") as watch:
+        parts = watch.aiter_raw()
+        [connection] = server.connections
+        connection.say_goodbye(last=connection.number("/watch"))
+        server.send("/watch", b"still here")
+        assert await anext(parts) == b"still here"
+        assert (await client.get("/elsewhere")).text == "/elsewhere"
+        assert [list(each.paths.values()) for each in server.connections] == [["/watch"], ["/elsewhere"]]
+        await parts.aclose()
+    await _until(connection.transport.is_closing)
+
+
+async def test_what_a_server_that_goes_away_did_not_take_fails_at_once(
+    server: Server, client: httpx2.AsyncClient
+) -> None:
+    asking = asyncio.create_task(client.get("/never"))
+    await _until(lambda: server.asked)
+    server.connections[0].say_goodbye(last=0)
+    with pytest.raises(httpx2.RemoteProtocolError, match="did not take"):
+        await asking
     assert (await client.get("/again")).text == "/again"
 
 
