@@ -16,6 +16,10 @@ import (
 // clientsEnd is how long the clients of the API server may take to end, before it ends too.
 const clientsEnd = 4 * time.Second
 
+// requestsEnd is how long the API server may take to answer what is under way. It would wait a minute for
+// watches, which end when their clients want.
+const requestsEnd = 2 * time.Second
+
 // runControlPlane runs kube-apiserver, kube-controller-manager and kube-scheduler in one process, which
 // has once what three would have each: code, types, garbage to collect. The parts still speak over
 // TLS, each as whom it is. The arguments of a part follow its name. None of them goes on without
@@ -56,7 +60,7 @@ func controlPlane(arguments []string) error {
 	signal.Stop(signals)
 	// The clients end first, while what they still have to say is heard.
 	acting.end(clientsEnd)
-	serving.end(time.Hour)
+	serving.end(requestsEnd)
 	return err
 }
 

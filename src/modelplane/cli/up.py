@@ -43,7 +43,7 @@ _GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane 
 @click.option(
     "--register/--no-register",
     default=None,
-    help="Whether to publish the clusters as InferenceClusters, or only their kubeconfigs, as Secrets. "
+    help="Whether to publish the gateway and the clusters, or only the clusters' kubeconfigs, as Secrets. "
     "Without it: as before, and at first they are.",
 )
 @click.option(

@@ -53,9 +53,10 @@ async def install(client: Client, home: Home, settings: Settings, report: Report
     secrets = (kubeconfig_secret(plane.node, plane.home.controller_kubeconfig) for plane in serving)
     await apply_together(client, secrets)
     names = [plane.node for plane in serving] if settings.register else []
-    await _create_missing(
-        client, [GATEWAY, *(each for name in names for each in hardware(name, devices[name]))]
-    )
+    if names:
+        await _create_missing(
+            client, [GATEWAY, *(each for name in names for each in hardware(name, devices[name]))]
+        )
     report("Waiting for the fleet")
     await _until_ready(client, names, serving)
 
