@@ -418,7 +418,10 @@ class ServingStack(Model):
 
     profile: Annotated[
         ServingProfile,
-        about("Standard: everything that serving needs. None: nothing, because it is there already."),
+        about(
+            "Standard: everything that serving needs, which this version does not install yet: bring it "
+            "yourself. None: nothing, because it is there already."
+        ),
     ] = ServingProfile.STANDARD
 
 

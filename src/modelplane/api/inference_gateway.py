@@ -76,7 +76,12 @@ class InferenceGatewaySpec(Model):
 
     backend: Annotated[
         Backend,
-        about("Envoy: a proxy that Modelplane configures itself. Traefik: installed by its Helm chart."),
+        about(
+            "Envoy: a proxy that Modelplane configures itself. GatewayAPI: under Crossplane, whatever serves "
+            "the Gateway modelplane of namespace modelplane-system. Traefik: accepted, and not installed by "
+            "this version. Where another than the chosen one carries the traffic, status.backend and a "
+            "condition say so."
+        ),
     ]
     traefik: Annotated[Traefik, about("Settings of the Traefik backend.")] | None = None
 
@@ -89,7 +94,14 @@ class InferenceGatewayStatus(Status):
         | None
     ) = None
     backend: (
-        Annotated[Backend, about("What carries the traffic, which a local fleet chooses itself.")] | None
+        Annotated[
+            Backend,
+            about(
+                "What carries the traffic: Envoy with Modelplane's controllers, GatewayAPI under Crossplane, "
+                "whatever spec.backend says."
+            ),
+        ]
+        | None
     ) = None
 
 

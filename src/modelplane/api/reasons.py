@@ -285,7 +285,7 @@ DOCUMENTED = (
         "ModelDeployment",
         ModelDeploymentCondition.REPLICAS_SCHEDULED,
         (True, _DEPLOYMENT.REPLICAS_CREATED, "Every replica that is wanted has a cluster."),
-        (False, _DEPLOYMENT.NO_CLUSTERS, "The fleet has no cluster that the selector matches."),
+        (False, _DEPLOYMENT.NO_CLUSTERS, "The fleet has no InferenceCluster."),
         (
             False,
             _DEPLOYMENT.INVALID_NODE_SELECTOR,

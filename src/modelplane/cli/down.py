@@ -22,6 +22,8 @@ def down(home: Path | None, cluster: str | None, purge: bool) -> None:
     """Stop every process of the fleet, models included. Its data stays."""
     place = home_directory(home)
     begun = time.monotonic()
+    if lifecycle.busy(place):
+        click.echo(f"Waiting for the other `modelplane up` or `down` in {place.root}")
     if cluster is not None:
         if purge:
             raise click.UsageError("--purge is for the whole fleet: leave out --cluster")
@@ -31,7 +33,7 @@ def down(home: Path | None, cluster: str | None, purge: bool) -> None:
         click.echo(f"Stopping the fleet in {place.root}")
     stopped = lifecycle.stop(place) if place.settings.exists() else ()
     _tell(stopped, f"in {place.root}", begun)
-    if purge and place.root.exists():
+    if purge and place.settings.exists():
         lifecycle.purge(place)
         click.echo(f"Deleted the fleet's data in {place.root}")
 

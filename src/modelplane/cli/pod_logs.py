@@ -47,6 +47,8 @@ class Container:
     starts: int
     """How often it has been started again."""
     running: bool
+    began: str = ""
+    """When its last start was, to the second (RFC 3339); empty where that is not known."""
 
     def __str__(self) -> str:
         place = f"{self.cluster}/{self.pod}"
@@ -113,9 +115,17 @@ def _containers(cluster: str, client: Client, pod: Object) -> list[Container]:
             len(declared) == 1,
             seen.get(each["name"], {}).get("restartCount", 0),
             "running" in seen.get(each["name"], {}).get("state", {}),
+            _began(seen.get(each["name"], {})),
         )
         for each in declared
     ]
+
+
+def _began(status: Object) -> str:
+    state, before = status.get("state", {}), status.get("lastState", {})
+    known = (state.get("running"), state.get("terminated"), before.get("terminated"))
+    latest: Object = next(filter(None, known), {})
+    return latest.get("startedAt") or ""
 
 
 async def show(containers: Iterable[Container], wanted: Wanted, say: Say, note: Note) -> None:
@@ -154,6 +164,8 @@ class _Followed:
     task: asyncio.Task[None] | None = None
     last: str = ""
     """The time of the last line."""
+    starts: int = 0
+    """How often it had been started again when its log was last read."""
     complete: int = -1
     """How often it had been started again when its log was last read to its end."""
     noted: set[str] = field(default_factory=set)
@@ -201,6 +213,9 @@ class Follower:
 
     async def _read(self, container: Container, each: _Followed) -> None:
         """Say what a container logs, from where reading broke off, until it ends or the way to it does."""
+        if container.starts != each.starts and container.began and container.began < each.last:
+            each.last = ""  # the clock was set back since: whatever this start says is new
+        each.starts = container.starts
         before = each.last
         asked = Wanted() if before else each.wanted
         params = asked.params(container.name) | {"follow": "true"}

@@ -5,7 +5,6 @@ whatever the first did not get to.
 """
 
 import asyncio
-import os
 import signal
 import time
 from pathlib import Path
@@ -20,7 +19,7 @@ from modelplane.cli.listening import sentence
 from modelplane.cli.options import home_option
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
-from modelplane.local import binary, bootstrap, lifecycle, locks, processes, records, served, settings, setup
+from modelplane.local import binary, bootstrap, lifecycle, processes, records, served, settings, setup
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home, home_directory
 from modelplane.local.next_steps import next_steps
@@ -72,6 +71,8 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     place = home_directory(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     program = _find_or_build(console)
+    if lifecycle.busy(place):
+        console.print(f"Waiting for the other `modelplane up` or `down` in {place.root}")
     started = _start(place, program, Choice(**choice))
     if started:
         console.print(f"Starting a fleet in {place.root}")
@@ -111,13 +112,9 @@ def _find_or_build(console: Console) -> Path:
 def _start(place: Home, program: Path, choice: Choice) -> bool:
     """Start the supervisor unless one runs; return whether it was started."""
     setup.make_home(place)
-    # Two commands at once would both find nothing running.
-    turn = locks.wait_for(place.lock("up"))
-    try:
+    with lifecycle.turn(place):
         setup.set_up(place, choice)
         return lifecycle.start(place, program)
-    finally:
-        os.close(turn)
 
 
 async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:

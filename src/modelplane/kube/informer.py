@@ -185,12 +185,12 @@ class Informer:
         restored = version < self._seen
         listed = {key_of(item) for item in answer.items}
         for known in self:
-            if restored or (key_of(known) not in listed and _version(known) <= version):
+            if key_of(known) not in listed and (restored or _version(known) <= version):
                 self._drop(known)
         self._seen = version
         for item in answer.items:
             before = self._objects.get(key_of(item))
-            if before is None or _version(before) < _version(item):
+            if restored or before is None or _version(before) < _version(item):
                 self._put(item)
 
     async def _watch(self) -> None:

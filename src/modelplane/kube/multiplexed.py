@@ -69,8 +69,12 @@ class Multiplexed(httpx2.AsyncBaseTransport):
             if self._connecting is None:
                 self._connecting = asyncio.create_task(self._connect(request))
                 self._connecting.add_done_callback(self._connected)
+            connecting = self._connecting
             # Whoever waits shares what comes of it; who stops waiting does not stop it.
-            await asyncio.shield(self._connecting)
+            await asyncio.wait({connecting})
+            if connecting.cancelled():
+                raise httpx2.ReadError("this side closed the connection")
+            connecting.result()
         return await self._otherwise.handle_async_request(request)
 
     async def _connect(self, request: httpx2.Request) -> None:
@@ -231,6 +235,7 @@ class _Connection(asyncio.Protocol):
     def _finish(self, number: int, why: Exception | None) -> None:
         if answer := self._answers.pop(number, None):
             answer.end(why)
+            self._room.set()
         if self._retired and not self._answers:
             self.end(httpx2.ReadError("this side closed the connection"))
 
@@ -260,6 +265,8 @@ class _Connection(asyncio.Protocol):
         body = await request.aread()
         self._asked += 1
         await self._about_to_send(request, HEADERS_STARTED)
+        if self._leaving:
+            raise httpx2.WriteError("the server goes away")
         number = self._h2.get_next_available_stream_id()
         answer = self._answers[number] = _Answer(self, number, request.extensions["timeout"]["read"])
         try:

@@ -88,6 +88,11 @@ class Home:
         return ClusterHome(self.clusters / name)
 
     @property
+    def turn(self) -> Path:
+        """The file that a command holds locked while it starts or stops what is here."""
+        return self.run / "turn.lock"
+
+    @property
     def down(self) -> Path:
         """Present while everything is to be stopped, pods included."""
         return self.run / "down"
@@ -123,6 +128,15 @@ class Home:
         """Every file that lies directly in the root."""
         identities = (self.kubeconfig, self.controller_kubeconfig, self.agent_kubeconfig)
         return (*identities, self.authentication, self.settings)
+
+    def holds_something_else(self) -> bool:
+        """Whether the root is a directory of somebody else: one that is in use, and for no fleet."""
+        ours = {path.name for path in (*self.directories, *self.files)}
+        return (
+            not self.settings.exists()
+            and self.root.is_dir()
+            and any(path.name not in ours for path in self.root.iterdir())
+        )
 
     def create(self) -> None:
         """Make the directories that are missing and keep others out of all of them."""

@@ -7,14 +7,14 @@ Whoever does it may die at any moment: what was begun is completed by the next
 import asyncio
 import os
 import select
-import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from modelplane.local import descriptors, locks, ports, records, settings
+from modelplane.local.agent import folders
 from modelplane.local.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.processes import LEADER, STANDBY, supervisor_argv, table
@@ -109,6 +109,11 @@ async def until_running(
 
 def stop(home: Home, timeout_s: float = 90.0) -> tuple[str, ...]:
     """End every process of a home, its pods included; return the names of those that ran."""
+    with turn(home):
+        return _stop(home, timeout_s)
+
+
+def _stop(home: Home, timeout_s: float) -> tuple[str, ...]:
     processes = table(home, settings.load(home), Path())
     ran = tuple(
         name
@@ -142,10 +147,16 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
         known = ", ".join(chosen.clusters) or "none that could be stopped alone"
         raise LocalError(f'the fleet in {home.root} has no cluster "{cluster}": it has {known}')
     own = [each.name for each in table(home, chosen, Path()) if each.cluster == cluster]
-    ran = tuple(name for name in own if locks.holder(home.lock(name)) is not None)
-    home.held(cluster).touch()
-    if not _tell_leader(home):
-        raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
+    with turn(home):
+        ran = tuple(name for name in own if locks.holder(home.lock(name)) is not None)
+        home.held(cluster).touch()
+        if not _tell_leader(home):
+            raise LocalError(f"nothing runs in {home.root}: run `modelplane up` first")
+        _until_stopped(home, cluster, own, timeout_s)
+    return ran
+
+
+def _until_stopped(home: Home, cluster: str, own: Iterable[str], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while not all(_stopped(home, name) for name in own):
         if time.monotonic() > deadline:
@@ -153,7 +164,24 @@ def hold(home: Home, cluster: str, timeout_s: float = 90.0) -> tuple[str, ...]:
                 f'cluster "{cluster}" does not end within {timeout_s:g} s: see {home.log(LEADER)}'
             )
         time.sleep(_POLL_S)
-    return ran
+
+
+def busy(home: Home) -> bool:
+    """Whether another command has its turn with a home, for which the next one waits."""
+    return locks.holder(home.turn) is not None
+
+
+@contextmanager
+def turn(home: Home) -> Iterator[None]:
+    """Have the home to oneself: two commands at once would take each other for nobody, or for a supervisor.
+
+    Meanwhile this process must not ask who has its turn: that would end it.
+    """
+    lock = locks.wait_for(home.turn)
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def held(home: Home, clusters: Iterable[str]) -> tuple[str, ...]:
@@ -193,10 +221,16 @@ def purge(home: Home) -> None:
     """Delete what a home holds, and the home itself unless something else is in it."""
     if any(locks.holder(path) is not None for path in home.run.glob("*.lock")):
         raise LocalError(f"something still runs in {home.root}: run `modelplane down` first")
+    try:
+        for directory in reversed(home.directories[1:]):
+            folders.remove(directory)
+    except OSError as error:
+        raise LocalError(
+            f'cannot delete "{error.filename}": {error.strerror}: delete it, then run the same again'
+        ) from error
+    # The settings last: as long as they are there, this is a fleet.
     for path in home.files:
         path.unlink(missing_ok=True)
-    for directory in reversed(home.directories[1:]):
-        shutil.rmtree(directory, ignore_errors=True)
     with suppress(OSError):
         home.root.rmdir()
 

@@ -63,8 +63,16 @@ def free(port: int) -> bool:
 
 
 def free_and_unclaimed(port: int) -> bool:
-    """Whether a port is free, and no other fleet of this user has claimed it; it is this one's now."""
-    return free(port) and claim(port)
+    """Whether a port is free, and no other fleet of this user has claimed it; it is this one's now.
+
+    Raises ``LocalError`` where there is no place for claims.
+    """
+    try:
+        return free(port) and claim(port)
+    except OSError as error:
+        raise LocalError(
+            f'cannot use "{error.filename}": {error.strerror}: set XDG_CACHE_HOME to a directory of yours'
+        ) from error
 
 
 def claim(port: int) -> bool:

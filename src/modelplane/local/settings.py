@@ -121,10 +121,12 @@ def stranger(
     ``running`` names the fleet's own processes that run, and may hold theirs.
     """
     for name, each in ({"": settings.ports} | dict(settings.clusters)).items():
-        own = {process.removeprefix(f"{name}-") for process in running} if name else running
+        before = f"{name}-" if name else ""
+        # Envoy serves them all.
+        own = {each.removeprefix(before) for each in running if each.startswith(before) or each == "envoy"}
         if found := ports.taken(each, own, is_free):
             port, owner = found
-            uses = f"which {name and f'{name}-'}{owner} uses"
+            uses = f"which {before}{owner} uses"
             return f"port {port} of 127.0.0.1, {uses}, is taken by another program: stop that program"
     return ""
 

@@ -23,6 +23,8 @@ def make_home(home: Home) -> None:
             "`modelplane controller` against a cluster you have"
         )
     try:
+        if home.holds_something_else():
+            raise LocalError(f"{home.root} holds other things than a fleet: choose another with --home")
         home.create()
         lacking = disk_room.problem(home)
     except OSError as error:
@@ -33,7 +35,8 @@ def make_home(home: Home) -> None:
 
 def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
     """Make settings, certificates and kubeconfigs in a home; return the settings."""
-    running = {path.stem for path in home.run.glob("*.lock") if locks.holder(path) is not None} - {"up"}
+    held = {path for path in home.run.glob("*.lock") if path != home.turn and locks.holder(path) is not None}
+    running = {path.stem for path in held}
     # The ports of a fleet that is led are claimed by its own supervisor.
     is_free = ports.free if LEADER in running else ports.free_and_unclaimed
     chosen = settings.choose(home, choice, running, is_free)

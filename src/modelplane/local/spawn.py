@@ -7,6 +7,7 @@ at the terminal reaches the supervisor alone.
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -64,5 +65,7 @@ def _become(home: Home, process: Process, environment: dict[str, str], output: i
         os.chdir(process.directory)
         os.execve(process.argv[0], process.argv, environment)  # noqa: S606 - no shell is wanted
     except BaseException as error:  # noqa: BLE001 - a forked child must never return into its parent's code
-        os.write(2, f"cannot start {process.argv[0]}: {error}\n".encode())
-    os._exit(NOT_EXECUTED)
+        with suppress(BaseException):
+            os.write(2, os.fsencode(f"cannot start {process.argv[0]}: {error}\n"))
+    finally:
+        os._exit(NOT_EXECUTED)

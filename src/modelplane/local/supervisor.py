@@ -103,7 +103,8 @@ class Supervisor:
         self._asked = False
         # A process that ends for a moment, or for long, finds its port as it left it.
         for port in self._claimed:
-            ports.claim(port)
+            with suppress(OSError):
+                ports.claim(port)
         clusters = {each.process.cluster for each in self._all.values()} - {""}
         self._held = frozenset(name for name in clusters if self._home.held(name).exists())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -124,6 +125,33 @@ async def test_a_container_that_starts_again_is_followed_again(logs, told):
     await follow(told, Found((before,), ()), Found((before,), ()), Found((after,), ()), Found((after,), ()))
     assert told.lines == ["west/a first", "west/a second"]
     assert len(logs.asked) == 2, "a log that was read to its end is not read again"
+
+
+async def test_what_a_container_says_after_the_clock_was_set_back_is_told(logs, told):
+    logs.script(path(), b"2026-01-01T12:10:00.5Z before")
+    logs.script(path(), b"2026-01-01T12:05:00.5Z after")
+    first = replace(container(logs), began="2026-01-01T12:09:00Z")
+    second = replace(container(logs, starts=1), began="2026-01-01T12:04:00Z")
+    await follow(
+        told, Found((first,), ()), Found((second,), ()), Found((replace(second, running=False),), ())
+    )
+    assert told.lines == ["west/a before", "west/a after"]
+
+
+@pytest.mark.parametrize(
+    ("status", "began"),
+    [
+        pytest.param({"state": {"running": {"startedAt": "T2"}}}, "T2", id="it runs"),
+        pytest.param({"state": {"terminated": {"startedAt": "T2"}}}, "T2", id="it has ended"),
+        pytest.param(
+            {"state": {"waiting": {}}, "lastState": {"terminated": {"startedAt": "T1"}}}, "T1", id="it waits"
+        ),
+        pytest.param({"state": {"terminated": {"startedAt": None}}}, "", id="it never started"),
+        pytest.param({}, "", id="nothing is known"),
+    ],
+)
+def test_when_a_container_was_last_started(status, began):
+    assert pod_logs._began(status) == began
 
 
 async def test_a_container_that_waits_is_told_once_and_tried_again(logs, told):

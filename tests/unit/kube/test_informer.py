@@ -169,6 +169,15 @@ async def test_a_server_that_was_restored_is_believed() -> None:
         assert server.watched_from[-1] == "20"
 
 
+async def test_what_a_restored_server_still_has_is_not_told_as_gone() -> None:
+    server = Server(_list(900, _pod("a", 800)), _list(20, _pod("a", 10)))
+    async with _running(server) as (informer, heard):
+        await informer.wait_until_synced()
+        server.watch.send("ERROR", {"code": 410})
+        await _until(lambda: len(heard) == 2)
+        assert heard == [("uid-a", "800", True), ("uid-a", "10", True)]
+
+
 async def test_an_outage_ends_with_a_new_list() -> None:
     server = Server(_list(5, _pod("a", 5)), httpx2.ConnectError("refused"), _list(9, _pod("b", 8)))
     async with _running(server) as (informer, heard):

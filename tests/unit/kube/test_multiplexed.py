@@ -1,6 +1,7 @@
 """Requests over HTTP/2 to a server that does what the test lets it do."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -272,6 +273,17 @@ async def test_who_waits_for_a_connection_shares_what_comes_of_it(certificates: 
         failures = await asyncio.gather(*(client.get("/") for _ in range(5)), return_exceptions=True)
     assert len({id(failure) for failure in failures}) == 1
     assert isinstance(failures[0], ConnectionRefusedError)
+
+
+async def test_a_client_that_is_closed_fails_who_waits_for_a_connection_and_cancels_nobody(
+    certificates: Pki,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel takes the connection
+        async with _to(silent.getsockname()[1], certificates.authority) as client:
+            asking = [asyncio.create_task(client.get("/")) for _ in range(2)]
+            await asyncio.sleep(0.1)
+        failures = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(failure) for failure in failures] == [httpx2.ReadError] * 2
 
 
 async def test_who_stops_waiting_for_a_connection_does_not_stop_it_for_others(

@@ -12,6 +12,17 @@ def test_every_directory_is_for_the_owner_only_even_one_that_was_open_before(tmp
     assert {directory.stat().st_mode & 0o777 for directory in home.directories} == {0o700}
 
 
+def test_a_directory_that_is_in_use_and_for_no_fleet_is_none(tmp_path):
+    home = Home(tmp_path)
+    assert not home.holds_something_else()
+    home.create()
+    assert not home.holds_something_else(), "a start that was interrupted"
+    (tmp_path / "thesis.tex").touch()
+    assert home.holds_something_else()
+    home.settings.touch()
+    assert not home.holds_something_else(), "a file of one's own beside a fleet"
+
+
 @pytest.mark.parametrize(
     ("chosen", "variable", "root"),
     [

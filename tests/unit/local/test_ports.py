@@ -87,6 +87,13 @@ def test_a_port_that_another_starting_fleet_has_chosen_is_not_chosen_again(tmp_p
     assert len(chosen) == 2
 
 
+def test_a_machine_without_a_place_for_claims_is_an_error_that_says_what_to_set(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(LocalError, match=r"Not a directory: set XDG_CACHE_HOME to a directory of yours"):
+        choose()
+
+
 def test_a_port_is_free_until_someone_listens_on_it():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -105,6 +105,17 @@ def test_a_kept_port_that_a_stranger_took_is_an_error_that_names_it(home, held, 
     assert chosen(home, running=(name,), held=(held,)) == load(home)
 
 
+def test_one_control_plane_does_not_stand_for_another(home):
+    chosen(home, Choice(clusters=2))
+    with pytest.raises(LocalError, match=r"port 6444 of .*, which local-1-control-plane uses, is taken"):
+        chosen(home, running=("control-plane", "local-2-control-plane"), held=(6443, 6444, 6445))
+
+
+def test_one_envoy_listens_for_all(home):
+    settings = chosen(home, Choice(clusters=2))
+    assert chosen(home, running=("envoy",), held=(8800, 8801, 8802)) == settings
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -138,7 +138,8 @@ def _settle(attempt: Attempt) -> Exit:
 def stop(attempts: Iterable[Attempt], grace_s: float) -> None:
     """Block until attempts have ended: SIGTERM, then SIGKILL after ``grace_s`` seconds.
 
-    For when there is no event loop and no API server: the end of everything.
+    For when there is no event loop and no API server: the end of everything. Raises the first ``OSError`` of
+    those that kept an end from being recorded, once all have ended.
     """
     running = {attempt.shim: attempt for attempt in attempts if not attempt.settled}
     supervisors = [supervisor for supervisor in running if supervisor is not None]
@@ -148,6 +149,12 @@ def stop(attempts: Iterable[Attempt], grace_s: float) -> None:
         kill(running[supervisor])
     for supervisor in processes.wait_until_ended(supervisors, _START_S):
         supervisor.send(signal.SIGKILL)
+    unrecorded = []
     for attempt in running.values():
         if attempt.shim is not None:
-            _settle(attempt)
+            try:
+                _settle(attempt)
+            except OSError as error:
+                unrecorded.append(error)
+    if unrecorded:
+        raise unrecorded[0]

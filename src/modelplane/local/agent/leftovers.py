@@ -38,7 +38,7 @@ def stop(attempts: Iterable[Attempt], grace_s: float) -> tuple[Attempt, ...]:
     for name, held in by_engine.items():
         try:
             _remove(container_engines.engine_of(name), held, grace_s)
-        except EngineError as error:
+        except (EngineError, OSError) as error:
             _log.warning("cannot remove %d container(s) of %s: %s", len(held), name, error)
             left += held
     return tuple(left)

@@ -28,9 +28,11 @@ def stop_all(directory: Path, grace_s: float) -> int:
     """
     known = [attempt for pod in AgentDirectory(directory).pods() for attempt in pod.attempts()]
     running = [attempt for attempt in known if not attempt.settled and (attempt.shim or attempt.container)]
-    container.stop(running, grace_s)
-    leftovers.stop(known, grace_s)
-    leftovers.remove_networks(AgentDirectory(directory))
+    try:
+        container.stop(running, grace_s)
+    finally:
+        leftovers.stop(known, grace_s)
+        leftovers.remove_networks(AgentDirectory(directory))
     return len(running)
 
 
@@ -139,7 +141,11 @@ class Pods:
 
 def _end(orphans: list[PodDirectory]) -> list[PodDirectory]:
     """End what runs of some pods; return those that could not be ended yet."""
-    container.stop([attempt for pod in orphans for attempt in pod.attempts()], _ORPHAN_GRACE_S)
+    try:
+        container.stop([attempt for pod in orphans for attempt in pod.attempts()], _ORPHAN_GRACE_S)
+    except OSError as error:
+        _log.warning("cannot record the end of pods that were deleted, and try again: %s", error)
+        return orphans
     left = []
     for pod in orphans:
         if leftovers.stop(pod.attempts(), _ORPHAN_GRACE_S):

@@ -103,6 +103,7 @@ class Provisioner:
         self._claims = Informer(machine.client, resources.PERSISTENT_VOLUME_CLAIMS, on_change=self._wake)
         self._volumes = Informer(machine.client, resources.PERSISTENT_VOLUMES, on_change=self._wake)
         self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def _wake(self, _changed: Object) -> None:
         self._changed.set()
@@ -129,7 +130,9 @@ class Provisioner:
         except errors.Conflict:
             return True  # the copy is old: the watch brings the new state
         except (errors.KubernetesError, OSError) as error:
-            _log.warning("cannot serve a claim: %s", error)
+            if str(error) not in self._logged:
+                self._logged.add(str(error))
+                _log.warning("cannot serve a claim, and try again: %s", error)
         except Exception:  # noqa: BLE001 - a bug here must not take the pods along
             _log.exception("cannot serve a claim")
         return False

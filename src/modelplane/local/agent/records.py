@@ -13,6 +13,7 @@ The number of a container's last attempt is its restart count.
 
 import contextlib
 import json
+import logging
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ from modelplane.local.agent.shim import write_record
 from modelplane.local.home import write_private
 
 _ATTEMPTS_KEPT = 2
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +268,14 @@ class PodDirectory:
 
     def remove(self) -> None:
         """Forget the pod."""
-        # What cannot be removed is tried again by the next agent, as what belongs to no pod.
-        with contextlib.suppress(OSError):
+        try:
             folders.remove(self.path)
+        except OSError as error:
+            # A container that ran as root may have left files of root's to an agent that is not root.
+            _log.warning(
+                '"%s" stays, because "%s" cannot be removed: %s; the next agent tries again',
+                *(self.path, error.filename, error.strerror),
+            )
 
 
 @dataclass(frozen=True, slots=True)

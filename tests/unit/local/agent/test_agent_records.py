@@ -1,5 +1,8 @@
 from pathlib import Path
 
+import pytest
+
+from modelplane.local.agent import records
 from modelplane.local.agent.records import AgentDirectory, Exit, PodRecord
 from modelplane.local.agent.shim import write_record
 
@@ -49,3 +52,16 @@ def test_an_end_is_read_as_it_was_recorded(tmp_path: Path) -> None:
     ended = Exit(137, 9, "2026-01-01T00:00:00.000000000Z", supervised=False)
     attempt.record_exit(ended)
     assert attempt.exit == ended
+
+
+def test_what_cannot_be_removed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path / "weights.bin"))
+
+    monkeypatch.setattr(records.folders, "remove", refused)
+    pod = AgentDirectory(tmp_path).pod("uid")
+    pod.remove()
+    [said] = caplog.messages
+    assert said.startswith(f'"{pod.path}" stays, because "{pod.path}/weights.bin" cannot be removed')

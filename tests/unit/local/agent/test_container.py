@@ -118,6 +118,21 @@ async def test_everything_of_a_directory_can_be_stopped_without_an_agent(tmp_pat
     assert stop_all(tmp_path, 0.3) == 0
 
 
+async def test_an_end_that_cannot_be_recorded_is_told_once_all_have_ended(tmp_path: Path) -> None:
+    kept, launch = sleeping(tmp_path)
+    attempts = [await container.start(kept, launch) for _ in range(2)]
+    unrecorded = attempts[0]
+    assert unrecorded.shim is not None
+    os.kill(unrecorded.shim.pid, signal.SIGKILL)
+    (unrecorded.directory / ".exit.json").mkdir()  # as good as a full disk
+    with pytest.raises(OSError, match=r"exit\.json"):
+        stop_all(tmp_path, 0.3)
+    assert _code(attempts[1]) == 143
+    (unrecorded.directory / ".exit.json").rmdir()
+    stop_all(tmp_path, 0.3)
+    assert _code(unrecorded) == 137
+
+
 async def _until_up(attempt: Attempt) -> None:
     async with asyncio.timeout(10):
         while not (attempt.log.exists() and attempt.log.read_text()):

@@ -1,5 +1,6 @@
 import asyncio
 import base64
+import errno
 import json
 import os
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local.agent import engine_containers
+from modelplane.local.agent import container, engine_containers
 from modelplane.local.agent.container_engines import Choice, Engines
 from modelplane.local.agent.engine_containers import EngineContainers
 from modelplane.local.agent.events import Recorder
@@ -392,6 +393,19 @@ async def test_everything_can_be_stopped_without_an_agent(bench: Bench) -> None:
     assert (ended.code, attempt.settled, bench.engine.containers()) == (143, True, {})
     assert await asyncio.to_thread(stop_all, bench.machine.directory.path, 1.0) == 0
     assert (await (await bench.runtime()).wait(attempt)).code == 143
+
+
+async def test_what_keeps_a_process_from_being_recorded_keeps_no_container_running(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    await bench.start(sleeping())
+    monkeypatch.setattr(container, "stop", full)
+    with pytest.raises(OSError, match="No space left"):
+        await asyncio.to_thread(stop_all, bench.machine.directory.path, 1.0)
+    assert bench.engine.containers() == {}
 
 
 async def test_what_an_engine_that_is_away_runs_is_not_called_ended(bench: Bench) -> None:

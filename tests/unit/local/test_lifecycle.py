@@ -1,0 +1,97 @@
+"""Two commands on one home, and what is left of it at the end."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from modelplane.cli.main import main
+from modelplane.local import lifecycle, locks
+from modelplane.local.errors import LocalError
+from modelplane.local.home import Home
+
+_HAS_ITS_TURN = """
+import sys, time
+from pathlib import Path
+from modelplane.local import lifecycle
+from modelplane.local.home import Home
+with lifecycle.turn(Home(Path(sys.argv[1]))):
+    print("turn", flush=True)
+    time.sleep(0.5)
+"""
+
+
+@pytest.fixture
+def home(tmp_path):
+    made = Home(tmp_path / "home")
+    made.create()
+    return made
+
+
+def down(home, *options):
+    return CliRunner().invoke(main, ["down", "--home", str(home.root), *options])
+
+
+def test_commands_have_their_turn_one_after_the_other(home):
+    with subprocess.Popen(
+        [sys.executable, "-c", _HAS_ITS_TURN, home.root], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "turn\n"
+        assert lifecycle.busy(home)
+        began = time.monotonic()
+        with lifecycle.turn(home):
+            waited_s = time.monotonic() - began
+    assert waited_s > 0.2
+    assert not lifecycle.busy(home)
+
+
+def test_a_home_is_purged_and_what_others_put_there_stays(home):
+    home.settings.write_text("{}")
+    (home.root / "thesis.tex").touch()
+    lifecycle.purge(home)
+    assert [path.name for path in home.root.iterdir()] == ["thesis.tex"]
+
+
+def test_what_runs_is_not_purged(home):
+    with subprocess.Popen(
+        [sys.executable, "-c", _HAS_ITS_TURN, home.root], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "turn\n"
+        with pytest.raises(LocalError, match="something still runs in"):
+            lifecycle.purge(home)
+    assert home.run.exists()
+
+
+def test_data_that_cannot_be_deleted_is_named_and_the_home_stays_a_fleet(home, monkeypatch):
+    home.settings.write_text("{}")
+
+    def refused(path):
+        raise PermissionError(13, "Permission denied", str(path / "weights.bin"))
+
+    monkeypatch.setattr(lifecycle.folders, "remove", refused)
+    with pytest.raises(LocalError, match=r'^cannot delete ".*weights\.bin": Permission denied: delete it'):
+        lifecycle.purge(home)
+    assert home.settings.exists()
+
+
+def test_what_is_no_fleet_is_not_purged(home):
+    log = home.log("app")
+    log.write_text("somebody else's")
+    result = down(home, "--purge")
+    assert (result.exit_code, result.output) == (0, f"Nothing runs in {home.root}\n")
+    assert log.read_text() == "somebody else's"
+
+
+def test_a_directory_of_somebody_else_does_not_become_a_fleet(home, monkeypatch):
+    (home.root / "thesis.tex").touch()
+    home.root.chmod(0o755)
+    monkeypatch.setenv("MODELPLANE_KUBERNETES_BINARY", sys.executable)
+    result = CliRunner().invoke(main, ["up", "--home", str(home.root)])
+    assert (result.exit_code, result.output) == (
+        1,
+        f"Error: {home.root} holds other things than a fleet: choose another with --home\n",
+    )
+    assert home.root.stat().st_mode & 0o777 == 0o755
+    assert locks.holder(home.lock("supervisor")) is None
