@@ -8,6 +8,7 @@ is under way on it goes on, each with its own patience.
 """
 
 import asyncio
+import os
 import ssl
 from asyncio.sslproto import SSLProtocol
 from collections import deque
@@ -86,7 +87,11 @@ class Multiplexed(httpx2.AsyncBaseTransport):
                     _Connection, url.host, url.port or 443, ssl=self._context
                 )
         except TimeoutError as error:
-            raise httpx2.ConnectTimeout(f"no connection within {limit_s:g} s") from error
+            raise httpx2.ConnectTimeout(
+                f"no connection to {url.netloc.decode()} within {limit_s:g} s"
+            ) from error
+        except OSError as error:
+            raise httpx2.ConnectError(f"no connection to {url.netloc.decode()}: {_cause(error)}") from error
         if transport.get_extra_info("ssl_object").selected_alpn_protocol() == _PROTOCOLS[0]:
             self._connections.append(connection)
         else:
@@ -105,6 +110,13 @@ class Multiplexed(httpx2.AsyncBaseTransport):
         for connection in self._connections:
             connection.end(httpx2.ReadError("this side closed the connection"))
         await self._otherwise.aclose()
+
+
+def _cause(error: OSError) -> str:
+    """Return what the operating system says, in place of what asyncio adds to it."""
+    if error.errno is None or error.errno < 0 or isinstance(error, ssl.SSLError):  # not a number of its own
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
 
 
 class _Connection(asyncio.Protocol):

@@ -272,7 +272,26 @@ async def test_who_waits_for_a_connection_shares_what_comes_of_it(certificates: 
     async with _to(1, certificates.authority) as client:
         failures = await asyncio.gather(*(client.get("/") for _ in range(5)), return_exceptions=True)
     assert len({id(failure) for failure in failures}) == 1
-    assert isinstance(failures[0], ConnectionRefusedError)
+    assert isinstance(failures[0], httpx2.ConnectError)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        pytest.param(
+            OSError(111, "Connect call failed ('127.0.0.1', 6443)"), "Connection refused", id="one address"
+        ),
+        pytest.param(OSError("Multiple exceptions: ..."), "Multiple exceptions: ...", id="several"),
+        pytest.param(
+            socket.gaierror(-2, "Name or service not known"), "Name or service not known", id="a name"
+        ),
+        pytest.param(
+            ssl.SSLError(1, "[SSL] certificate verify failed"), "[SSL] certificate verify failed", id="TLS"
+        ),
+    ],
+)
+def test_why_there_is_no_connection(error: OSError, cause: str) -> None:
+    assert multiplexed._cause(error) == cause
 
 
 async def test_a_client_that_is_closed_fails_who_waits_for_a_connection_and_cancels_nobody(
