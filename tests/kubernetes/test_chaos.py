@@ -237,7 +237,7 @@ class Round:
 
     def build(self) -> None:
         """Take the tour up to a model in two regions."""
-        self.apply("02-build-the-platform/platform.yaml")
+        self.apply("02-build-the-platform")
         self.apply("03-deploying-a-model")
         # Until there is a replica, the deployment could go to the second region too.
         self.insist("wait", "--for=create", "mr", "-n", "ml-team", "-l", "modelplane.ai/deployment=qwen-demo")
@@ -249,7 +249,7 @@ class Round:
     def clean_up(self) -> None:
         """Take the tour to its end."""
         self.insist("delete", "md,ms", "--all", "-n", "ml-team", "--wait=false")
-        self.insist("delete", "ic,icl", "--all", "--wait=false")
+        self.insist("delete", "ic,icl,ig", "--all", "--wait=false")
 
     def until(self, holds: Callable[[], str]) -> float:
         """Return after how many seconds nothing is wrong any more; fail with what still is."""

@@ -90,7 +90,7 @@ def test_the_platform_is_built(tourist: Tourist) -> None:
     # What makes the virtual environment, and names the home, is done already.
     [up] = re.findall(r"^modelplane .*$", start, re.MULTILINE)
     tourist.run(up)
-    assert tourist.run("kubectl get ic -o name") == "", "registering them is the platform team's"
+    assert tourist.run("kubectl get ic,ig -o name") == "", "publishing them is the platform team's"
     told = "".join(map(tourist.run, rest))
     assert "us-east" in told
     for secret in ("local-1-kubeconfig", "local-2-kubeconfig", "local-3-kubeconfig"):
