@@ -184,6 +184,7 @@ def test_purging_deletes_the_home_but_not_what_someone_else_put_there(etcd_only)
     settings = etcd_only.settings.read_text()
     lifecycle.purge(etcd_only)
     assert [path.name for path in etcd_only.root.iterdir()] == ["notes.txt"]
+    (etcd_only.root / "notes.txt").unlink()
     setup.make_home(etcd_only)
     etcd_only.settings.write_text(settings)
 
