@@ -30,6 +30,15 @@ def control_plane(
         yield running
 
 
+@pytest.fixture(scope="module")
+def own_control_plane(
+    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """Another one, for the tests of one module alone."""
+    with control_plane_of(Home(tmp_path_factory.mktemp("own-control-plane")), kubernetes_binary) as running:
+        yield running
+
+
 @pytest.fixture
 async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
     """An administrator's client of the control plane."""

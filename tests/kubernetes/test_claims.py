@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import permissions, storage
 from modelplane.local.agent import pods, volumes
-from modelplane.local.home import Home
-from support.fleets import ControlPlane, control_plane_of
+from support.fleets import ControlPlane
 from support.node_agent import Agent, is_running, pod, python, until
 
 pytestmark = pytest.mark.kubernetes
@@ -25,12 +24,9 @@ STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); 
 
 
 @pytest.fixture(scope="module")
-def control_plane(
-    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ControlPlane]:
+def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
     """One of its own: a node that these tests leave behind is nobody else's."""
-    with control_plane_of(Home(tmp_path_factory.mktemp("claims")), kubernetes_binary) as running:
-        yield running
+    return own_control_plane
 
 
 @pytest.fixture

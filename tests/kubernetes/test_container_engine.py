@@ -9,7 +9,7 @@ import os
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,8 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import addresses
 from modelplane.local.agent import pods
-from modelplane.local.home import Home
 from support.container_engine import IMAGE, Engine
-from support.fleets import ControlPlane, control_plane_of
+from support.fleets import ControlPlane
 from support.node_agent import Agent, is_ready, is_running, pod, status_of, until
 
 pytestmark = pytest.mark.kubernetes
@@ -52,12 +51,9 @@ http.server.HTTPServer((os.environ["OWN"], 8000), Handler).serve_forever()
 
 
 @pytest.fixture(scope="module")
-def control_plane(
-    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ControlPlane]:
+def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
     """One of its own: a node that these tests leave behind is nobody else's."""
-    with control_plane_of(Home(tmp_path_factory.mktemp("container-engine")), kubernetes_binary) as running:
-        yield running
+    return own_control_plane
 
 
 @pytest.fixture

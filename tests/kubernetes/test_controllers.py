@@ -7,7 +7,7 @@ import asyncio
 import base64
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ from modelplane.api.kinds import KINDS
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.controllers import ownership
 from modelplane.controllers.gateway_directory import GatewayDirectory
-from modelplane.controllers.manager import Manager
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import applying, cluster_objects, permissions
+from support.controllers import running_controllers
 from support.fleets import ControlPlane
 
 # Where controllers stop while they connect, httpcore2 leaves a connection whose TLS handshake is cancelled to
@@ -199,18 +199,10 @@ def _cluster_scoped(kind: str, name: str, spec: Object) -> Object:
     }
 
 
-@asynccontextmanager
-async def controllers(control_plane: ControlPlane) -> AsyncIterator[None]:
-    """Run the controllers under their own identity, as ``modelplane controller`` does."""
-    async with Client.from_kubeconfig(str(control_plane.home.controller_kubeconfig)) as client:
-        proxy = GatewayDirectory(control_plane.home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)
-        manager = Manager(client, proxy=proxy, dial=lambda address: address)
-        task = asyncio.create_task(manager.run())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+def controllers(control_plane: ControlPlane) -> AbstractAsyncContextManager[None]:
+    """Run the controllers with the front door of a fleet on one machine."""
+    proxy = GatewayDirectory(control_plane.home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)
+    return running_controllers(control_plane, proxy)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import asyncio
 import base64
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,12 +17,12 @@ from modelplane.api import labels
 from modelplane.api.crd import crd
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
-from modelplane.controllers.manager import Manager
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import cluster_objects, permissions
 from modelplane.local.applying import until_established
+from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.relays import Manner, Relay
 
@@ -74,17 +74,9 @@ class Fleet:
         for name in ILL:
             await self._relays[name].behave(Manner.PASSES)
 
-    @asynccontextmanager
-    async def controllers(self) -> AsyncIterator[None]:
+    def controllers(self) -> AbstractAsyncContextManager[None]:
         """Run the controllers."""
-        async with Client.from_kubeconfig(str(self._control_plane.home.controller_kubeconfig)) as own:
-            manager = Manager(own, proxy=None, dial=lambda address: address)
-            task = asyncio.create_task(manager.run())
-            try:
-                yield
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        return running_controllers(self._control_plane)
 
     async def deploy(self, name: str) -> None:
         await self.client.apply(_deployment(name))
@@ -144,20 +136,11 @@ async def _prepare(client: Client) -> None:
         "deviceClassName": "test.example",
         "capacity": {"memory": {"value": "24Gi"}},
     }
-    gateway = {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "Gateway",
-        "metadata": {"name": "inference-gateway", "namespace": "modelplane-system"},
-        "spec": {
-            "gatewayClassName": "modelplane",
-            "listeners": [{"name": "http", "port": 8081, "protocol": "HTTP"}],
-        },
-    }
     for manifest in (
         *permissions.manifests(),
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}},
         _ours("InferenceClass", TEAM, {"devices": [device]}),
-        gateway,
+        *cluster_objects.gateway(8081),
     ):
         await client.apply(manifest)
     address = {"status": {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}}

@@ -6,7 +6,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ from modelplane.local import permissions, storage
 from modelplane.local.agent import pods, volumes
 from modelplane.local.agent.processes import Process
 from modelplane.local.agent.shim import TIMESTAMP_WIDTH, identity
-from modelplane.local.home import Home
 from support import ordinary_user
-from support.fleets import ControlPlane, control_plane_of
+from support.fleets import ControlPlane
 from support.node_agent import Agent, is_running, pod, python, status_of, until
 
 pytestmark = pytest.mark.kubernetes
@@ -45,12 +44,9 @@ print(json.dumps({path: tell(path) for path in sys.argv[1:]}))
 
 
 @pytest.fixture(scope="module")
-def control_plane(
-    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ControlPlane]:
+def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
     """One of its own: a node that these tests leave behind is nobody else's."""
-    with control_plane_of(Home(tmp_path_factory.mktemp("volumes")), kubernetes_binary) as running:
-        yield running
+    return own_control_plane
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ def down(home: Path | None, cluster: str | None, purge: bool) -> None:
     """Stop every process of the fleet, models included. Its data stays."""
     place = home_directory(home)
     begun = time.monotonic()
-    if lifecycle.busy(place):
-        click.echo(f"Waiting for the other `modelplane up` or `down` in {place.root}")
+    if waiting := lifecycle.busy(place):
+        click.echo(waiting)
     if cluster is not None:
         if purge:
             raise click.UsageError("--purge is for the whole fleet: leave out --cluster")

@@ -71,8 +71,8 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     place = home_directory(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     program = _find_or_build(console)
-    if lifecycle.busy(place):
-        console.print(f"Waiting for the other `modelplane up` or `down` in {place.root}")
+    if waiting := lifecycle.busy(place):
+        console.print(waiting)
     started = _start(place, program, Choice(**choice))
     if started:
         console.print(f"Starting a fleet in {place.root}")

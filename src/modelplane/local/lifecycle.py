@@ -166,9 +166,11 @@ def _until_stopped(home: Home, cluster: str, own: Iterable[str], timeout_s: floa
         time.sleep(_POLL_S)
 
 
-def busy(home: Home) -> bool:
-    """Whether another command has its turn with a home, for which the next one waits."""
-    return locks.holder(home.turn) is not None
+def busy(home: Home) -> str:
+    """Return what the next command waits for; empty where no other has its turn with a home."""
+    if locks.holder(home.turn) is None:
+        return ""
+    return f"Waiting for the other `modelplane up` or `down` in {home.root}"
 
 
 @contextmanager

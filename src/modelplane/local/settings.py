@@ -123,7 +123,8 @@ def stranger(
     for name, each in ({"": settings.ports} | dict(settings.clusters)).items():
         before = f"{name}-" if name else ""
         # Envoy serves them all.
-        own = {each.removeprefix(before) for each in running if each.startswith(before) or each == "envoy"}
+        ours = (process for process in running if process.startswith(before) or process == "envoy")
+        own = {process.removeprefix(before) for process in ours}
         if found := ports.taken(each, own, is_free):
             port, owner = found
             uses = f"which {before}{owner} uses"

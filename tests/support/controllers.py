@@ -1,0 +1,23 @@
+"""The controllers, run in the process of a test."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from modelplane.controllers.front_door import Proxy
+from modelplane.controllers.manager import Manager
+from modelplane.kube.client import Client
+from support.fleets import ControlPlane
+
+
+@asynccontextmanager
+async def running_controllers(control_plane: ControlPlane, proxy: Proxy | None = None) -> AsyncIterator[None]:
+    """Run the controllers under their own identity, as ``modelplane controller`` does."""
+    async with Client.from_kubeconfig(str(control_plane.home.controller_kubeconfig)) as client:
+        manager = Manager(client, proxy=proxy, dial=lambda address: address)
+        task = asyncio.create_task(manager.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
