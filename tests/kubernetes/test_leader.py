@@ -9,12 +9,13 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 import pytest
 
 from modelplane.compose.readiness import is_true
@@ -24,6 +25,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import cluster_objects
 from modelplane.local.home import Home
+from support import stopping
 from support.fleets import ControlPlane, control_plane_of
 from support.kinds import install
 from support.recording_proxy import RecordingProxy, Write, recording
@@ -35,6 +37,8 @@ TEAM = "team"
 TAKEN_OVER_S = STANDARD.duration_s + 1.1 * STANDARD.retry_s + 1.5
 """A lease after the longest wait for a look at it, and the requests themselves on a busy machine."""
 HANDED_OVER_S = 3.0
+RESTS_S = 0.4
+"""How long a controller writes nothing before it counts as at rest; less than the time between renewals."""
 LEASES = resources.LEASES.path(SYSTEM)
 
 CHILDREN = (
@@ -69,6 +73,15 @@ class Controller:
         async with aiohttp.ClientSession() as session, session.get(f"{self._health}/readyz") as response:
             return response.status
 
+    async def stopped(self) -> float:
+        """Wait until it has stopped itself, and return when that was seen."""
+
+        async def stopped() -> bool:
+            return psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+
+        await eventually(stopped)
+        return time.monotonic()
+
     @property
     def log(self) -> str:
         return self._log.read_text()
@@ -96,7 +109,7 @@ class Bench:
             resources.GATEWAYS, "inference-gateway", address, SYSTEM, subresource="status"
         )
 
-    async def start(self) -> Controller:
+    async def start(self, program: Sequence[str] = ("-m", "modelplane.cli.main")) -> Controller:
         """Start one more controller."""
         number = len(self._running)
         log, port = self._directory / f"controller-{number}.log", _free_port()
@@ -108,7 +121,7 @@ class Bench:
         )
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "modelplane.cli.main", "controller", *arguments),
+                *(sys.executable, *program, "controller", *arguments),
                 stdout=output,
                 stderr=output,
             )
@@ -116,9 +129,9 @@ class Bench:
         self.proxy.pids.add(process.pid)
         return self._running[-1]
 
-    async def pair(self) -> tuple[Controller, Controller]:
-        """Start two controllers; return the leader and the standby."""
-        leader = await self.start()
+    async def pair(self, leader: Controller | None = None) -> tuple[Controller, Controller]:
+        """Start two controllers, or the second of them; return the leader and the standby."""
+        leader = leader or await self.start()
         await eventually(lambda: self.leads(leader))
         standby = await self.start()
 
@@ -190,6 +203,15 @@ class Bench:
 
     async def worked(self, controller: Controller, writes: int) -> bool:
         return len(self.work_of(controller)) >= writes
+
+    async def at_rest(self, controller: Controller) -> None:
+        """Wait until a controller has nothing on its way, nor is about to renew its lease."""
+
+        async def rests() -> bool:
+            last = self.proxy.by(controller.pid)[-1]
+            return last.status != 0 and RESTS_S <= time.monotonic() - last.at <= STANDARD.retry_s / 2
+
+        await eventually(rests)
 
     async def succeeded(self, controller: Controller, since: float, within_s: float) -> None:
         """Wait for a controller to take the lease, which must be within a time."""
@@ -326,10 +348,13 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(bench: Bench) -> 
 
 
 async def test_a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on(bench: Bench) -> None:
-    leader, standby = await bench.pair()
+    leader, standby = await bench.pair(await bench.start((stopping.__file__,)))
     await bench.deploy_many("before", 3)
     await bench.complete()
-    stopped = leader.signal(signal.SIGSTOP)
+    await bench.at_rest(leader)
+    leader.signal(signal.SIGUSR1)
+    await bench.deploy("decided")
+    stopped = await leader.stopped()
     await bench.deploy_many("meanwhile", 10)
     await bench.succeeded(standby, stopped, TAKEN_OVER_S)
     await bench.complete()
