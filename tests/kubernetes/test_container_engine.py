@@ -124,17 +124,13 @@ async def test_a_pod_runs_in_a_container_answers_and_is_removed(agent: Agent) ->
     await agent.gone("served")
     with pytest.raises(urllib.error.URLError):
         await asyncio.to_thread(answer, f"http://{address}:8000/")
-    await until(lambda: forgotten(agent, ready), 10)
+    await agent.forgotten(ready)
 
 
 def answer(url: str) -> str:
     with urllib.request.urlopen(url, timeout=5) as response:
         words: bytes = response.read()
     return words.decode()
-
-
-async def forgotten(agent: Agent, found: Object) -> bool:
-    return not agent.directory.pod(found["metadata"]["uid"]).path.exists()
 
 
 async def test_a_container_that_ends_is_started_again_and_its_last_log_kept(agent: Agent) -> None:
@@ -179,7 +175,7 @@ async def test_an_agent_that_was_killed_takes_its_containers_over_again(agent: A
     agent.end(signal.SIGKILL)
     await agent.client.delete(resources.PODS, "orphaned", "default", grace_period_s=0)
     await agent.start()
-    await until(lambda: forgotten(agent, orphan), 30)
+    await agent.forgotten(orphan)
     after = await agent.pod("adopted", is_ready)
     assert status_of(after) == status_of(before)
     await agent.client.delete(resources.PODS, "adopted", "default")

@@ -189,13 +189,10 @@ async def test_every_kind_of_volume_is_at_its_mount_path(agent: Agent, tmp_path:
 
 
 @pytest.mark.usefixtures("objects")
-async def test_what_secrets_hold_is_its_owners_alone_and_goes_with_the_pod(
-    agent: Agent,
-) -> None:
-    container = python(SLEEP)
-    await agent.create(
-        mounting("secretive", container, s=({"secret": {"secretName": "made"}}, at("/secret")))
-    )
+async def test_what_secrets_hold_is_its_owners_alone_and_goes_before_the_pod(agent: Agent) -> None:
+    manifest = mounting("secretive", python(SLEEP), s=({"secret": {"secretName": "made"}}, at("/secret")))
+    manifest["metadata"]["finalizers"] = ["test.example/held"]
+    await agent.create(manifest)
     found = await agent.pod("secretive", is_running)
     directory = agent.directory.pod(found["metadata"]["uid"])
     holding = [path for path in agent.home.root.rglob("*") if path.is_file() and b"hush" in path.read_bytes()]
@@ -205,8 +202,16 @@ async def test_what_secrets_hold_is_its_owners_alone_and_goes_with_the_pod(
     private = [stat.S_IMODE(path.stat().st_mode) for path in (ours[0], ours[0].parent, agent.directory.path)]
     assert private == [0o600, 0o700, 0o700]
     await agent.client.delete(resources.PODS, "secretive", "default")
+
+    async def cleared() -> bool:
+        return not volumes.of_pod(directory).path.exists()
+
+    await until(cleared)
+    held = await agent.client.get(resources.PODS, "secretive", "default")
+    assert held is not None
+    await agent.client.patch(resources.PODS, "secretive", {"metadata": {"finalizers": []}}, "default")
     await agent.gone("secretive")
-    assert not directory.path.exists()
+    await agent.forgotten(found)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Any
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.resources import Object
 from modelplane.local import addresses
-from modelplane.local.agent import launch, node, pod_status, probes, restarts
+from modelplane.local.agent import folders, launch, node, pod_status, probes, restarts, volumes
 from modelplane.local.agent.container_engines import EngineError
 from modelplane.local.agent.events import Reason
 from modelplane.local.agent.http_check import Answer
@@ -341,6 +341,7 @@ class PodWorker:
             await self._note_end(attempt, await self._wait(attempt), finished=True)
         if unfinished := self.container.unfinished():
             await self._forget_one(unfinished)
+        await self._clear_volumes()
         retry_s = _FIRST_RETRY_S
         while not self._gone:
             try:
@@ -362,6 +363,13 @@ class PodWorker:
             if not self._gone:
                 await _first_of(self._changed.wait(), retry_s)
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
+
+    async def _clear_volumes(self) -> None:
+        """Remove what the pod was given: where its object is gone, no Secret of it is on disk any more."""
+        own = volumes.of_pod(self._machine.directory.pod(self.record.uid))
+        # What cannot be removed is tried again, and told, with the rest of the pod's directory.
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(folders.remove, own.path)
 
     async def _end(self, attempt: Attempt, left_s: Callable[[], float]) -> None:
         """Run the hook and end the engine, for as long as there is time left."""
