@@ -124,7 +124,7 @@ async def test_a_pod_runs_in_a_container_answers_and_is_removed(agent: Agent) ->
     await agent.gone("served")
     with pytest.raises(urllib.error.URLError):
         await asyncio.to_thread(answer, f"http://{address}:8000/")
-    await agent.forgotten(ready)
+    await agent.forgotten(ready, 10)
 
 
 def answer(url: str) -> str:
@@ -175,7 +175,7 @@ async def test_an_agent_that_was_killed_takes_its_containers_over_again(agent: A
     agent.end(signal.SIGKILL)
     await agent.client.delete(resources.PODS, "orphaned", "default", grace_period_s=0)
     await agent.start()
-    await agent.forgotten(orphan)
+    await agent.forgotten(orphan, 30)
     after = await agent.pod("adopted", is_ready)
     assert status_of(after) == status_of(before)
     await agent.client.delete(resources.PODS, "adopted", "default")

@@ -5,7 +5,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,8 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import lifecycle
-from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
-from support.fleets import ControlPlane, control_plane_of
+from support.fleets import ControlPlane
 from support.kinds import install
 
 pytestmark = pytest.mark.kubernetes
@@ -213,10 +212,9 @@ def _object(kind: str, name: str, namespace: str = "") -> Object:
 
 
 @pytest.fixture(scope="module")
-def plane(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of its own: here it is stopped, too."""
-    with control_plane_of(Home(tmp_path_factory.mktemp("gateway")), kubernetes_binary) as running:
-        yield running
+def plane(own_control_plane: ControlPlane) -> ControlPlane:
+    """One of its own: here it is stopped, too."""
+    return own_control_plane
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,8 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import cluster_objects
-from modelplane.local.home import Home
 from support import stopping
-from support.fleets import ControlPlane, control_plane_of
+from support.fleets import ControlPlane
 from support.kinds import install
 from support.recording_proxy import RecordingProxy, Write, recording
 
@@ -298,10 +297,9 @@ def _object(api_version: str, kind: str, name: str, namespace: str = "", **conte
 
 
 @pytest.fixture(scope="module")
-def plane(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane of its own: the controllers here act on everything that is there."""
-    with control_plane_of(Home(tmp_path_factory.mktemp("leader")), kubernetes_binary) as running:
-        yield running
+def plane(own_control_plane: ControlPlane) -> ControlPlane:
+    """One of its own: the controllers here act on everything that is there."""
+    return own_control_plane
 
 
 @pytest.fixture

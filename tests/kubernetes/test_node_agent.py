@@ -408,7 +408,7 @@ async def test_a_pod_that_waits_to_be_started_can_be_deleted(agent: Agent, force
     await agent.client.delete(resources.PODS, "waiting", "default", grace_period_s=grace_s)
     await agent.start()
     await agent.gone("waiting", 5)
-    await agent.forgotten(waiting)
+    await agent.forgotten(waiting, 5)
 
 
 async def test_a_pod_in_back_off_is_still_so_under_the_next_agent_and_can_be_deleted(agent: Agent) -> None:
@@ -420,7 +420,7 @@ async def test_a_pod_in_back_off_is_still_so_under_the_next_agent_and_can_be_del
     assert again["status"]["phase"] == "Running"
     await agent.client.delete(resources.PODS, "looping", "default")
     assert await agent.gone("looping") < 3
-    await agent.forgotten(waiting)
+    await agent.forgotten(waiting, 5)
 
 
 async def test_a_pod_deleted_by_force_in_the_middle_of_its_hook_ends_within_seconds(agent: Agent) -> None:
@@ -436,7 +436,7 @@ async def test_a_pod_deleted_by_force_in_the_middle_of_its_hook_ends_within_seco
     assert is_running(leaving), "the next agent does not call it anything else"
     await agent.client.delete(resources.PODS, "hooked", "default", grace_period_s=0)
     await until(lambda: _ended(engine), 10)
-    await agent.forgotten(hooked)
+    await agent.forgotten(hooked, 5)
 
 
 async def test_an_idle_pod_and_its_node_are_not_written_again_and_again(agent: Agent) -> None:

@@ -311,16 +311,13 @@ async def test_an_agent_that_was_killed_takes_over_a_pod_with_mounts(
 async def test_a_pod_with_mounts_that_was_deleted_while_no_agent_ran_is_ended(agent: Agent) -> None:
     await agent.create(mounting("orphan", python(SLEEP), e=({"emptyDir": {}}, at("/e"))))
     found = await agent.pod("orphan", is_running)
-    engine, directory = agent.attempt(found).engine, agent.directory.pod(found["metadata"]["uid"])
+    engine = agent.attempt(found).engine
     assert engine is not None
     agent.end(signal.SIGKILL)
     await agent.client.delete(resources.PODS, "orphan", "default", grace_period_s=0)
     await agent.start()
-
-    async def cleared() -> bool:
-        return not engine.alive and not directory.path.exists()
-
-    await until(cleared)
+    await agent.forgotten(found)
+    assert not engine.alive
 
 
 def _as_ordinary_user(namespaces: int) -> tuple[str, ...]:

@@ -112,14 +112,14 @@ class Agent:
         await until(absent, timeout_s)
         return time.monotonic() - began
 
-    async def forgotten(self, pod: Object) -> None:
+    async def forgotten(self, pod: Object, timeout_s: float = 20) -> None:
         """Wait until nothing is kept of a pod any more, which is soon after its object is gone."""
         directory = self.directory.pod(pod["metadata"]["uid"]).path
 
         async def absent() -> bool:
             return not directory.exists()
 
-        await until(absent)
+        await until(absent, timeout_s)
 
     def attempt(self, pod: Object) -> Attempt:
         """Return the last attempt to run a pod's container."""
