@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-kubernetes chaos check format generate golden bench wheel clean
+.PHONY: help setup up down test test-kubernetes chaos check contract format generate golden bench wheel clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ check: setup ## Lint, types, layers, drift of generated files
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python package/generate.py --check
+
+contract: setup ## Record what a move must not change; BASE=COMMIT compares with that commit
+	@PYTHONPATH=tests $(BIN)/python -m contract.record $(if $(BASE),--base $(BASE))
 
 format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet . || true
