@@ -9,26 +9,24 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-import openai
 import psutil
 import pytest
 
 from modelplane.local import lifecycle, process_status
 from modelplane.local.home import Home
 from support.fleets import Fleet
+from support.load import Load
 from support.readmes import lines_for_a_shell
 
 pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2]
-QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 EJECTED_S = 3.0
 """By then nobody is sent to a region that has gone; what is asked later must be answered."""
 REPORTED_S = 30.0
@@ -121,63 +119,6 @@ def test_the_model_is_served_from_two_regions(tourist: Tourist) -> None:
     assert len(re.findall(r"^modelendpoint\S+ +http\S+ +True +True", told, re.MULTILINE)) == 2
 
 
-@dataclass(slots=True)
-class Load:
-    """Clients that ask without a pause; half of them for streams."""
-
-    address: str
-    answers: int = 0
-    failures: list[tuple[float, str]] = field(default_factory=list)
-    _over: threading.Event = field(default_factory=threading.Event)
-
-    def _ask(self, *, stream: bool) -> None:
-        with openai.OpenAI(
-            base_url=f"{self.address}/v1", api_key="none", max_retries=0, timeout=60.0
-        ) as client:
-            while not self._over.is_set():
-                asked_at = time.monotonic()
-                try:
-                    if stream:
-                        pieces = client.chat.completions.create(
-                            model="gemma", messages=QUESTION, max_tokens=12, stream=True
-                        )
-                        content = "".join(
-                            each.choices[0].delta.content or "" for each in pieces if each.choices
-                        )
-                    else:
-                        answer = client.chat.completions.create(
-                            model="gemma", messages=QUESTION, max_tokens=12
-                        )
-                        content = answer.choices[0].message.content or ""
-                    assert "Paris" in content
-                    self.answers += 1
-                except Exception as error:  # noqa: BLE001 - whatever went wrong, it was no answer
-                    self.failures.append((asked_at, f"{type(error).__name__}: {error}"))
-
-    @contextmanager
-    def flowing(self) -> Iterator["Load"]:
-        clients = [
-            threading.Thread(target=self._ask, kwargs={"stream": place % 2 == 0}, daemon=True)
-            for place in range(4)
-        ]
-        for each in clients:
-            each.start()
-        try:
-            yield self
-        finally:
-            self._over.set()
-            for each in clients:
-                each.join(90)
-
-
-def until_answered(load: Load, more: int) -> None:
-    """Wait until some more requests have been answered."""
-    goal, deadline = load.answers + more, time.monotonic() + 120
-    while load.answers < goal:
-        assert time.monotonic() < deadline, load.failures
-        time.sleep(0.05)
-
-
 def end_abruptly(home: Home, cluster: str) -> None:
     """Kill everything of a cluster at once, and let nothing of it start again."""
     home.held(cluster).touch()
@@ -211,18 +152,18 @@ def ready(tourist: Tourist, kind: str, name: str) -> str:
 def test_a_region_that_is_lost_under_load_is_not_asked_any_more_and_reported(tourist: Tourist) -> None:
     address = tourist.run("kubectl get ms qwen -n ml-team -o jsonpath='{.status.address}'")
     with Load(address).flowing() as load:
-        until_answered(load, 10)
+        load.until_answered(10)
         assert load.failures == []
         lost_at = time.monotonic()
         end_abruptly(tourist.fleet.home, "local-2")
-        until_answered(load, 20)
+        load.until_answered(20)
         while ready(tourist, "md", "qwen-west") == "True":
             assert time.monotonic() < lost_at + REPORTED_S, tourist.run("kubectl get ic,md -A")
             time.sleep(0.2)
         told = tourist.run("kubectl describe md qwen-west -n ml-team")
         tourist.run("modelplane up")
         tourist.run("kubectl wait --for=condition=Ready ic,md --all -n ml-team --timeout=60s")
-        until_answered(load, 20)
+        load.until_answered(20)
     # A stream that has begun cannot be begun again elsewhere.
     assert [(round(at - lost_at, 1), why) for at, why in load.failures if at > lost_at + EJECTED_S] == []
     assert len(load.failures) <= 2, load.failures

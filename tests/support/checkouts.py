@@ -1,7 +1,9 @@
 """The files of another commit, so that its code can run beside that of the working tree."""
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,6 +21,20 @@ def checkout_of(commit: str) -> Path:
         subprocess.run(("tar", "-x", "-C", str(unfinished)), input=_git("archive", sha), check=True)
         unfinished.rename(folder)
     return folder
+
+
+def environment(checkout: Path) -> dict[str, str]:
+    """Return this process' environment, but for a Python that runs the code of a checkout."""
+    found = os.environ | {"PYTHONPATH": str(checkout / "src")}
+    said = subprocess.run(
+        (sys.executable, "-P", "-c", "import modelplane; print(modelplane.__file__)"),
+        env=found,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert Path(said.stdout.strip()).is_relative_to(checkout), said.stdout
+    return found
 
 
 def _git(*arguments: str) -> bytes:

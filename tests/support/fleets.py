@@ -55,10 +55,13 @@ def control_plane_of(home: Home, binary: Path) -> Iterator[ControlPlane]:
 class Fleet(ControlPlane):
     """A running fleet of this machine."""
 
+    python: str = sys.executable
+    """The Python whose Modelplane is asked."""
+
     def modelplane(self, *arguments: str, check: bool = True) -> str:
         """Run a command of ours against the fleet and return what it prints."""
         done = subprocess.run(
-            [sys.executable, "-m", "modelplane.cli.main", *arguments],
+            [self.python, "-m", "modelplane.cli.main", *arguments],
             env=os.environ | {"MODELPLANE_HOME": str(self.home.root), "KUBECONFIG": ""},
             capture_output=True,
             text=True,

