@@ -15,6 +15,7 @@ class CommonCondition(StrEnum):
 
     SYNCED = "Synced"
     READY = "Ready"
+    ADMITTED = "Admitted"
 
 
 class SyncedReason(StrEnum):
@@ -32,6 +33,12 @@ class ReadyReason(StrEnum):
     CREATING = "Creating"
     UNAVAILABLE = "Unavailable"
     DELETING = "Deleting"
+
+
+class AdmittedReason(StrEnum):
+    """Why an object is composed, or not at all."""
+
+    RESERVED_NAMESPACE = "ReservedNamespace"
 
 
 class InferenceClassCondition(StrEnum):
@@ -225,6 +232,12 @@ DOCUMENTED = (
         (False, ReadyReason.CREATING, "It is on its way and has not been ready yet."),
         (False, ReadyReason.UNAVAILABLE, "It was ready before and is not now."),
         (False, ReadyReason.DELETING, "It is being deleted."),
+    ),
+    *_reasons(
+        EVERY_KIND,
+        CommonCondition.ADMITTED,
+        (False, AdmittedReason.RESERVED_NAMESPACE, "Its namespace takes no models. What is there stays."),
+        alarming=(AdmittedReason.RESERVED_NAMESPACE,),
     ),
     *_reasons(
         "InferenceClass",

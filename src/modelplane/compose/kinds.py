@@ -29,6 +29,7 @@ from modelplane.compose import (
     model_service,
 )
 from modelplane.compose.composition import Composition, Request, Requirement
+from modelplane.compose.tenancy import admitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,11 @@ class Composer:
 
     type: type[Model]
     requirements: Callable[[Any], tuple[Requirement, ...]]
-    compose: Callable[[Request[Any]], Composition]
+    decide: Callable[[Request[Any]], Composition]
+
+    def compose(self, request: Request[Any]) -> Composition:
+        """Compose an owner, unless its namespace is reserved."""
+        return admitted(request, self.decide(request))
 
 
 _COMPOSERS = (

@@ -18,6 +18,7 @@ from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Model
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelReplicaCondition, ModelReplicaReason
 from modelplane.cel import SelectorError
 from modelplane.compose import fleet, inference_cluster, model_deployment
@@ -146,6 +147,8 @@ def place(files: Files, deployment: Object) -> scheduler.Placement:
     Raises ``Unplannable``.
     """
     store = files.store
+    if problem := reserved(deployment["metadata"]["namespace"]):
+        raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {problem}')
     try:
         observed = _children(deployment, store)
         request = _request(deployment, store, observed)

@@ -16,6 +16,7 @@ from modelplane.api import labels
 from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.namespaces import reserved
 from modelplane.routing.table import Backend, Route
 from modelplane.routing.weights import spread
 
@@ -112,11 +113,15 @@ def without_target(service: ModelService, endpoints: Iterable[ModelEndpoint]) ->
 
 
 def service_routes(services: Iterable[ModelService], endpoints: Iterable[ModelEndpoint]) -> tuple[Route, ...]:
-    """Return one route for each service; where nothing can answer, it says what is missing."""
+    """Return one route for each service; where nothing can answer, it says what is missing.
+
+    A service in a reserved namespace has one only if it was given an address before that was refused.
+    """
     by_namespace: dict[str, list[ModelEndpoint]] = {}
     for endpoint in endpoints:
         by_namespace.setdefault(endpoint.metadata.namespace, []).append(endpoint)
-    ordered = sorted(services, key=lambda each: (each.metadata.namespace, each.metadata.name))
+    admitted = (each for each in services if each.status.address or not reserved(each.metadata.namespace))
+    ordered = sorted(admitted, key=lambda each: (each.metadata.namespace, each.metadata.name))
     return tuple(_route(service, by_namespace.get(service.metadata.namespace, [])) for service in ordered)
 
 

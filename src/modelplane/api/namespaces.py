@@ -1,0 +1,28 @@
+"""Namespaces that take no tenant objects.
+
+What is composed for a tenant object goes to the namespace of the same name on each inference cluster. In
+these namespaces it would stand beside the cluster's own components.
+"""
+
+from typing import Final
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+
+RESERVED_PREFIX: Final = "kube-"
+"""Prefix that Kubernetes keeps for itself (Kubernetes documentation, "Namespaces")."""
+
+RESERVED: Final = (
+    SYSTEM_NAMESPACE,
+    "crossplane-system",
+    "envoy-ai-gateway-system",
+    "envoy-gateway-system",
+    "lws-system",
+)
+"""Namespaces of Modelplane and of the components that it needs."""
+
+
+def reserved(namespace: str) -> str:
+    """Return why a namespace takes no tenant objects, with the remedy; empty where it takes them."""
+    if not namespace.startswith(RESERVED_PREFIX) and namespace not in RESERVED:
+        return ""
+    return f'namespace "{namespace}" is reserved for system components: use a namespace of your own'

@@ -1,0 +1,41 @@
+"""What is composed for an object in a reserved namespace: nothing new, and nothing goes."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.api.namespaces import reserved
+from modelplane.api.reasons import AdmittedReason, CommonCondition
+from modelplane.compose.composition import Composition, Request, keep_all
+from modelplane.compose.conditions import Condition, false
+
+_COMMON: Final = frozenset(map(str, CommonCondition))
+
+
+def admitted(request: Request[Any], composed: Composition) -> Composition:
+    """Return what was composed, or a refusal where the owner's namespace is reserved.
+
+    A refusal keeps every child, every guard and the status, and says so in a condition.
+    """
+    owner = request.owner
+    problem = reserved(owner.metadata.namespace)
+    if not problem or composed.doubt:
+        return composed
+    status: dict[str, Any] = msgspec.to_builtins(owner.status)
+    status.pop("conditions", None)
+    known = (
+        Condition(each.type, each.status == "True", each.reason, each.message)
+        for each in owner.status.conditions
+        if each.type not in _COMMON
+    )
+    refusal = false(CommonCondition.ADMITTED, AdmittedReason.RESERVED_NAMESPACE, problem)
+    return replace(
+        composed,
+        children=keep_all(request.observed),
+        status=status,
+        conditions=(refusal, *known),
+        ready=False,
+        short=False,
+        woken_by=(),
+    )
