@@ -11,7 +11,7 @@ from typing import Final
 
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP
-from modelplane.offline import wording
+from modelplane.offline import former, wording
 from modelplane.offline.excerpt import locate
 from modelplane.offline.object_check import Finding, check
 from modelplane.offline.problems import ObjectName, Problem, Severity
@@ -177,6 +177,8 @@ def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
         return "apiVersion", f"{shown(named.api_version)} has no {named.kind}: write {same.api_version}"
     if not _is_ours(group):
         return None
+    if today := former.KINDS.get(named.kind):
+        return "kind", f"{shown(named.kind)} is a kind of an earlier version: today it is {today}"
     near = wording.nearest(named.kind, _BY_NAME, 0.6)
     if near:
         return "kind", f"{shown(named.kind)} is not a kind of Modelplane; did you mean {near}?"

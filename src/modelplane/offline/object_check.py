@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modelplane.api.crd import schema
 from modelplane.api.kinds import Kind
-from modelplane.offline import rules, structural
+from modelplane.api.meta import GROUP
+from modelplane.api.namespaces import reserved
+from modelplane.offline import former, rules, structural
+from modelplane.offline.advice import advice
 from modelplane.offline.object_meta import MAX_ANNOTATIONS, object_meta
 from modelplane.offline.problems import Severity
 from modelplane.offline.schema_check import Misfit, Validator, misfits
@@ -51,7 +54,7 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
     completed = structural.complete(node, validator.schema)
     wrong: set[Path] = set()
     for path in completed.unknown:
-        finding, meant = _unknown(path, validator.schema)
+        finding, meant = _unknown(kind, path, validator.schema)
         wrong |= {finding.path, meant} - {()}
         yield finding
     for misfit in misfits(validator, completed.value, node):
@@ -64,6 +67,12 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
     yield from _broken_rules(completed.value, validator.schema, (), frozenset(wrong))
     yield from _broken_selectors(completed.value, ())
     yield from _too_many_annotations(completed.value)
+    yield from _reserved_namespace(completed.value, kind)
+    yield from (
+        Finding(each.path, each.message, severity=Severity.WARNING, at_key=each.at_key)
+        for each in advice(kind, completed.value)
+        if not any(_overlap(each.path, path) for path in wrong)
+    )
     yield from (_empty(path) for path in completed.empty if path[0] == "spec" and path not in wrong)
 
 
@@ -73,6 +82,15 @@ _NO_VALUE: Final = "is required and has no value: give it one, or indent the lin
 def _empty(path: Path) -> Finding:
     message = "has no value, which is as if it were not there: remove it, or indent what belongs to it"
     return Finding(path, message, severity=Severity.WARNING, at_key=True)
+
+
+def _reserved_namespace(value: dict[str, Any], kind: Kind) -> Iterator[Finding]:
+    """Refuse a tenant's object in a namespace of the system; the provisioning kinds are not tenants'."""
+    metadata = value.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    if kind.namespaced and kind.group == GROUP and isinstance(namespace, str):
+        if problem := reserved(namespace):
+            yield Finding(("metadata", "namespace"), problem)
 
 
 def _too_many_annotations(value: dict[str, Any]) -> Iterator[Finding]:
@@ -93,8 +111,11 @@ def _validator(kind: Kind) -> Validator:
     return Validator({**written, "properties": properties, "required": ["metadata", *written["required"]]})
 
 
-def _unknown(path: Path, whole: Schema) -> tuple[Finding, Path]:
+def _unknown(kind: Kind, path: Path, whole: Schema) -> tuple[Finding, Path]:
     """Return what to say about an unknown field, and the path of the field that was probably meant."""
+    if today := former.field(kind.name, path):
+        message = f"unknown field, of an earlier version: today it is {today}"
+        return Finding(path, message, at_key=True), former.home(today)
     known = sorted(structural.at(whole, path[:-1]).get("properties", {}))
     near = nearest(str(path[-1]), known)
     home = structural.home_of(whole, path)
@@ -162,7 +183,9 @@ def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
 
 def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]) -> Iterator[Finding]:
     for rule in schema.get("x-kubernetes-validations", ()):
-        if not _doubtful(rule["rule"], path, wrong) and not rules.holds(rule["rule"], value):
+        if rule["rule"].startswith(_EVERY_KEY) and isinstance(value, dict):
+            yield from _broken_keys(rule, value, path)
+        elif not _doubtful(rule["rule"], path, wrong) and not rules.holds(rule["rule"], value):
             yield Finding(path, rule["message"])
     if isinstance(value, dict):
         children: Any = value.items()
@@ -173,13 +196,29 @@ def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]
             yield from _broken_rules(child, known, (*path, step), wrong)
 
 
+_EVERY_KEY: Final = "self.all(key, "
+"""How a rule begins that asks each key of a map by itself."""
+
+
+def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Iterator[Finding]:
+    """Name each key that a rule refuses, whatever is wrong with its value or with another key."""
+    for key in value:
+        if not rules.holds(rule["rule"], {key: ""}):
+            yield Finding((*path, key), f"{shown(key)} cannot be a key: {rule['message']}", at_key=True)
+
+
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
     """Whether a rule reads a field that is wrong already, or one that such a field is part of."""
     for read in rules.reads(rule):
-        whole = (*path, *read)
-        if any(bad[: len(whole)] == whole or whole[: len(bad)] == bad for bad in wrong):
+        if any(_overlap((*path, *read), bad) for bad in wrong):
             return True
     return False
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """Whether one of two fields is the other, or part of it."""
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
 
 
 def _broken_selectors(value: Any, path: Path) -> Iterator[Finding]:

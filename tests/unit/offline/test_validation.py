@@ -153,8 +153,9 @@ def test_a_valid_deployment_has_no_problem():
         ),
         pytest.param(
             [("  namespace: ml-team", "  namespace: ml-team\n  labels: {a b: x}")],
-            f"stdin:6:3: {NAMED}: metadata.labels: a key has at most 63 letters, digits, '-', '_' and '.', "
-            "with a letter or digit at both ends, after an optional DNS subdomain and a slash",
+            f"stdin:6:12: {NAMED}: metadata.labels[a b]: \"a b\" cannot be a key: a key has at most 63 "
+            "letters, digits, '-', '_' and '.', with a letter or digit at both ends, after an optional DNS "
+            "subdomain and a slash",
             id="a label's key",
         ),
         pytest.param(

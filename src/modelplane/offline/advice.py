@@ -1,0 +1,260 @@
+"""Warnings: what an API server accepts and the author probably did not mean.
+
+One function for each rule, listed in ``RULES``; ``docs/reference/commands.md`` has the same table. A rule reads
+an object that decodes, and is silent about objects that a server has stored: Modelplane writes some of them.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_cluster import FabricType, InferenceCluster, Source
+from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
+from modelplane.api.kinds import Kind
+from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, LabelSelector, Model
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.offline.wording import Path, nearest, shown
+
+if TYPE_CHECKING:
+    from modelplane.api.engines import Container
+
+
+class Advice(NamedTuple):
+    """What the author had better know, and of which field."""
+
+    path: Path
+    message: str
+    at_key: bool = False
+    """Whether the name of the field is what is meant."""
+
+
+def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
+    """Yield the warnings about an object that has its defaults."""
+    if kind.group == INFRASTRUCTURE_GROUP:
+        yield _not_composed(kind)
+    try:
+        decoded = decode_as(kind.type, value)
+    except InvalidObject:
+        return
+    metadata = value.get("metadata", {})
+    if metadata.get("uid") or metadata.get("ownerReferences"):
+        return
+    for type_, check in RULES:
+        if isinstance(decoded, type_):
+            yield from check(decoded)
+
+
+def _not_composed(kind: Kind) -> Advice:
+    message = f"this version neither installs nor composes {kind.name}: bring the cluster, and register it "
+    return Advice(("kind",), f"{message}as an InferenceCluster with source Existing")
+
+
+def _gateway_name(gateway: InferenceGateway) -> Iterator[Advice]:
+    """Warn of a gateway that no service is reached through."""
+    if gateway.metadata.name != DEFAULT_NAME:
+        message = f"only the InferenceGateway named {DEFAULT_NAME} is used: rename it to {DEFAULT_NAME}"
+        yield Advice(("metadata", "name"), message)
+
+
+def _provisioning_of_existing(cluster: InferenceCluster) -> Iterator[Advice]:
+    """Warn of what Modelplane would set up on a cluster that it does not make."""
+    if cluster.spec.cluster.source is not Source.EXISTING:
+        return
+    for index, pool in enumerate(cluster.spec.node_pools):
+        path = ("spec", "nodePools", index)
+        fabric = pool.interconnect()
+        if pool.capacity_block is not None:
+            message = "capacity blocks are for EKS, and ignored with source Existing: remove it"
+            yield Advice((*path, "capacityBlock"), message, at_key=True)
+        if fabric.type is FabricType.EFA and fabric.name is None:
+            message = (
+                "EFA is not set up with source Existing, and joins no pools without a name: remove it, "
+                "or write an object with type and name"
+            )
+            yield Advice((*path, "fabric"), message, at_key=True)
+
+
+def _cluster_selector_of_deployment(deployment: ModelDeployment) -> Iterator[Advice]:
+    """Warn of labels that clusters do not have."""
+    path, settings = _settings(deployment)
+    yield from _cluster_selector((*path, "clusterSelector"), settings.cluster_selector)
+
+
+def _cluster_selector_of_cache(cache: ModelCache) -> Iterator[Advice]:
+    """Warn of labels that clusters do not have."""
+    yield from _cluster_selector(("spec", "clusterSelector"), cache.spec.cluster_selector)
+
+
+def _endpoint_selectors(service: ModelService) -> Iterator[Advice]:
+    """Warn of labels that endpoints do not have, and of none at all."""
+    for index, entry in enumerate(service.spec.endpoints):
+        path = ("spec", "endpoints", index, "selector", "matchLabels")
+        if not entry.selector.match_labels:
+            message = (
+                f"selects every ModelEndpoint of namespace {shown(service.metadata.namespace or 'default')}: "
+                f"name a label, such as {labels.DEPLOYMENT}"
+            )
+            yield Advice(path, message, at_key=True)
+        yield from _keys(path, entry.selector.match_labels, "ModelEndpoint")
+
+
+_LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "InferenceCluster": tuple(
+        f"{labels.PREFIX}{name}" for name in ("cloud", "provider", "region", "tier", "zone")
+    ),
+    "ModelEndpoint": (
+        labels.CLUSTER,
+        labels.DEPLOYMENT,
+        labels.REPLICA_INDEX,
+        f"{labels.PREFIX}external-provider",
+    ),
+}
+"""Keys below ``modelplane.ai/`` that objects of a kind have: Modelplane's own, and the documented ones."""
+
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    labels.CLUSTER: "ModelReplicas and ModelEndpoints",
+    labels.DEPLOYMENT: "ModelReplicas and ModelEndpoints",
+    labels.REPLICA_INDEX: "ModelReplicas and ModelEndpoints",
+    labels.REVISION: "ModelReplicas",
+    labels.SERVING: "pods",
+    labels.WORKLOAD: "pods",
+    labels.LWS_ROLE: "pods",
+    labels.POOL: "nodes",
+    labels.GPU: "nodes",
+}
+"""What has a label that Modelplane sets."""
+
+
+def _cluster_selector(path: Path, selector: LabelSelector | None) -> Iterator[Advice]:
+    if selector is not None:
+        yield from _keys((*path, "matchLabels"), selector.match_labels, "InferenceCluster")
+
+
+def _keys(path: Path, selected: Mapping[str, str], kind: str) -> Iterator[Advice]:
+    known = _LABELS[kind]
+    for key in selected:
+        if not key.startswith(labels.PREFIX) or key in known:
+            continue
+        if key in _ELSEWHERE:
+            message = f"{key} is a label of {_ELSEWHERE[key]}, not of {kind}s: select by another one"
+        else:
+            near = nearest(key, known, 0.85)
+            remedy = f"; did you mean {near}?" if near else ": use a label with a prefix of your own"
+            message = f"{key} is no label that Modelplane or its documentation gives {kind}s{remedy}"
+        yield Advice((*path, key), message, at_key=True)
+
+
+def _device_selectors(deployment: ModelDeployment) -> Iterator[Advice]:
+    """Warn of attributes that no device can have."""
+    for path, member in _members(deployment):
+        for index, request in enumerate(member.node_selector.devices if member.node_selector else ()):
+            for number, selector in enumerate(request.selectors):
+                where = (*path, "nodeSelector", "devices", index, "selectors", number, "cel")
+                messages = dict.fromkeys(filter(None, map(_impossible, _READ.finditer(selector.cel))))
+                yield from (Advice(where, message) for message in messages)
+
+
+_READ: Final = re.compile(
+    r"""device\s*\.\s*(?P<of>attributes|capacity)\s*\[\s*(["'])(?P<domain>[^"']*)\2\s*\]"""
+    r"""\s*(?:\.\s*(?P<name>\w+)|\[\s*(["'])(?P<key>[^"']*)\5\s*\])?"""
+)
+_IDENTIFIER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]{0,31}")
+
+
+def _impossible(found: re.Match[str]) -> str:
+    """Return why no device has what a selector reads; empty where one may."""
+    what, domain, name = found["of"], found["domain"], found["name"] or found["key"] or ""
+    if "/" in domain:
+        driver, _, rest = domain.partition("/")
+        return f"{shown(domain)} is no driver's domain: write device.{what}[{shown(driver)}].{rest}"
+    if name and not _IDENTIFIER.fullmatch(name):
+        return f"no device has {shown(name)}, which is no identifier: write the name that the driver publishes"
+    if domain == GROUP:
+        return (
+            f"no driver publishes {what} of {shown(domain)}, so pods would find no device: select by what the "
+            "driver publishes, or by a Synthetic device"
+        )
+    return ""
+
+
+def _hub_model_beside_cache(deployment: ModelDeployment) -> Iterator[Advice]:
+    """Warn of an engine that downloads its model although a cache is mounted."""
+    _, settings = _settings(deployment)
+    if settings.model_cache_ref is None:
+        return
+    for path, member in _members(deployment):
+        container = member.template.spec.containers[0]
+        if model := _hub_model(container):
+            message = (
+                f"the engine downloads {shown(model)} and does not read ModelCache "
+                f"{shown(settings.model_cache_ref.name)}: leave the model out of args, or name a path of the cache"
+            )
+            field = "args" if container.args else "command"
+            yield Advice((*path, "template", "spec", "containers", 0, field), message, at_key=True)
+
+
+_MODEL_FLAGS: Final = ("--model", "--model-path", "--model-id", "-m", "--hf-repo", "-hf", "-hfr")
+_HUB_ID: Final = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)?")
+
+
+def _hub_model(container: "Container") -> str:
+    """Return the model of the Hugging Face hub that an engine is told to serve; empty where it is none."""
+    from modelplane.compose.engine_flags import flag  # noqa: PLC0415  few deployments have a cache
+
+    named = flag(container, *_MODEL_FLAGS)
+    if named is None:
+        words = [*container.command, *container.args]
+        served = words.index("serve") + 1 if "serve" in words else len(words)
+        named = words[served] if served < len(words) else ""
+    return named if _HUB_ID.fullmatch(named) else ""
+
+
+def _endpoint_url(endpoint: ModelEndpoint) -> Iterator[Advice]:
+    """Warn of a host that is another one for the gateway, and of a path that is not used."""
+    found = _URL.match(endpoint.spec.url)
+    if found is None:
+        return
+    path = ("spec", "url")
+    host = found["host"].lower().rstrip(".")
+    if host in _LOOPBACK or host.endswith(".localhost") or host.startswith("127."):
+        message = f"{shown(host)} is the gateway's own host, not yours: write the address that it reaches"
+        yield Advice(path, message)
+    given, rewrite = found["path"].rstrip("/"), endpoint.spec.rewrite_path or ""
+    kept = len(rewrite) > 1 and f"{given}/".startswith(rewrite)
+    if given and not kept:
+        message = f"the path {shown(found['path'])} of a URL is not used: write it in spec.rewritePath"
+        yield Advice(path, message)
+
+
+_URL: Final = re.compile(r"https?://(?P<host>\[[^\]]*\]|[^/?#:]+)(?::\d+)?(?P<path>[^?#]*)")
+_LOOPBACK: Final = frozenset({"localhost", "[::1]", "0.0.0.0", "[::]"})  # noqa: S104  compared, not bound
+
+
+def _settings(deployment: ModelDeployment) -> tuple[Path, ReplicaSettings]:
+    template = deployment.spec.template
+    return (("spec",), deployment.spec) if template is None else (("spec", "template", "spec"), template.spec)
+
+
+def _members(deployment: ModelDeployment) -> Iterator[tuple[Path, Member]]:
+    path, _ = _settings(deployment)
+    for index, engine in enumerate(deployment.replica_template().engines):
+        for number, member in enumerate(engine.members):
+            yield (*path, "engines", index, "members", number), member
+
+
+RULES: Final[tuple[tuple[type[Model], Callable[[Any], Iterator[Advice]]], ...]] = (
+    (InferenceGateway, _gateway_name),
+    (InferenceCluster, _provisioning_of_existing),
+    (ModelCache, _cluster_selector_of_cache),
+    (ModelDeployment, _cluster_selector_of_deployment),
+    (ModelDeployment, _device_selectors),
+    (ModelDeployment, _hub_model_beside_cache),
+    (ModelEndpoint, _endpoint_url),
+    (ModelService, _endpoint_selectors),
+)
+"""Each rule, with the type of the objects that it reads."""
