@@ -3,7 +3,7 @@
 import io
 from collections.abc import Sequence
 
-from modelplane.offline.sources import read
+from modelplane.offline.sources import Source, read
 from modelplane.offline.store import Loaded, load
 from modelplane.offline.validation import Validation, validate
 
@@ -77,4 +77,4 @@ def said(text: str | bytes) -> Sequence[str]:
 
 def loaded(text: str) -> Loaded:
     """Return the objects of a text, and what is wrong with it."""
-    return load(read(["-"], lambda: io.BytesIO(text.encode())))
+    return load([Source("stdin", text)])

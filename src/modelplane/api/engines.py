@@ -12,6 +12,8 @@ from modelplane.api import labels
 from modelplane.api.fields import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
+    IMAGE_RULE,
+    MAX_IMAGE,
     QUALIFIED_KEYS,
     SECRET_KEY,
     LabelValue,
@@ -127,7 +129,14 @@ class Container(Model):
 
     name: Annotated[Literal["engine"], about("Always engine.")]
     image: Annotated[
-        str, about("Image of the engine, passed through as it is.", min_length=1, pattern=r"^\S+$")
+        str,
+        about(
+            "Image of the engine, passed through as it is.",
+            min_length=1,
+            max_length=MAX_IMAGE,
+            pattern=r"^\S+$",
+            rules=(IMAGE_RULE,),
+        ),
     ]
     command: Annotated[
         tuple[str, ...],

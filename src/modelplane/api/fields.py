@@ -54,6 +54,18 @@ SEMVER = (
 )
 """Semantic version 2.0.0, all three parts given."""
 
+_DOMAIN_PART = "[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"
+_PATH_PART = r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*"
+IMAGE = (
+    rf"^(({_DOMAIN_PART}(\.{_DOMAIN_PART})*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?/)?{_PATH_PART}(/{_PATH_PART})*"
+    r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?"
+    r"(@[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,})?$"
+)
+"""Reference of a container image (OCI distribution specification; distribution/reference, its grammar)."""
+
+MAX_IMAGE = 512
+"""Characters of an image's reference: a name has 255 at most, a tag 128, a digest 71."""
+
 FORMS = {
     CIDR: "a CIDR",
     DNS_LABEL: "a DNS label",
@@ -91,6 +103,12 @@ QUALIFIED_KEYS = Rule(
     "after an optional DNS subdomain and a slash",
 )
 """On a map whose keys are those of labels or annotations; CEL wants its size bounded."""
+
+IMAGE_RULE = Rule(
+    f"self.matches(r'{IMAGE}')",
+    "not an image reference: write REGISTRY/REPOSITORY:TAG, the repository in lower case",
+)
+"""On a text. A rule and no pattern, so that an image that is stored already can still be read."""
 
 
 def about(  # noqa: PLR0913  one keyword for each thing a schema can say

@@ -342,10 +342,21 @@ BOUNDS_RULE = Rule(
 """On a pool."""
 
 
+MAX_POOL_NODES = 5000
+"""Nodes of one pool: as many as Kubernetes supports in a cluster (Considerations for large clusters)."""
+
+_SIZE_RULE = Rule(
+    f"[self.nodeCount, has(self.minNodeCount) ? self.minNodeCount : 0, "
+    f"has(self.maxNodeCount) ? self.maxNodeCount : 0].all(count, count <= {MAX_POOL_NODES})",
+    f"a pool has at most {MAX_POOL_NODES} nodes: divide it into several",
+)
+"""A rule and no limits of the fields, so that a cluster that is stored already can still be read."""
+
+
 class NodePool(Model):
     """Like nodes of one class."""
 
-    __rules__ = (BOUNDS_RULE,)
+    __rules__ = (BOUNDS_RULE, _SIZE_RULE)
 
     name: Annotated[
         str,
@@ -361,10 +372,19 @@ class NodePool(Model):
         str,
         about("InferenceClass of the nodes.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
     ]
-    node_count: Annotated[int, about("Nodes to have, or to begin with when autoscaled.", ge=0)] = 1
+    node_count: Annotated[
+        int, about(f"Nodes to have, or to begin with when autoscaled. At most {MAX_POOL_NODES}.", ge=0)
+    ] = 1
     min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=0)] | None = None
     max_node_count: (
-        Annotated[int, about("Most nodes when autoscaled. Absent: the pool keeps its size.", ge=1)] | None
+        Annotated[
+            int,
+            about(
+                f"Most nodes when autoscaled. At most {MAX_POOL_NODES}. Absent: the pool keeps its size.",
+                ge=1,
+            ),
+        ]
+        | None
     ) = None
     zones: Annotated[
         tuple[Annotated[str, about("Name of a zone.", min_length=1, max_length=63)], ...],

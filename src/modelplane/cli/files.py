@@ -40,13 +40,30 @@ def read(paths: Iterable[str]) -> "Iterator[Source | Unopened]":
 
 
 def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
-    """Return the objects of several groups of paths; say what is wrong with them and exit with 1."""
+    """Return the objects of several groups of paths; say what is wrong with them and exit with 1.
+
+    A command that is to print JSON then prints the document that ``validate`` does.
+    """
     from modelplane.offline import store
 
-    loaded = [store.load(read(paths)) for paths in groups]
-    problems = [problem for each in loaded for problem in each.problems]
-    for problem in problems:
-        click.echo(str(problem), err=True)
-    if problems:
-        raise click.exceptions.Exit(1)
-    return [each.objects for each in loaded]
+    files = 0
+
+    def counted(paths: tuple[str, ...]) -> "Iterator[Source | Unopened]":
+        nonlocal files
+        for source in read(paths):
+            files += 1
+            yield source
+
+    loaded = [store.load(counted(paths)) for paths in groups]
+    problems = tuple(problem for each in loaded for problem in each.problems)
+    if not problems:
+        return [each.objects for each in loaded]
+    if click.get_current_context().params.get("output") == "json":
+        from modelplane.offline import output, validation
+
+        accepted = sum(len(each.objects) for each in loaded)
+        click.echo(output.as_json(validation.refused(problems, files=files, accepted=accepted)))
+    else:
+        for problem in problems:
+            click.echo(str(problem), err=True)
+    raise click.exceptions.Exit(1)

@@ -1,7 +1,7 @@
 """Warnings: what an API server accepts and the author probably did not mean.
 
-One function for each rule, listed in ``RULES``; ``docs/reference/commands.md`` has the same table. A rule reads
-an object that decodes, and is silent about objects that a server has stored: Modelplane writes some of them.
+One function for each rule, listed in ``RULES``; ``docs/reference/commands.md`` has the same table. A rule
+reads an object that decodes and that a person wrote: one with an owner is Modelplane's own.
 """
 
 import re
@@ -38,11 +38,10 @@ def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
     if kind.group == INFRASTRUCTURE_GROUP:
         yield _not_composed(kind)
     try:
-        decoded = decode_as(kind.type, value)
+        decoded: Any = decode_as(kind.type, value)
     except InvalidObject:
         return
-    metadata = value.get("metadata", {})
-    if metadata.get("uid") or metadata.get("ownerReferences"):
+    if decoded.metadata.owner_references:
         return
     for type_, check in RULES:
         if isinstance(decoded, type_):
@@ -143,10 +142,15 @@ def _keys(path: Path, selected: Mapping[str, str], kind: str) -> Iterator[Advice
         if key in _ELSEWHERE:
             message = f"{key} is a label of {_ELSEWHERE[key]}, not of {kind}s: select by another one"
         else:
-            near = nearest(key, known, 0.85)
-            remedy = f"; did you mean {near}?" if near else ": use a label with a prefix of your own"
+            near = nearest(_bare(key), map(_bare, known), 0.8)
+            meant = f"; did you mean {labels.PREFIX}{near}?"
+            remedy = meant if near else ": use a label with a prefix of your own"
             message = f"{key} is no label that Modelplane or its documentation gives {kind}s{remedy}"
         yield Advice((*path, key), message, at_key=True)
+
+
+def _bare(key: str) -> str:
+    return key.removeprefix(labels.PREFIX)
 
 
 def _device_selectors(deployment: ModelDeployment) -> Iterator[Advice]:
@@ -173,11 +177,13 @@ def _impossible(found: re.Match[str]) -> str:
         driver, _, rest = domain.partition("/")
         return f"{shown(domain)} is no driver's domain: write device.{what}[{shown(driver)}].{rest}"
     if name and not _IDENTIFIER.fullmatch(name):
-        return f"no device has {shown(name)}, which is no identifier: write the name that the driver publishes"
+        return (
+            f"no device has {shown(name)}, which is no identifier: write the name that the driver publishes"
+        )
     if domain == GROUP:
         return (
-            f"no driver publishes {what} of {shown(domain)}, so pods would find no device: select by what the "
-            "driver publishes, or by a Synthetic device"
+            f"no driver publishes {what} of {shown(domain)}, so pods would find no device: select by what "
+            "the driver publishes, or by a Synthetic device"
         )
     return ""
 
@@ -192,7 +198,8 @@ def _hub_model_beside_cache(deployment: ModelDeployment) -> Iterator[Advice]:
         if model := _hub_model(container):
             message = (
                 f"the engine downloads {shown(model)} and does not read ModelCache "
-                f"{shown(settings.model_cache_ref.name)}: leave the model out of args, or name a path of the cache"
+                f"{shown(settings.model_cache_ref.name)}: leave the model out of args, or name a path of the "
+                "cache"
             )
             field = "args" if container.args else "command"
             yield Advice((*path, "template", "spec", "containers", 0, field), message, at_key=True)

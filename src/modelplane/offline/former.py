@@ -30,7 +30,9 @@ WORDS: Final[Mapping[str, str]] = {
 _ENGINE: Final = "spec.engines[].members[].template.spec.containers[0]"
 _DEVICES: Final = "spec.engines[].members[].nodeSelector.devices"
 _WEIGHTS: Final = f"the engine's --model in {_ENGINE}.args, or a ModelCache that spec.modelCacheRef names"
-_PARALLEL: Final = f"the engine's own flags in {_ENGINE}.args, and members Leader and Worker for several nodes"
+_PARALLEL: Final = (
+    f"the engine's own flags in {_ENGINE}.args, and members Leader and Worker for several nodes"
+)
 _PHASE: Final = "spec.engines[], one engine with phase Prefill and one with Decode"
 _HARDWARE: Final = "spec.devices of the InferenceClass that className names"
 _SIZES: Final = {"vram": _DEVICES, "resources": _DEVICES, "nodeSelector": _DEVICES, "poolSelector": _DEVICES}
@@ -76,7 +78,9 @@ _POOL: Final[Mapping[str, str]] = {
 
 _FIELDS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
     ("ModelDeployment", "spec"): _DEPLOYMENT,
-    ("ModelDeployment", "spec.template"): {"containers": "spec.template.spec.engines[].members[].template.spec"},
+    ("ModelDeployment", "spec.template"): {
+        "containers": "spec.template.spec.engines[].members[].template.spec"
+    },
     ("ModelReplica", "spec"): {
         "engine": _ENGINE,
         "inferenceClusterRef": "spec.clusterName",

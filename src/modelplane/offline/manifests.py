@@ -15,7 +15,7 @@ from modelplane.offline import former, wording
 from modelplane.offline.excerpt import locate
 from modelplane.offline.object_check import Finding, check
 from modelplane.offline.problems import ObjectName, Problem, Severity
-from modelplane.offline.sources import Source, Unopened
+from modelplane.offline.sources import Origin, Source, Unopened
 from modelplane.offline.tree import Document, Node, documents
 from modelplane.offline.wording import Path, shown
 from modelplane.offline.yaml_errors import Place, Unreadable
@@ -49,7 +49,12 @@ class Manifest:
         return _problem(self.source.name, self.node.place_of(path), self.name, wording.field(path), message)
 
 
-def read(sources: Iterable[Source | Unopened]) -> Iterator[Manifest | Problem]:
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A document of a folder that is not a Kubernetes object, such as a ``package.json``."""
+
+
+def read(sources: Iterable[Source | Unopened]) -> Iterator[Manifest | Foreign | Problem]:
     """Yield each object, those of a List one by one, and what could not be taken for one."""
     for source in sources:
         if isinstance(source, Unopened):
@@ -63,11 +68,21 @@ def read(sources: Iterable[Source | Unopened]) -> Iterator[Manifest | Problem]:
             else:
                 yield from _document(document, source)
         if nothing:
-            message = "no object is in it: fill it, or leave it out"
-            yield _problem(source.name, Place(0, 0), None, "", message, severity=Severity.WARNING)
+            yield _nothing(source)
 
 
-def _document(document: Document, source: Source) -> Iterator[Manifest | Problem]:
+def _nothing(source: Source) -> Problem:
+    if source.origin is Origin.PIPED:
+        message = "nothing was read from standard input: write manifests to it, or name their files"
+        return _problem(source.name, Place(0, 0), None, "", message)
+    message = "no object is in it: fill it, or leave it out"
+    return _problem(source.name, Place(0, 0), None, "", message, severity=Severity.WARNING)
+
+
+def _document(document: Document, source: Source) -> Iterator[Manifest | Foreign | Problem]:
+    if source.origin is Origin.WALKED and _is_foreign(document.node):
+        yield Foreign()
+        return
     ours = False
     for each in _objects(document.node, source):
         ours = ours or (isinstance(each, Manifest) and each.kind is not None)
@@ -79,6 +94,13 @@ def _document(document: Document, source: Source) -> Iterator[Manifest | Problem
             if repeated.path == ("apiVersion",):
                 message += ', or begin the second object with "---"'
             yield _problem(source.name, repeated.place, named, wording.field(repeated.path), message)
+
+
+def _is_foreign(node: Node) -> bool:
+    """Whether a document has neither of the fields that make an object, however they are written."""
+    if not isinstance(node.value, dict):
+        return True
+    return not {key.lower() for key in node.value} & {"apiversion", "kind"}
 
 
 def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
@@ -177,13 +199,15 @@ def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
         return "apiVersion", f"{shown(named.api_version)} has no {named.kind}: write {same.api_version}"
     if not _is_ours(group):
         return None
-    if today := former.KINDS.get(named.kind):
-        return "kind", f"{shown(named.kind)} is a kind of an earlier version: today it is {today}"
-    near = wording.nearest(named.kind, _BY_NAME, 0.6)
-    if near:
-        return "kind", f"{shown(named.kind)} is not a kind of Modelplane; did you mean {near}?"
-    kinds = wording.choice([*_BY_NAME])
-    return "kind", f"{shown(named.kind)} is not a kind of Modelplane: its kinds are {kinds}"
+    return "kind", f"{shown(named.kind)} {_not_a_kind(named.kind)}"
+
+
+def _not_a_kind(name: str) -> str:
+    if today := former.KINDS.get(name):
+        return f"is a kind of an earlier version: today it is {today}"
+    if near := wording.nearest(name, _BY_NAME, 0.6):
+        return f"is not a kind of Modelplane; did you mean {near}?"
+    return f"is not a kind of Modelplane: its kinds are {wording.choice([*_BY_NAME])}"
 
 
 def _is_ours(group: str) -> bool:

@@ -85,12 +85,16 @@ def _empty(path: Path) -> Finding:
 
 
 def _reserved_namespace(value: dict[str, Any], kind: Kind) -> Iterator[Finding]:
-    """Refuse a tenant's object in a namespace of the system; the provisioning kinds are not tenants'."""
+    """Refuse a tenant's object in a reserved namespace. One that a server has stored stays, so warn of it.
+
+    The kinds that provision clusters are not tenants' objects.
+    """
     metadata = value.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    if kind.namespaced and kind.group == GROUP and isinstance(namespace, str):
-        if problem := reserved(namespace):
-            yield Finding(("metadata", "namespace"), problem)
+    if not (kind.namespaced and kind.group == GROUP and isinstance(metadata, dict)):
+        return
+    if problem := reserved(str(metadata.get("namespace", ""))):
+        severity = Severity.WARNING if metadata.get("uid") else Severity.ERROR
+        yield Finding(("metadata", "namespace"), problem, severity)
 
 
 def _too_many_annotations(value: dict[str, Any]) -> Iterator[Finding]:
@@ -186,7 +190,7 @@ def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]
         if rule["rule"].startswith(_EVERY_KEY) and isinstance(value, dict):
             yield from _broken_keys(rule, value, path)
         elif not _doubtful(rule["rule"], path, wrong) and not rules.holds(rule["rule"], value):
-            yield Finding(path, rule["message"])
+            yield Finding(path, (f"{shown(value)}: " if isinstance(value, str) else "") + rule["message"])
     if isinstance(value, dict):
         children: Any = value.items()
     else:
@@ -209,10 +213,8 @@ def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Ite
 
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
     """Whether a rule reads a field that is wrong already, or one that such a field is part of."""
-    for read in rules.reads(rule):
-        if any(_overlap((*path, *read), bad) for bad in wrong):
-            return True
-    return False
+    read = [(*path, *each) for each in rules.reads(rule)]
+    return any(_overlap(each, bad) for each in read for bad in wrong)
 
 
 def _overlap(one: Path, other: Path) -> bool:

@@ -8,6 +8,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -19,12 +20,24 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
+class Origin(Enum):
+    """How a text was given."""
+
+    NAMED = auto()
+    """By the path of its file."""
+    WALKED = auto()
+    """By that of a folder, which may hold other files too."""
+    PIPED = auto()
+    """On standard input."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A text, and how its file is called."""
 
     name: str
     text: str
+    origin: Origin = Origin.NAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +53,11 @@ def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterat
     known = set()
     for path in paths:
         if path == STANDARD_INPUT:
-            yield _read("stdin", lambda: standard_input().read(MAX_BYTES + 1))
+            yield _read("stdin", lambda: standard_input().read(MAX_BYTES + 1), Origin.PIPED)
             continue
-        files = [path]
+        files, origin = [path], Origin.NAMED
         if Path(path).is_dir():
+            origin = Origin.WALKED
             refused: list[OSError] = []
             files = list(_manifests(path, refused))
             yield from (Unopened(str(error.filename), _unreadable(error)) for error in refused)
@@ -52,7 +66,7 @@ def read(paths: Iterable[str], standard_input: Callable[[], BinaryIO]) -> Iterat
         for file in files:
             if (identity := Path(file).resolve()) not in known:
                 known.add(identity)
-                yield _read(file, functools.partial(_content, file))
+                yield _read(file, functools.partial(_content, file), origin)
 
 
 def _manifests(folder: str, refused: list[OSError]) -> Iterator[str]:
@@ -74,7 +88,7 @@ def _unreadable(error: OSError) -> str:
     return f"it cannot be read: {error.strerror or type(error).__name__}"
 
 
-def _read(name: str, content: Callable[[], bytes]) -> Source | Unopened:
+def _read(name: str, content: Callable[[], bytes], origin: Origin) -> Source | Unopened:
     try:
         found = content()
     except OSError as error:
@@ -83,7 +97,7 @@ def _read(name: str, content: Callable[[], bytes]) -> Source | Unopened:
         return Unopened(name, f"it is larger than {MAX_BYTES // 1024**2} MiB: split it")
     encoding, called = ("utf-16", "UTF-16") if found.startswith(_UTF_16) else ("utf-8-sig", "UTF-8")
     try:
-        return Source(name, found.decode(encoding))
+        return Source(name, found.decode(encoding), origin)
     except UnicodeDecodeError as error:
         what = "it is not text" if b"\0" in found else f"byte {error.start + 1} is not {called}"
         return Unopened(name, f"{what}: save it as UTF-8")

@@ -13,7 +13,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import KINDS
 from modelplane.compose.composition import Object, Requirement
 from modelplane.offline import manifests
-from modelplane.offline.manifests import Manifest
+from modelplane.offline.manifests import Foreign, Manifest
 from modelplane.offline.problems import Problem, Severity
 from modelplane.offline.sources import Source, Unopened
 
@@ -79,6 +79,8 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
     objects: list[Object] = []
     problems: list[Problem] = []
     for each in manifests.read(sources):
+        if isinstance(each, Foreign):
+            continue
         if isinstance(each, Manifest) and each.kind is None and not each.name.name:
             continue  # such as a Kustomization: nothing looks for an object without a name
         said = [each] if isinstance(each, Problem) else _problems(each)

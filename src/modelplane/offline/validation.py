@@ -1,8 +1,8 @@
 """Manifests checked as the API server would check them, all errors at once.
 
-One rule: what is accepted here is accepted there. Three things are errors here alone, because nobody means
-them: a key that its mapping has twice, an object that its file has twice, and a device selector that does
-not compile or fails on every device.
+One rule: what is accepted here is accepted there. Four things are errors here alone, because nobody means
+them: a key that its mapping has twice, an object that its file has twice, a device selector that does
+not compile or fails on every device, and a reserved namespace, for which nothing is composed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from modelplane.offline import manifests
-from modelplane.offline.manifests import Manifest
+from modelplane.offline.manifests import Foreign, Manifest
 from modelplane.offline.output import Output, Report
 from modelplane.offline.problems import ObjectName, Problem, Severity
 from modelplane.offline.sources import Source, Unopened
@@ -28,6 +28,8 @@ class Counts(Output, frozen=True, kw_only=True):
     """Objects of Modelplane's kinds."""
     skipped: int
     """Objects of other kinds."""
+    ignored: int
+    """Documents of folders that are not Kubernetes objects."""
     errors: int
     warnings: int
 
@@ -49,9 +51,16 @@ def summary(found: Validation) -> str:
         if counts.warnings:
             said += f" with {_number(counts.warnings, 'warning')}"
     else:
-        said = f"{_number(counts.errors, 'error')} in {_number(counts.objects, 'object')}"
-    skipped = f"; {_number(counts.skipped, 'object')} of other kinds skipped" if counts.skipped else ""
-    return f"{said}, {_number(counts.files, 'file')}{skipped}"
+        said = _number(counts.errors, "error")
+        if counts.warnings:
+            said += f" and {_number(counts.warnings, 'warning')}"
+        said += f" in {_number(counts.objects, 'object')}"
+    others = (
+        (counts.skipped, "object", "of other kinds"),
+        (counts.ignored, "document", "without a Kubernetes object"),
+    )
+    skipped = ", ".join(f"{_number(count, noun)} {which}" for count, noun, which in others if count)
+    return f"{said}, {_number(counts.files, 'file')}" + (f"; {skipped} skipped" if skipped else "")
 
 
 def _number(count: int, noun: str) -> str:
@@ -60,7 +69,7 @@ def _number(count: int, noun: str) -> str:
 
 def validate(sources: Iterable[Source | Unopened]) -> Validation:
     """Check every object of every file."""
-    files = objects = skipped = 0
+    files = objects = skipped = ignored = 0
 
     def counted() -> Iterator[Source | Unopened]:
         nonlocal files
@@ -76,6 +85,8 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
             break
         if isinstance(each, Problem):
             found.append(each)
+        elif isinstance(each, Foreign):
+            ignored += 1
         elif each.kind is None:
             skipped += 1
         else:
@@ -83,9 +94,29 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
             found += [*_again(each, known), *manifests.problems(each)]
     errors = sum(problem.severity is Severity.ERROR for problem in found)
     counts = Counts(
-        files=files, objects=objects, skipped=skipped, errors=errors, warnings=len(found) - errors
+        files=files,
+        objects=objects,
+        skipped=skipped,
+        ignored=ignored,
+        errors=errors,
+        warnings=len(found) - errors,
     )
     return Validation(valid=not errors, summary=counts, problems=tuple(found))
+
+
+def refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Validation:
+    """Return what another command than ``validate`` says of objects that it cannot work with."""
+    errors = sum(problem.severity is Severity.ERROR for problem in problems)
+    named = {(problem.path, problem.object) for problem in problems if problem.object is not None}
+    counts = Counts(
+        files=files,
+        objects=accepted + len(named),
+        skipped=0,
+        ignored=0,
+        errors=errors,
+        warnings=len(problems) - errors,
+    )
+    return Validation(valid=False, summary=counts, problems=problems)
 
 
 def _too_many(last: Problem) -> Problem:

@@ -109,7 +109,12 @@ DEPARTURES = (
     Departure("*[].cel", "required", "required", "a selector must have a field, and this is its only one"),
     Departure("*members[].template.spec", "required", "required", "there is no engine without it"),
     Departure(f"{_POD}containers[].name", "limits", "one of engine", "a rule of the reference, as a type"),
-    Departure(f"{_POD}containers[].image", "limits", r"≥1 chars; pattern ^\S+$", "images have no blanks"),
+    Departure(
+        f"{_POD}containers[].image",
+        "limits",
+        r"1..512 chars; pattern ^\S+$",
+        "images have no blanks, and no registry takes a longer name, tag and digest",
+    ),
     Departure(f"{_POD}containers[].env", "limits", "≤256 items", BOUNDED),
     Departure(
         f"{_POD}containers[].env[].name",

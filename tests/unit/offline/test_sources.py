@@ -7,7 +7,7 @@ import os
 import pytest
 
 from modelplane.offline import sources
-from modelplane.offline.sources import Source, Unopened
+from modelplane.offline.sources import Origin, Source, Unopened
 
 
 def read(*paths, stdin=b""):
@@ -19,15 +19,15 @@ def test_a_folder_gives_its_manifests_in_order_and_none_that_is_hidden(tmp_path)
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
     assert read(tmp_path) == [
-        Source(f"{tmp_path}/a.yml", "a.yml"),
-        Source(f"{tmp_path}/b.yaml", "b.yaml"),
-        Source(f"{tmp_path}/c/d.json", "c/d.json"),
+        Source(f"{tmp_path}/a.yml", "a.yml", Origin.WALKED),
+        Source(f"{tmp_path}/b.yaml", "b.yaml", Origin.WALKED),
+        Source(f"{tmp_path}/c/d.json", "c/d.json", Origin.WALKED),
     ]
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path):
     (tmp_path / "a.yaml").write_text("a")
-    assert read(tmp_path, tmp_path / "a.yaml") == [Source(f"{tmp_path}/a.yaml", "a")]
+    assert read(tmp_path, tmp_path / "a.yaml") == [Source(f"{tmp_path}/a.yaml", "a", Origin.WALKED)]
 
 
 def test_a_file_that_is_named_is_read_whatever_its_ending(tmp_path):
@@ -48,7 +48,7 @@ def test_a_folder_that_cannot_be_read_is_told_and_stops_nothing(tmp_path, monkey
     monkeypatch.setattr(os, "scandir", refusing)
     assert read(tmp_path) == [
         Unopened(f"{tmp_path}/closed", "it cannot be read: Permission denied"),
-        Source(f"{tmp_path}/a.yaml", "a"),
+        Source(f"{tmp_path}/a.yaml", "a", Origin.WALKED),
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_folder_without_manifests_is_told():
     ],
 )
 def test_an_encoding_that_kubectl_reads_is_read(content, text):
-    assert read("-", stdin=content) == [Source("stdin", text)]
+    assert read("-", stdin=content) == [Source("stdin", text, Origin.PIPED)]
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_a_file_that_cannot_be_opened_does_not_stop_the_next(tmp_path):
     (tmp_path / "b.yaml").write_text("b")
     assert read(tmp_path) == [
         Unopened(f"{tmp_path}/a.yaml", "it cannot be read: No such file or directory"),
-        Source(f"{tmp_path}/b.yaml", "b"),
+        Source(f"{tmp_path}/b.yaml", "b", Origin.WALKED),
     ]

@@ -153,7 +153,7 @@ def test_a_valid_deployment_has_no_problem():
         ),
         pytest.param(
             [("  namespace: ml-team", "  namespace: ml-team\n  labels: {a b: x}")],
-            f"stdin:6:12: {NAMED}: metadata.labels[a b]: \"a b\" cannot be a key: a key has at most 63 "
+            f'stdin:6:12: {NAMED}: metadata.labels[a b]: "a b" cannot be a key: a key has at most 63 '
             "letters, digits, '-', '_' and '.', with a letter or digit at both ends, after an optional DNS "
             "subdomain and a slash",
             id="a label's key",
@@ -524,7 +524,14 @@ def test_more_problems_than_anyone_reads_are_not_told(monkeypatch):
             id="some, and another's",
         ),
         pytest.param(CLASS.replace("l4", "L4"), "1 error in 1 object, 1 file", id="a wrong one"),
-        pytest.param("# nothing\n", "0 objects valid with 1 warning, 1 file", id="none"),
+        pytest.param("# nothing\n", "1 error in 0 objects, 1 file", id="none"),
+        pytest.param(
+            joined(
+                CLASS.replace("l4", "L4"), DEPLOYMENT.replace("  replicas: 1", "  replicas: 1\n  serving:")
+            ),
+            "1 error and 1 warning in 2 objects, 1 file",
+            id="a wrong one and a doubtful one",
+        ),
     ],
 )
 def test_the_last_line_says_what_came_of_it(text, summary):

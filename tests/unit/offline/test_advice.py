@@ -1,0 +1,231 @@
+"""What is valid and hardly meant: the warnings of ``modelplane validate``."""
+
+import pytest
+
+from modelplane.api.kinds import KINDS
+from modelplane.api.meta import INFRASTRUCTURE_GROUP
+from modelplane.compose.kinds import COMPOSED
+from modelplane.offline.problems import Severity
+from support.manifests import API, DEPLOYMENT, cluster, said, validated
+
+ARGS = "                  args: "
+
+
+def changed(text, *replacements):
+    for old, new in replacements:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def templated(text):
+    """Return a deployment in its other shape."""
+    head, _, spec = text.partition("spec:\n")
+    kept, engines = spec.split("  engines:\n", 1)
+    indented = "".join(f"    {line}\n" for line in f"  engines:\n{engines}".splitlines())
+    return f"{head}spec:\n{kept}  template:\n    spec:\n{indented}"
+
+
+def cached(args):
+    image = "                  image: vllm/vllm-openai:v0.23.0\n"
+    return changed(
+        DEPLOYMENT,
+        ("  replicas: 1\n", "  replicas: 1\n  modelCacheRef: {name: weights}\n"),
+        (image, f"{image}{ARGS}{args}\n"),
+    )
+
+
+def selecting(expression):
+    return changed(DEPLOYMENT, ('device.driver == "gpu.nvidia.com"', f"'{expression}'"))
+
+
+def on_clusters(key):
+    return changed(
+        DEPLOYMENT,
+        ("  replicas: 1\n", f"  replicas: 1\n  clusterSelector: {{matchLabels: {{{key}: x}}}}\n"),
+    )
+
+
+def service(labels):
+    return (
+        f"apiVersion: {API}\nkind: ModelService\nmetadata: {{name: s, namespace: ml-team}}\n"
+        f"spec:\n  endpoints:\n    - selector: {{matchLabels: {labels}}}\n"
+    )
+
+
+def endpoint(url, rewrite="", more=""):
+    rewritten = f"\n  rewritePath: {rewrite}" if rewrite else ""
+    return (
+        f"apiVersion: {API}\nkind: ModelEndpoint\nmetadata: {{name: e, namespace: ml-team{more}}}\n"
+        f"spec:\n  url: {url}{rewritten}\n"
+    )
+
+
+def gateway(name):
+    return (
+        f"apiVersion: {API}\nkind: InferenceGateway\nmetadata: {{name: {name}}}\nspec: {{backend: Envoy}}\n"
+    )
+
+
+def pooled(more):
+    return changed(cluster("west"), ("nodeCount: 2", f"nodeCount: 2, {more}"))
+
+
+CACHE_TEXT = (
+    'the engine downloads "Qwen/Qwen3-8B" and does not read ModelCache "weights": leave the model out of '
+    "args, or name a path of the cache"
+)
+OWNED = f", ownerReferences: [{{apiVersion: {API}, kind: ModelReplica, name: e, uid: u}}]"
+MEMBER = "spec.engines[0].members[0]"
+CEL = f"{MEMBER}.nodeSelector.devices[0].selectors[0].cel"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        pytest.param(
+            cached("[--model=Qwen/Qwen3-8B]"),
+            f"{MEMBER}.template.spec.containers[0].args: {CACHE_TEXT}",
+            id="a hub model beside a cache",
+        ),
+        pytest.param(
+            cached("[--model, Qwen/Qwen3-8B]"),
+            f"{MEMBER}.template.spec.containers[0].args: {CACHE_TEXT}",
+            id="a hub model beside a cache, in two words",
+        ),
+        pytest.param(
+            cached("[serve, Qwen/Qwen3-8B]"),
+            f"{MEMBER}.template.spec.containers[0].args: {CACHE_TEXT}",
+            id="a hub model beside a cache, by position",
+        ),
+        pytest.param(
+            on_clusters("modelplane.ai/regoin"),
+            "spec.clusterSelector.matchLabels[modelplane.ai/regoin]: modelplane.ai/regoin is no label that "
+            "Modelplane or its documentation gives InferenceClusters; did you mean modelplane.ai/region?",
+            id="a misspelt label of clusters",
+        ),
+        pytest.param(
+            templated(
+                on_clusters("modelplane.ai/x").replace(
+                    "  clusterSelector: {matchLabels: {modelplane.ai/x: x}}\n", ""
+                )
+            )
+            + "      clusterSelector: {matchLabels: {modelplane.ai/gpu: x}}\n",
+            "spec.template.spec.clusterSelector.matchLabels[modelplane.ai/gpu]: modelplane.ai/gpu is a "
+            "label of nodes, not of InferenceClusters: select by another one",
+            id="a label of nodes, in the other shape",
+        ),
+        pytest.param(
+            f"apiVersion: {API}\nkind: ModelCache\nmetadata: {{name: c, namespace: ml-team}}\nspec:\n"
+            "  source: HuggingFace\n  huggingFace: {repo: a/b, sizeGiB: 1}\n"
+            "  clusterSelector: {matchLabels: {modelplane.ai/colour: x}}\n",
+            "spec.clusterSelector.matchLabels[modelplane.ai/colour]: modelplane.ai/colour is no label that "
+            "Modelplane or its documentation gives InferenceClusters: use a label with a prefix of your own",
+            id="an unknown label of clusters, of a cache",
+        ),
+        pytest.param(
+            service("{modelplane.ai/serving: x}"),
+            "spec.endpoints[0].selector.matchLabels[modelplane.ai/serving]: modelplane.ai/serving is a "
+            "label of pods, not of ModelEndpoints: select by another one",
+            id="a label that endpoints do not have",
+        ),
+        pytest.param(
+            service("{}"),
+            'spec.endpoints[0].selector.matchLabels: selects every ModelEndpoint of namespace "ml-team": name '
+            "a label, such as modelplane.ai/deployment",
+            id="no label at all",
+        ),
+        pytest.param(
+            selecting('device.attributes["gpu.nvidia.com/arch"].x == 1'),
+            f'{CEL}: "gpu.nvidia.com/arch" is no driver\'s domain: write '
+            'device.attributes["gpu.nvidia.com"].arch',
+            id="a domain with a name in it",
+        ),
+        pytest.param(
+            selecting('device.attributes["gpu.nvidia.com"]["compute-capability"] == 1'),
+            f'{CEL}: no device has "compute-capability", which is no identifier: write the name that the '
+            "driver publishes",
+            id="a name that no device can have",
+        ),
+        pytest.param(
+            selecting('device.attributes["modelplane.ai"].gpuCount >= 8'),
+            f'{CEL}: no driver publishes attributes of "modelplane.ai", so pods would find no device: select '
+            "by what the driver publishes, or by a Synthetic device",
+            id="attributes of Modelplane",
+        ),
+        pytest.param(
+            gateway("front"),
+            "metadata.name: only the InferenceGateway named default is used: rename it to default",
+            id="another gateway",
+        ),
+        pytest.param(
+            endpoint("http://127.0.0.1:8000"),
+            'spec.url: "127.0.0.1" is the gateway\'s own host, not yours: write the address that it reaches',
+            id="a loopback address",
+        ),
+        pytest.param(
+            endpoint("http://localhost"),
+            'spec.url: "localhost" is the gateway\'s own host, not yours: write the address that it reaches',
+            id="a loopback name",
+        ),
+        pytest.param(
+            endpoint("https://api.example.com/openai/v1", "/"),
+            'spec.url: the path "/openai/v1" of a URL is not used: write it in spec.rewritePath',
+            id="a path that is lost",
+        ),
+        pytest.param(
+            pooled("capacityBlock: {capacityReservationId: cr-0a1b}"),
+            "spec.nodePools[0].capacityBlock: capacity blocks are for EKS, and ignored with source Existing: "
+            "remove it",
+            id="a capacity block of a cluster that exists",
+        ),
+        pytest.param(
+            pooled("fabric: EFA"),
+            "spec.nodePools[0].fabric: EFA is not set up with source Existing, and joins no pools without a "
+            "name: remove it, or write an object with type and name",
+            id="EFA of a cluster that exists",
+        ),
+        pytest.param(
+            "apiVersion: infrastructure.modelplane.ai/v1alpha1\nkind: ServingStack\n"
+            "metadata: {name: s, namespace: platform}\nspec: {profile: None}\n",
+            "kind: this version neither installs nor composes ServingStack: bring the cluster, and register "
+            "it as an InferenceCluster with source Existing",
+            id="a kind that nothing composes",
+        ),
+    ],
+)
+def test_what_is_hardly_meant_is_a_warning(text, line):
+    found = [each for each in validated(text).problems if each.severity is Severity.WARNING]
+    assert [f"{each.field}: {each.message}" for each in found] == [line]
+    assert all(each.line for each in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(cached("[--model=/mnt/models]"), id="a path of the cache"),
+        pytest.param(cached("[--served-model-name=Qwen/Qwen3-8B]"), id="a name of the model"),
+        pytest.param(on_clusters("modelplane.ai/region"), id="a documented label of clusters"),
+        pytest.param(on_clusters("example.com/rack"), id="a label of one's own"),
+        pytest.param(service("{modelplane.ai/deployment: x}"), id="a label of endpoints"),
+        pytest.param(
+            selecting('device.attributes["gpu.nvidia.com"].architecture == "Hopper"'), id="a real attribute"
+        ),
+        pytest.param(gateway("default"), id="the gateway"),
+        pytest.param(endpoint("https://api.example.com/"), id="a provider"),
+        pytest.param(endpoint("http://10.0.1.50/a/b/v1", "/a/b/"), id="a path that is rewritten too"),
+        pytest.param(pooled("fabric: {type: EFA, name: rack}"), id="EFA that joins pools"),
+        pytest.param(endpoint("http://127.0.0.1/a/b/v1", more=OWNED), id="one that Modelplane made"),
+    ],
+)
+def test_what_may_be_meant_is_none(text):
+    assert said(text) == []
+
+
+def test_what_is_wrong_is_not_also_doubtful():
+    [line] = said(pooled("fabric: {type: EFA, infinband: {}}"))
+    assert line.endswith("unknown field; did you mean infiniband?")
+
+
+def test_the_kinds_that_are_warned_of_are_those_that_nothing_composes():
+    assert {kind for kind in KINDS if kind.group == INFRASTRUCTURE_GROUP} == set(KINDS) - set(COMPOSED)
