@@ -159,15 +159,15 @@ def _device_selectors(deployment: ModelDeployment) -> Iterator[Advice]:
         for index, request in enumerate(member.node_selector.devices if member.node_selector else ()):
             for number, selector in enumerate(request.selectors):
                 where = (*path, "nodeSelector", "devices", index, "selectors", number, "cel")
-                messages = dict.fromkeys(filter(None, map(_impossible, _READ.finditer(selector.cel))))
+                messages = dict.fromkeys(filter(None, map(_impossible, re.finditer(_READ, selector.cel))))
                 yield from (Advice(where, message) for message in messages)
 
 
-_READ: Final = re.compile(
+_READ: Final = (
     r"""device\s*\.\s*(?P<of>attributes|capacity)\s*\[\s*(["'])(?P<domain>[^"']*)\2\s*\]"""
     r"""\s*(?:\.\s*(?P<name>\w+)|\[\s*(["'])(?P<key>[^"']*)\5\s*\])?"""
 )
-_IDENTIFIER: Final = re.compile("[A-Za-z_][A-Za-z0-9_]{0,31}")
+_IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]{0,31}"
 
 
 def _impossible(found: re.Match[str]) -> str:
@@ -176,7 +176,7 @@ def _impossible(found: re.Match[str]) -> str:
     if "/" in domain:
         driver, _, rest = domain.partition("/")
         return f"{shown(domain)} is no driver's domain: write device.{what}[{shown(driver)}].{rest}"
-    if name and not _IDENTIFIER.fullmatch(name):
+    if name and not re.fullmatch(_IDENTIFIER, name):
         return (
             f"no device has {shown(name)}, which is no identifier: write the name that the driver publishes"
         )
@@ -206,7 +206,7 @@ def _hub_model_beside_cache(deployment: ModelDeployment) -> Iterator[Advice]:
 
 
 _MODEL_FLAGS: Final = ("--model", "--model-path", "--model-id", "-m", "--hf-repo", "-hf", "-hfr")
-_HUB_ID: Final = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)?")
+_HUB_ID: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)?"
 
 
 def _hub_model(container: "Container") -> str:
@@ -218,12 +218,12 @@ def _hub_model(container: "Container") -> str:
         words = [*container.command, *container.args]
         served = words.index("serve") + 1 if "serve" in words else len(words)
         named = words[served] if served < len(words) else ""
-    return named if _HUB_ID.fullmatch(named) else ""
+    return named if re.fullmatch(_HUB_ID, named) else ""
 
 
 def _endpoint_url(endpoint: ModelEndpoint) -> Iterator[Advice]:
     """Warn of a host that is another one for the gateway, and of a path that is not used."""
-    found = _URL.match(endpoint.spec.url)
+    found = re.match(_URL, endpoint.spec.url)
     if found is None:
         return
     path = ("spec", "url")
@@ -238,7 +238,7 @@ def _endpoint_url(endpoint: ModelEndpoint) -> Iterator[Advice]:
         yield Advice(path, message)
 
 
-_URL: Final = re.compile(r"https?://(?P<host>\[[^\]]*\]|[^/?#:]+)(?::\d+)?(?P<path>[^?#]*)")
+_URL: Final = r"https?://(?P<host>\[[^\]]*\]|[^/?#:]+)(?::\d+)?(?P<path>[^?#]*)"
 _LOOPBACK: Final = frozenset({"localhost", "[::1]", "0.0.0.0", "[::]"})  # noqa: S104  compared, not bound
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP
-from modelplane.offline import former, wording
+from modelplane.offline import wording
 from modelplane.offline.excerpt import locate
 from modelplane.offline.object_check import Finding, check
 from modelplane.offline.problems import ObjectName, Problem, Severity
@@ -203,6 +203,8 @@ def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
 
 
 def _not_a_kind(name: str) -> str:
+    from modelplane.offline import former  # noqa: PLC0415  few kinds are unknown
+
     if today := former.KINDS.get(name):
         return f"is a kind of an earlier version: today it is {today}"
     if near := wording.nearest(name, _BY_NAME, 0.6):

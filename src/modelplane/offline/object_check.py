@@ -16,7 +16,7 @@ from modelplane.api.crd import schema
 from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP
 from modelplane.api.namespaces import reserved
-from modelplane.offline import former, rules, structural
+from modelplane.offline import rules, structural
 from modelplane.offline.advice import advice
 from modelplane.offline.object_meta import MAX_ANNOTATIONS, object_meta
 from modelplane.offline.problems import Severity
@@ -117,6 +117,8 @@ def _validator(kind: Kind) -> Validator:
 
 def _unknown(kind: Kind, path: Path, whole: Schema) -> tuple[Finding, Path]:
     """Return what to say about an unknown field, and the path of the field that was probably meant."""
+    from modelplane.offline import former  # noqa: PLC0415  few objects have one
+
     if today := former.field(kind.name, path):
         message = f"unknown field, of an earlier version: today it is {today}"
         return Finding(path, message, at_key=True), former.home(today)

@@ -12,7 +12,7 @@ import jsonschema_rs
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from modelplane.api import fields
-from modelplane.offline import former, structural
+from modelplane.offline import structural
 from modelplane.offline.scalars import NotFinite, resolve
 from modelplane.offline.structural import Schema
 from modelplane.offline.tree import Node
@@ -169,6 +169,8 @@ def _enum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
     if len(options) == 1:
         return f"must be {shown(options[0])}, not {shown(value)}"
     text = f"{shown(value)} is not one of {choice(options)}"
+    from modelplane.offline import former  # noqa: PLC0415  few values need it
+
     near = former.WORDS.get(str(value), "")
     if near not in options:
         near = nearest(value, map(str, options), 0.6) if isinstance(value, str) else ""

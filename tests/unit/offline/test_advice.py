@@ -131,8 +131,8 @@ CEL = f"{MEMBER}.nodeSelector.devices[0].selectors[0].cel"
         ),
         pytest.param(
             service("{}"),
-            'spec.endpoints[0].selector.matchLabels: selects every ModelEndpoint of namespace "ml-team": name '
-            "a label, such as modelplane.ai/deployment",
+            'spec.endpoints[0].selector.matchLabels: selects every ModelEndpoint of namespace "ml-team": '
+            "name a label, such as modelplane.ai/deployment",
             id="no label at all",
         ),
         pytest.param(
