@@ -3,6 +3,7 @@
 Manifests of those shapes are still found. A name of today that merely looks like the old one would mislead.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -125,6 +126,5 @@ def field(kind: str, path: Path) -> str:
 
 def home(today: str) -> Path:
     """Return the field that takes the place of a former one, as far as it is of the same object."""
-    if not today.startswith("spec."):
-        return ()
-    return tuple(today.partition("[")[0].partition(",")[0].split("."))
+    found = re.match(r"spec(\.\w+)*(?=[\[,]|$)", today)
+    return tuple(found[0].split(".")) if found else ()

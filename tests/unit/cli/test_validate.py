@@ -6,8 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from support.manifests import CLASS, DEPLOYMENT
+from support.manifests import API, CLASS, DEPLOYMENT
 from support.output_schemas import parsed
+
+DOUBTFUL = f"apiVersion: {API}\nkind: InferenceGateway\nmetadata: {{name: front}}\nspec: {{backend: Envoy}}\n"
 
 
 def validate(*arguments, stdin=None):
@@ -56,6 +58,42 @@ def test_the_json_document_is_as_its_schema_says(text, valid):
     document = parsed("validate", result.output)
     assert (document["kind"], document["schemaVersion"], document["valid"]) == ("Validation", 1, valid)
     assert len(document["problems"]) == document["summary"]["errors"] == (not valid)
+
+
+@pytest.mark.parametrize(
+    ("text", "strict", "status"),
+    [
+        pytest.param(CLASS, True, 0, id="valid"),
+        pytest.param(DOUBTFUL, False, 0, id="a warning"),
+        pytest.param(DOUBTFUL, True, 1, id="a warning, strictly"),
+        pytest.param("", False, 1, id="nothing"),
+    ],
+)
+def test_strict_makes_a_warning_fail(text, strict, status):
+    for output in ("text", "json"):
+        result = validate("-", "-o", output, *(["--strict"] if strict else []), stdin=text)
+        assert result.exit_code == status
+
+
+def test_a_warning_is_a_line_with_its_place():
+    result = validate("-", stdin=DOUBTFUL)
+    assert result.output == (
+        'stdin:3:18: warning: InferenceGateway "front": metadata.name: only the InferenceGateway named '
+        "default is used: rename it to default\n1 object valid with 1 warning, 1 file\n"
+    )
+    document = parsed("validate", validate("-", "-o", "json", stdin=DOUBTFUL).output)
+    assert (document["valid"], document["summary"]["warnings"]) == (True, 1)
+    assert [each["severity"] for each in document["problems"]] == ["warning"]
+
+
+@pytest.mark.parametrize("command", [("plan",), ("render",), ("explain", "md/qwen", "--fleet")])
+def test_other_commands_refuse_a_file_as_json_where_json_is_asked_for(tmp_path, command):
+    (tmp_path / "a.yaml").write_text(DEPLOYMENT.replace("ml-team", "kube-system"))
+    result = CliRunner().invoke(main, [*command, str(tmp_path / "a.yaml"), "-o", "json"])
+    document = parsed("validate", result.output)
+    assert (result.exit_code, document["valid"], document["summary"]["objects"]) == (1, False, 1)
+    [problem] = document["problems"]
+    assert problem["field"] == "metadata.namespace"
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,19 @@ def test_crossplane_must_own_the_definition(ask: Ask) -> None:
     assert message.startswith("Crossplane must not compose: it does not own CustomResourceDefinition infer")
 
 
+def test_a_reserved_namespace_keeps_what_is_there_and_says_so(ask: Ask) -> None:
+    case = _case("model_replica/reserved-namespace-keeps-what-serves")
+    child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    answered = ask(case["owner"], case["required"], {"child": child})
+    assert (children(answered), fatal(answered)) == ({"child": child}, [])
+    assert conditions(answered)["Admitted"] == (
+        "FALSE",
+        "ReservedNamespace",
+        'namespace "kube-system" is reserved for system components: use a namespace of your own',
+    )
+    assert answered.desired.composite.ready == fnv1.READY_FALSE
+
+
 def test_a_class_in_use_cannot_be_deleted(ask: Ask) -> None:
     answered = ask(CLASS, {"users-InferenceCluster": [CLUSTER]})
     assert children(answered) == {

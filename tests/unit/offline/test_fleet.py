@@ -121,3 +121,14 @@ def test_a_selector_that_does_not_compile_is_told_with_the_deployment():
     engine["members"][0]["nodeSelector"]["devices"][0]["selectors"][0]["cel"] = "device."
     with pytest.raises(Unplannable, match="cannot compile selector"):
         place(files, broken)
+
+
+def test_a_deployment_that_a_server_keeps_in_a_reserved_namespace_is_not_placed():
+    stored = DEPLOYMENT.replace("namespace: ml-team", "namespace: kube-system\n  uid: u")
+    files = assemble(loaded(joined(CLASS, cluster("west"), stored)).objects)
+    with pytest.raises(Unplannable) as raised:
+        place(files, files.deployments[0])
+    assert str(raised.value) == (
+        'ModelDeployment "qwen": namespace "kube-system" is reserved for system components: '
+        "use a namespace of your own"
+    )

@@ -4,8 +4,12 @@ from io import BytesIO
 
 import pytest
 
+from modelplane.api.crd import schema
+from modelplane.api.kinds import KINDS
 from modelplane.offline import sources, validation
 from modelplane.offline.problems import ObjectName, Problem, Severity
+from modelplane.offline.store import load
+from modelplane.offline.wording import shortened
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, said, validated
 
 NAMED = 'error: ModelDeployment "ml-team/qwen"'
@@ -536,3 +540,143 @@ def test_more_problems_than_anyone_reads_are_not_told(monkeypatch):
 )
 def test_the_last_line_says_what_came_of_it(text, summary):
     assert validation.summary(validated(text)) == summary
+
+
+RESERVED = "is reserved for system components: use a namespace of your own"
+
+
+@pytest.mark.parametrize(
+    "namespace", ["kube-system", "kube-public", "kube-node-lease", "modelplane-system", "crossplane-system"]
+)
+def test_a_reserved_namespace_is_an_error(namespace):
+    assert said(changed(("ml-team", namespace))) == [
+        (
+            f'stdin:5:14: error: ModelDeployment "{namespace}/qwen": metadata.namespace: namespace '
+            f'"{namespace}" {RESERVED}'
+        )
+    ]
+
+
+def test_a_stored_object_of_a_reserved_namespace_is_a_warning_because_it_stays():
+    [problem] = validated(changed(("  namespace: ml-team", "  namespace: kube-system\n  uid: u"))).problems
+    assert (problem.severity, problem.field) == (Severity.WARNING, "metadata.namespace")
+
+
+@pytest.mark.parametrize("namespace", ["default", "kubernetes", "team-system"])
+def test_any_other_namespace_is_an_ordinary_one(namespace):
+    assert said(changed(("ml-team", namespace))) == []
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "vllm",
+        "vllm/vllm-openai:v0.23.0",
+        "registry.example.com:5000/a/b_c/d__e-f.g:tag",
+        "localhost/x",
+        "[2001:db8::1]:5000/x:1",
+        f"ghcr.io/x/y:1@sha256:{'0' * 64}",
+    ],
+)
+def test_an_image_that_a_registry_takes_is_one(image):
+    assert said(changed(("vllm/vllm-openai:v0.23.0", f'"{image}"'))) == []
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "vllm/vllm-openai:",
+        "vllm/vLLM:1",
+        "https://ghcr.io/x/y",
+        "x:a:b",
+        "x@sha256:12",
+        "-x",
+        "x/",
+        "x:" + "t" * 129,
+    ],
+)
+def test_an_image_that_no_registry_takes_is_an_error(image):
+    assert said(changed(("vllm/vllm-openai:v0.23.0", f'"{image}"'))) == [
+        (
+            f'stdin:20:26: {NAMED}: {CONTAINER}.image: "{shortened(image)}": not an image reference: write '
+            "REGISTRY/REPOSITORY:TAG, the repository in lower case"
+        )
+    ]
+
+
+def test_an_image_is_bounded():
+    [line] = said(changed(("vllm/vllm-openai:v0.23.0", "x/" * 300 + "x")))
+    assert line.endswith("has 601 characters: the most is 512")
+
+
+@pytest.mark.parametrize("counts", ["nodeCount: 5001", "maxNodeCount: 5001", "nodeCount: 9000000000"])
+def test_a_pool_has_a_limit(counts):
+    text = cluster("west").replace("nodeCount: 2", counts)
+    assert [line.partition('"west": ')[2] for line in said(text)] == [
+        "spec.nodePools[0]: a pool has at most 5000 nodes: divide it into several"
+    ]
+    assert said(text.replace("9000000000", "5000").replace("5001", "5000")) == []
+
+
+def test_every_key_that_is_wrong_is_named_beside_what_else_is_wrong():
+    text = changed(
+        ("  namespace: ml-team", "  namespace: ml-team\n  labels: {a b: x, -c: z, d: 'e f'}"),
+        ("  replicas: 1", "  replicas: 1\n  clusterSelector: {matchLabels: {a/b/c: x, g: 'h i'}}"),
+    )
+    assert [line.split(": ")[3] for line in said(text)] == [
+        "metadata.labels[a b]",
+        "metadata.labels.-c",
+        "metadata.labels.d",
+        "spec.clusterSelector.matchLabels[a/b/c]",
+        "spec.clusterSelector.matchLabels.g",
+    ]
+
+
+def test_a_rule_over_every_key_reads_nothing_but_the_key():
+    def rules_of(schema):
+        if isinstance(schema, dict):
+            yield from (rule["rule"] for rule in schema.get("x-kubernetes-validations", ()))
+            for child in schema.values():
+                yield from rules_of(child)
+
+    found = {rule for kind in KINDS for rule in rules_of(schema(kind)) if rule.startswith("self.all(key, ")}
+    assert found
+    assert all(rule.count("self") == 1 for rule in found)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "---\n"])
+def test_nothing_on_standard_input_is_an_error(text):
+    assert said(text) == [
+        "stdin: error: nothing was read from standard input: write manifests to it, or name their files"
+    ]
+
+
+FOREIGN = {
+    "package.json": '{"name": "x", "version": "1"}',
+    "values.yaml": "replicas: 1\nimage: {tag: x}\n",
+    "list.yaml": "- a\n- b\n",
+}
+
+
+def test_what_is_no_object_is_counted_in_a_folder(tmp_path):
+    for name, text in FOREIGN.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "class.yaml").write_text(CLASS)
+    found = validation.validate(sources.read([str(tmp_path)], BytesIO))
+    assert (found.problems, found.summary.objects, found.summary.ignored) == ((), 1, 3)
+    assert validation.summary(found) == (
+        "1 object valid, 4 files; 3 documents without a Kubernetes object skipped"
+    )
+    assert load(sources.read([str(tmp_path)], BytesIO)).problems == ()
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_object_is_an_error_if_it_is_named(tmp_path, name):
+    (tmp_path / name).write_text(FOREIGN[name])
+    assert not validation.validate(sources.read([str(tmp_path / name)], BytesIO)).valid
+
+
+@pytest.mark.parametrize("text", ["kind: ModelDeployment\n", f"apiversion: {API}\n", "Kind: Pod\n", "a: [\n"])
+def test_what_may_be_meant_for_an_object_is_an_error_in_a_folder_too(tmp_path, text):
+    (tmp_path / "a.yaml").write_text(text)
+    assert not validation.validate(sources.read([str(tmp_path)], BytesIO)).valid

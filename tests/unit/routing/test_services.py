@@ -5,12 +5,19 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from modelplane.api.labels import DRAINING
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
-from modelplane.api.model_service import EndpointEntry, EndpointSelector, ModelService, ModelServiceSpec
+from modelplane.api.model_service import (
+    EndpointEntry,
+    EndpointSelector,
+    ModelService,
+    ModelServiceSpec,
+    ModelServiceStatus,
+)
 from modelplane.routing.services import InvalidURL, Target, parse_url, select, service_routes
 from modelplane.routing.table import Backend, Route
 
@@ -232,3 +239,14 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     expected = service_routes(services, endpoints)
     for some in itertools.permutations(services):
         assert service_routes(some, endpoints[::-1]) == expected
+
+
+def test_a_service_of_a_reserved_namespace_keeps_its_route_and_gets_no_new_one():
+    own = service((QWEN, None))
+    there = msgspec.structs.replace(
+        own, metadata=msgspec.structs.replace(own.metadata, namespace="kube-system")
+    )
+    published = ModelServiceStatus(address="http://front/kube-system/qwen")
+    kept = msgspec.structs.replace(there, status=published)
+    assert service_routes([there], []) == ()
+    assert [route.name for route in service_routes([kept], [])] == ["kube-system/qwen"]
