@@ -885,6 +885,15 @@ REFUSED = [
             ),
             ("an image with a blank", "ModelDeployment", f"{CONTAINER}.image", "vllm :v1", ""),
             (
+                "an image that no registry takes",
+                "ModelDeployment",
+                f"{CONTAINER}.image",
+                "vllm/vLLM:v1",
+                "not an image reference",
+            ),
+            ("too many nodes", "InferenceCluster", f"{POOL}.nodeCount", 5001, "at most 5000 nodes"),
+            ("too large a maximum", "InferenceCluster", f"{POOL}.maxNodeCount", 5001, "at most 5000 nodes"),
+            (
                 "a variable with an equals sign",
                 "ModelDeployment",
                 f"{CONTAINER}.env",
