@@ -15,6 +15,7 @@ from modelplane.compose.composition import Object, Requirement
 from modelplane.offline import manifests
 from modelplane.offline.manifests import Foreign, Manifest
 from modelplane.offline.problems import Problem, Severity
+from modelplane.offline.repeats import Repeats
 from modelplane.offline.sources import Source, Unopened
 
 _OURS = frozenset(kind.api_version for kind in KINDS)
@@ -78,12 +79,13 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
     """Read the objects of files, and check those that no API server has checked yet."""
     objects: list[Object] = []
     problems: list[Problem] = []
+    repeats = Repeats(alternatives=False)
     for each in manifests.read(sources):
         if isinstance(each, Foreign):
             continue
         if isinstance(each, Manifest) and each.kind is None and not each.name.name:
             continue  # such as a Kustomization: nothing looks for an object without a name
-        said = [each] if isinstance(each, Problem) else _problems(each)
+        said = [each] if isinstance(each, Problem) else [*repeats.problems(each), *_problems(each)]
         found = [problem for problem in said if problem.severity is Severity.ERROR]
         problems += found
         if isinstance(each, Manifest) and not found:

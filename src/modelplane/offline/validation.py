@@ -11,9 +11,10 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from modelplane.offline import manifests
-from modelplane.offline.manifests import Foreign, Manifest
+from modelplane.offline.manifests import Foreign
 from modelplane.offline.output import Output, Report
-from modelplane.offline.problems import ObjectName, Problem, Severity
+from modelplane.offline.problems import Problem, Severity
+from modelplane.offline.repeats import Repeats
 from modelplane.offline.sources import Source, Unopened
 
 MOST_PROBLEMS: Final = 10_000
@@ -78,7 +79,8 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
             yield source
 
     found: list[Problem] = []
-    known: dict[tuple[str, ObjectName], str] = {}
+    # What a folder has twice may be meant as a choice.
+    repeats = Repeats(alternatives=True)
     for each in manifests.read(counted()):
         if len(found) >= MOST_PROBLEMS:
             found.append(_too_many(found[-1]))
@@ -91,7 +93,7 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
             skipped += 1
         else:
             objects += 1
-            found += [*_again(each, known), *manifests.problems(each)]
+            found += [*repeats.problems(each), *manifests.problems(each)]
     errors = sum(problem.severity is Severity.ERROR for problem in found)
     counts = Counts(
         files=files,
@@ -122,13 +124,3 @@ def refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Vali
 def _too_many(last: Problem) -> Problem:
     message = f"there are more than {MOST_PROBLEMS:,} problems, and what follows was not checked"
     return replace(last, object=None, field="", message=f"{message}: correct these first", excerpt=())
-
-
-def _again(manifest: Manifest, known: dict[tuple[str, ObjectName], str]) -> Iterator[Problem]:
-    """Refuse a second object of one name in a file. What a folder has twice may be meant as a choice."""
-    if not manifest.name.name:
-        return
-    first = known.setdefault((manifest.source.name, manifest.name), manifest.where)
-    if first != manifest.where:
-        message = f"the same object is at {first} already: the later one replaces it, so remove or rename one"
-        yield manifest.problem(("metadata", "name"), message)

@@ -99,6 +99,20 @@ def test_an_invalid_file_is_status_1(files):
     assert plan(files).exit_code == 1
 
 
+def test_a_deployment_that_is_there_twice_is_status_1(files):
+    (files / "md.yaml").write_text(joined(DEPLOYMENT, DEPLOYMENT))
+    result = plan(files)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "metadata.name: the same object is at " in result.stderr
+
+
+def test_what_is_in_path_takes_the_place_of_what_is_in_the_fleet(files):
+    (files / "fleet.yaml").write_text(
+        joined(CLASS, cluster("west"), DEPLOYMENT.replace("replicas: 1", "replicas: 2"))
+    )
+    assert plan(files).output.startswith("1 of 1 replicas placed\n")
+
+
 def test_nothing_to_place_is_told(files):
     (files / "md.yaml").write_text(CLASS)
     result = plan(files)

@@ -1,9 +1,13 @@
 """Objects of files in the place of an API server."""
 
+from io import BytesIO
+
 import pytest
 
 from modelplane.compose.composition import Requirement
-from modelplane.offline.store import Store, cluster_of
+from modelplane.offline.sources import read
+from modelplane.offline.store import Store, cluster_of, load
+from modelplane.offline.validation import validate
 from support.manifests import API, CLASS, DEPLOYMENT, joined, loaded
 
 POD = {
@@ -112,3 +116,34 @@ def test_nulls_are_as_if_they_were_not_there():
         "apiVersion: v1\nkind: Pod\nmetadata: {name: x, labels: null}\nspec: {a: [{b: null}]}\n"
     ).objects
     assert pod == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"a": [{}]}}
+
+
+def refused(tmp_path, *texts):
+    """Return what is said of files with these texts, as one group."""
+    paths = []
+    for number, text in enumerate(texts):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text)
+        paths.append(str(path))
+    return [str(problem) for problem in load(read(paths, BytesIO)).problems]
+
+
+def test_an_object_that_is_there_twice_is_refused_as_validate_refuses_it(tmp_path):
+    text = joined(DEPLOYMENT, DEPLOYMENT.replace("replicas: 1", "replicas: 2"))
+    [problem] = refused(tmp_path, text)
+    assert problem == (
+        f'{tmp_path}/0.yaml:25:9: error: ModelDeployment "ml-team/qwen": metadata.name: the same object is at '
+        f"{tmp_path}/0.yaml:4 already: the later one replaces it, so remove or rename one"
+    )
+    assert [problem] == [str(each) for each in validate(read([f"{tmp_path}/0.yaml"], BytesIO)).problems]
+
+
+def test_two_files_have_the_same_object_or_one_of_them_is_refused(tmp_path):
+    assert refused(tmp_path, DEPLOYMENT, DEPLOYMENT) == []
+    [problem] = refused(tmp_path, DEPLOYMENT, DEPLOYMENT.replace("replicas: 1", "replicas: 2"))
+    assert problem.startswith(f"{tmp_path}/1.yaml:4:9: error: ")
+
+
+def test_an_object_without_a_namespace_is_in_that_of_kubectls_context(tmp_path):
+    in_default = DEPLOYMENT.replace("namespace: ml-team", "namespace: default")
+    assert len(refused(tmp_path, joined(in_default, DEPLOYMENT.replace("  namespace: ml-team\n", "")))) == 1

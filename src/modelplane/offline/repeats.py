@@ -1,0 +1,58 @@
+"""Objects that are given more than once: of two with one name, an API server keeps the later.
+
+One rule: what a file has twice is a mistake. Files may be alternatives, so whether two files may have an
+object of one name depends on what is done with them.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from modelplane.offline.manifests import Manifest
+from modelplane.offline.problems import ObjectName, Problem
+
+
+class _First(NamedTuple):
+    """Where an object was first, and what it was."""
+
+    file: str
+    where: str
+    content: bytes
+
+
+@dataclass(slots=True)
+class Repeats:
+    """The objects so far."""
+
+    alternatives: bool
+    """Whether different files may have different objects of one name."""
+    _known: dict[tuple[str, ObjectName], _First] = field(default_factory=dict)
+
+    def problems(self, manifest: Manifest) -> Iterator[Problem]:
+        """Refuse an object of our kinds that takes the place of an earlier one."""
+        if manifest.kind is None or not manifest.name.name:
+            return
+        file = manifest.source.name
+        # The digest, because the trees of a large fleet would fill the memory.
+        own = _First(file, manifest.where, b"" if self.alternatives else _digest(manifest))
+        first = self._known.setdefault((file if self.alternatives else "", _identity(manifest)), own)
+        if first is own or (first.file != file and first.content == own.content):
+            return
+        message = (
+            f"the same object is at {first.where} already: the later one replaces it, so remove or rename one"
+        )
+        yield manifest.problem(("metadata", "name"), message)
+
+
+def _digest(manifest: Manifest) -> bytes:
+    return hashlib.sha256(repr(manifest.node.plain()).encode(errors="surrogatepass")).digest()
+
+
+def _identity(manifest: Manifest) -> ObjectName:
+    namespaced = manifest.kind is not None and manifest.kind.namespaced
+    # As kubectl takes it, an object without a namespace is in the one of its context.
+    namespace = (manifest.name.namespace or "default") if namespaced else ""
+    return replace(manifest.name, namespace=namespace)
