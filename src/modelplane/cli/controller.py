@@ -14,6 +14,7 @@ from modelplane.cli.connection import connect
 from modelplane.cli.errors import FAILED, NOT_OURS
 from modelplane.cli.health import health
 from modelplane.cli.log_format import FORMATS, log_to_stderr
+from modelplane.cli.options import gateway_address_option
 
 if TYPE_CHECKING:
     from modelplane.controllers.front_door import Proxy
@@ -28,7 +29,7 @@ class _Options:
     leader_elect: bool
     namespace: str
     gateway_dir: Path | None
-    front_door: str
+    gateway_address: str
     gateway_service: str
     metrics_address: str | None
 
@@ -51,7 +52,7 @@ class _Options:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where the local Envoy reads its configuration.",
 )
-@click.option("--front-door", default="", metavar="HOST:PORT", help="Where the local Envoy accepts requests.")
+@gateway_address_option("Where the local Envoy accepts requests.")
 @click.option(
     "--gateway-service",
     default="",
@@ -66,8 +67,8 @@ def controller(log_format: str, debug: bool, **options: object) -> None:
     chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     if chosen.gateway_dir and chosen.gateway_service:
         raise click.UsageError("--gateway-dir and --gateway-service exclude each other: give one")
-    if chosen.gateway_dir and ":" not in chosen.front_door:
-        raise click.UsageError("--gateway-dir needs --front-door HOST:PORT")
+    if chosen.gateway_dir and ":" not in chosen.gateway_address:
+        raise click.UsageError("--gateway-dir needs --gateway-address HOST:PORT")
     log_to_stderr(debug=debug, format=log_format)
     asyncio.run(_run(chosen))
 
@@ -116,5 +117,5 @@ def _proxy(options: _Options, client: "Client") -> "Proxy | None":
     if options.gateway_service:
         return GatewayDeployment(client, options.namespace, options.gateway_service)
     if options.gateway_dir:
-        return GatewayDirectory(options.gateway_dir, options.front_door, envoy.write)
+        return GatewayDirectory(options.gateway_dir, options.gateway_address, envoy.write)
     return None

@@ -1,8 +1,9 @@
 """Options that several commands have."""
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -26,3 +27,44 @@ def _path(_context: click.Context, _parameter: click.Parameter, value: str | Non
     if value == "":
         raise click.BadParameter("it is empty")
     return None if value is None else Path(value)
+
+
+def gateway_address_option(help_text: str) -> Callable[[F], F]:
+    """Return what gives a command ``--gateway-address``, as ``gateway_address``, empty by default."""
+    option = click.option("--gateway-address", default="", metavar="HOST:PORT", help=help_text)
+
+    def give(command: F) -> F:
+        return option(renamed("--front-door", "--gateway-address")(command))
+
+    return give
+
+
+def renamed(former: str, current: str) -> Callable[[F], F]:
+    """Return what lets a command take an option by its former name, for one release.
+
+    The option of the current name must be empty where it is not given.
+    """
+    hidden, shown = _parameter(former), _parameter(current)
+
+    def give(command: F) -> F:
+        @wraps(command)
+        def with_former(**options: Any) -> Any:
+            given = options.pop(hidden)
+            if given is not None:
+                if options[shown]:
+                    raise click.UsageError(f"{former} is the former name of {current}: give {current} only")
+                click.echo(
+                    f"Warning: {former} is now {current}, and the next release does not take it: "
+                    f"write {current}",
+                    err=True,
+                )
+                options[shown] = given
+            return command(**options)
+
+        return cast("F", click.option(former, hidden, hidden=True)(with_former))
+
+    return give
+
+
+def _parameter(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")

@@ -4,6 +4,7 @@ import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load, output_option
+from modelplane.cli.options import gateway_address_option
 
 
 @click.command()
@@ -14,10 +15,10 @@ from modelplane.cli.files import MANIFESTS, load, output_option
 @click.option(
     "--required", metavar="PATH", multiple=True, type=MANIFESTS, help="The fleet, as far as it looks at it."
 )
-@click.option("--front-door", default="", metavar="HOST:PORT", help="Where the fleet's gateway answers.")
+@gateway_address_option("Where the fleet's gateway answers.")
 @output_option("yaml", "YAML documents, or one JSON document.")
 def render(
-    owner: str, observed: tuple[str, ...], required: tuple[str, ...], front_door: str, output: str
+    owner: str, observed: tuple[str, ...], required: tuple[str, ...], gateway_address: str, output: str
 ) -> None:
     """Compose the object in the file OWNER as the controllers would, and show what comes of it.
 
@@ -28,7 +29,7 @@ def render(
 
     owners, children, others = load((owner,), observed, required)
     try:
-        rendered, with_status = rendering.render(owners, children, others, front_door)
+        rendered, with_status = rendering.render(owners, children, others, gateway_address)
     except rendering.NotRendered as error:
         raise UserError(str(error)) from error
     if output == "json":

@@ -94,7 +94,7 @@ def _controller(plane: ControlPlane) -> Process:
         "controller",
         f"--kubeconfig={home.controller_kubeconfig}",
         f"--gateway-dir={home.envoy}",
-        f"--front-door=127.0.0.1:{plane.ports.gateway}",
+        f"--gateway-address=127.0.0.1:{plane.ports.gateway}",
     )
     return Process("controller", argv, home.root, Lived(1.0), (plane.process("control-plane"),))
 

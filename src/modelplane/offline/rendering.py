@@ -21,6 +21,7 @@ from modelplane.offline.fleet import (
     plain,
     unannounced,
 )
+from modelplane.offline.gateways import announce, announced_backend, is_assumed
 from modelplane.offline.identities import identified
 from modelplane.offline.output import Output, Report
 from modelplane.offline.problems import ObjectName
@@ -81,7 +82,7 @@ class Rendering(Report, frozen=True, kw_only=True):
 
 
 def render(
-    owners: Iterable[Object], observed: Iterable[Object], required: Iterable[Object], front_door: str = ""
+    owners: Iterable[Object], observed: Iterable[Object], required: Iterable[Object], gateway_address: str = ""
 ) -> tuple[Rendering, Object]:
     """Compose the one owner among the objects; return what would be made, and the owner with its status.
 
@@ -105,13 +106,15 @@ def render(
         assumed = assume_ready(store)
     except Unplannable as error:
         raise NotRendered(str(error)) from error
+    if gateway_address:
+        announce(gateway_address, store)
     owner = everything[len(children) + len(others) + own.index(composed[0])]
     keyed = _keyed(everything[: len(children)])
     owned = [item for item in everything[len(children) :] if _is_owned(item, owner["metadata"]["uid"])]
     keyed = {key: item for item in owned if (key := _key(item))} | keyed
     files = Files(store, tuple(name for name in assumed if not _is_cluster(owner, name)))
     hidden = hidden_values(everything)
-    rendering = _rendered(owner, keyed, files, hidden, front_door)
+    rendering = _rendered(owner, keyed, files, hidden, gateway_address)
     return rendering, redacted({**composed[0], "status": rendering.status}, hidden)
 
 
@@ -154,14 +157,15 @@ def _keyed(children: Iterable[Object]) -> dict[str, Object]:
 
 
 def _rendered(
-    owner: Object, observed: Mapping[str, Object], files: Files, hidden: frozenset[str], front_door: str
+    owner: Object, observed: Mapping[str, Object], files: Files, hidden: frozenset[str], gateway_address: str
 ) -> Rendering:
     composer = COMPOSERS[owner["kind"]]
     try:
         decoded = decode_as(composer.type, owner)
         requirements = composer.requirements(decoded)
         found = {requirement.key: files.store.find(requirement) for requirement in requirements}
-        composition = composer.compose(Request(decoded, observed, found, front_door))
+        proxy = announced_backend(owner)
+        composition = composer.compose(Request(decoded, observed, found, gateway_address, proxy))
     except InvalidObject as error:
         raise NotRendered(f"{error}: correct it") from error
     before = owner.get("status", {}).get("conditions", ())
@@ -184,7 +188,7 @@ def _rendered(
         guards=tuple(map(str, composition.guards)),
         ready=ready.holds,
         status=redacted(status, hidden),
-        looked_at=tuple(_looked(each, len(found[each.key])) for each in requirements),
+        looked_at=tuple(_looked(each, found[each.key]) for each in requirements),
         assumed_ready=assumed_ready(files),
     )
 
@@ -206,7 +210,7 @@ def _object_name(item: Object) -> ObjectName:
     )
 
 
-def _looked(requirement: Requirement, found: int) -> Looked:
+def _looked(requirement: Requirement, found: Iterable[Object]) -> Looked:
     return Looked(
         key=requirement.key,
         api_version=requirement.api_version,
@@ -214,7 +218,7 @@ def _looked(requirement: Requirement, found: int) -> Looked:
         namespace=requirement.namespace,
         name=requirement.name,
         cluster=requirement.cluster,
-        found=found,
+        found=sum(not is_assumed(item) for item in found),
     )
 
 

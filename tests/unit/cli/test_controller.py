@@ -14,7 +14,7 @@ from modelplane.cli.main import main
         ),
         pytest.param(
             ("--gateway-dir", "."),
-            "--gateway-dir needs --front-door HOST:PORT",
+            "--gateway-dir needs --gateway-address HOST:PORT",
             id="a directory does not say where requests are accepted",
         ),
     ],

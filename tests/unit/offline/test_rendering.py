@@ -36,8 +36,8 @@ def objects(text):
     return found.objects
 
 
-def rendered(owner, observed="", required="", front_door=""):
-    return render(objects(owner), objects(observed), objects(required), front_door)[0]
+def rendered(owner, observed="", required="", gateway_address=""):
+    return render(objects(owner), objects(observed), objects(required), gateway_address)[0]
 
 
 def test_a_new_deployment_shows_its_replicas():
@@ -110,11 +110,59 @@ def test_the_documents_are_the_children_and_the_owner_with_its_status():
     assert [condition["type"] for condition in owner["status"]["conditions"]][-1] == "Ready"
 
 
-def test_the_gateway_is_where_the_front_door_is_said_to_be():
-    gateway = (
-        f"apiVersion: {API}\nkind: InferenceGateway\nmetadata: {{name: default}}\nspec: {{backend: Envoy}}\n"
-    )
-    assert rendered(gateway, front_door="192.0.2.1:80").status["address"] == "192.0.2.1:80"
+GATEWAY = f"""\
+apiVersion: {API}
+kind: InferenceGateway
+metadata: {{name: default}}
+spec: {{backend: Envoy}}
+"""
+SERVICE = f"""\
+apiVersion: {API}
+kind: ModelService
+metadata: {{name: qwen, namespace: ml-team}}
+spec: {{endpoints: [{{selector: {{matchLabels: {{app: qwen}}}}}}]}}
+"""
+ENDPOINT = f"""\
+apiVersion: {API}
+kind: ModelEndpoint
+metadata: {{name: outside, namespace: ml-team, labels: {{app: qwen}}}}
+spec: {{url: "https://api.example.com/v1"}}
+"""
+SERVED_BY_ANOTHER = GATEWAY.replace("Envoy", "GatewayAPI")
+
+
+def test_the_gateway_is_where_it_is_said_to_be():
+    assert rendered(GATEWAY).status.get("address") is None
+    assert rendered(GATEWAY, gateway_address="192.0.2.1:80").status["address"] == "192.0.2.1:80"
+    assert rendered(SERVED_BY_ANOTHER, gateway_address="192.0.2.1:80").status["backend"] == "GatewayAPI"
+
+
+@pytest.mark.parametrize(
+    ("gateway", "found"),
+    [
+        pytest.param("", 0, id="no file has the gateway"),
+        pytest.param(GATEWAY, 1, id="the gateway has no status"),
+        pytest.param(
+            f"{GATEWAY}status: {{address: 198.51.100.7, backend: Envoy}}\n", 1, id="the gateway has another"
+        ),
+    ],
+)
+def test_a_service_is_at_the_address_that_is_given(gateway, found):
+    required = joined(*filter(None, (ENDPOINT, gateway)))
+    service = rendered(SERVICE, required=required, gateway_address="192.0.2.1:80")
+    assert (service.ready, service.status["address"]) == (True, "http://192.0.2.1:80/ml-team/qwen")
+    assert [each.found for each in service.looked_at if each.kind == "InferenceGateway"] == [found]
+
+
+@pytest.mark.parametrize(
+    ("owner", "kinds"),
+    [(SERVICE, ["HTTPRoute"]), (ENDPOINT, ["Service", "EndpointSlice", "BackendTLSPolicy"])],
+    ids=["service", "endpoint"],
+)
+def test_what_a_gateway_api_is_told_is_shown(owner, kinds):
+    required = joined(ENDPOINT, SERVED_BY_ANOTHER) if owner is SERVICE else SERVED_BY_ANOTHER
+    found = rendered(owner, required=required, gateway_address="192.0.2.1:80")
+    assert [child.manifest["kind"] for child in found.children] == kinds
 
 
 @pytest.mark.parametrize(

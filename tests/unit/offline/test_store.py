@@ -132,8 +132,8 @@ def test_an_object_that_is_there_twice_is_refused_as_validate_refuses_it(tmp_pat
     text = joined(DEPLOYMENT, DEPLOYMENT.replace("replicas: 1", "replicas: 2"))
     [problem] = refused(tmp_path, text)
     assert problem == (
-        f'{tmp_path}/0.yaml:25:9: error: ModelDeployment "ml-team/qwen": metadata.name: the same object is at '
-        f"{tmp_path}/0.yaml:4 already: the later one replaces it, so remove or rename one"
+        f'{tmp_path}/0.yaml:25:9: error: ModelDeployment "ml-team/qwen": metadata.name: the same object is '
+        f"at {tmp_path}/0.yaml:4 already: the later one replaces it, so remove or rename one"
     )
     assert [problem] == [str(each) for each in validate(read([f"{tmp_path}/0.yaml"], BytesIO)).problems]
 
