@@ -13,6 +13,7 @@ from typing import Final
 
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel import Read, SelectorError
+from modelplane.scheduler.amounts import asked_beside
 from modelplane.scheduler.cluster import Cluster
 from modelplane.scheduler.deployment import Deployment, DeviceRequest
 from modelplane.scheduler.diagnosis import Remedy
@@ -197,7 +198,8 @@ def _relaxed_to(
     for text in asked:
         if text != read.text:
             edited = _edited(deployment, request, text, read)
-            what = f'relax {read.name} from {text} to {read.text} in request "{request}"'
+            asked_for = asked_beside(text, read.text)
+            what = f'relax {read.name} from {asked_for} to {read.text} in request "{request}"'
             yield _Edit(what, edited, clusters)
 
 

@@ -77,6 +77,18 @@ BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
             id="no device matches",
         ),
         pytest.param(
+            (request("x", 200),),
+            (SMALL, BIG),
+            Rejected(Reason.NO_MATCHING_DEVICE, "x", "memory is 141Gi"),
+            id="of those that do not match, the one with the most is told",
+        ),
+        pytest.param(
+            (DeviceRequest("x", 1, (f'device.driver == "g" && {request("x", 200).selectors[0]}',)),),
+            (dataclasses.replace(BIG, driver="nic"), SMALL),
+            Rejected(Reason.NO_MATCHING_DEVICE, "x", "memory is 24Gi"),
+            id="and before it the one on which the selector came farther",
+        ),
+        pytest.param(
             (request("x", 20),),
             (),
             Rejected(Reason.NO_MATCHING_DEVICE, "x", "no devices are published"),

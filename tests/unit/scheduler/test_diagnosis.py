@@ -24,6 +24,15 @@ from modelplane.scheduler.diagnosis import PHRASES
             id="the largest amount on offer",
         ),
         pytest.param(
+            "a: l4 x2",
+            "",
+            "1: 40960Mi",
+            "0 of 1 replicas placed; 1 cluster: "
+            '1 with no device for "gpu" (a: largest memory offered is 24Gi); '
+            'to place one more, relax memory from 40960Mi (40Gi) to 24Gi in request "gpu"',
+            id="two units",
+        ),
+        pytest.param(
             "b: a100 x1 | a: l4 x2",
             "",
             "1: 100Gi",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from modelplane.api.devices import Claim
-from modelplane.cel import Match
+from modelplane.cel import Match, NoMatch, Quantity
 from modelplane.scheduler.demand import Demand
 from modelplane.scheduler.deployment import DeviceRequest
 from modelplane.scheduler.device import Device
@@ -226,7 +226,13 @@ def _unserved(
     reads = tuple(read for refusal in refusals if not refusal.failed for read in refusal.reads)
     # A value that was compared tells more than a device of another kind, on which the selector fails.
     telling = [refusal for refusal in refusals if not refusal.failed] or refusals
-    return Rejected(Reason.NO_MATCHING_DEVICE, request.name, telling[0].reason, reads)
+    return Rejected(Reason.NO_MATCHING_DEVICE, request.name, max(telling, key=_closeness).reason, reads)
+
+
+def _closeness(refusal: NoMatch) -> tuple[int, tuple[Quantity, ...]]:
+    """Order refusals by how far the selector came on the device, then by the amounts that it offers."""
+    amounts = ((read.name, read.quantity) for read in refusal.reads if read.quantity is not None)
+    return len(refusal.reads), tuple(amount for _, amount in sorted(amounts, key=lambda each: each[0]))
 
 
 def _names(requests: Iterable[DeviceRequest]) -> str:

@@ -1,0 +1,39 @@
+"""Amounts that are compared, written so that a reader can compare them too.
+
+One rule: what a device offers is told as the device publishes it. A rounded amount would match no device in
+one direction, and more than are meant in the other.
+"""
+
+import re
+from fractions import Fraction
+from typing import Final
+
+from modelplane.cel import QuantityError, quantity
+
+_WRITTEN: Final = re.compile(r"[+-]?[0-9.]+([A-Za-z]*)", re.ASCII)
+_PLACES: Final = 2
+
+
+def asked_beside(asked: str, offered: str) -> str:
+    """Return an amount that is asked for, and in brackets the same in the unit of an offered one."""
+    unit = _unit(offered)
+    if unit is None or _unit(asked) in (unit, None):
+        return asked
+    exact = Fraction(quantity.parse(asked).nano, quantity.parse(f"1{unit}").nano)
+    rounded = round(exact, _PLACES)
+    about = "" if rounded == exact else "about "
+    shown = f"{float(rounded):.{_PLACES}f}".rstrip("0").rstrip(".")
+    return f"{asked} ({about}{shown}{unit})"
+
+
+def _unit(text: str) -> str | None:
+    """Return the suffix of a quantity; None where it is written with an exponent, or is none."""
+    found = _WRITTEN.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        quantity.parse(text)
+        quantity.parse(f"1{found[1]}")
+    except QuantityError:
+        return None
+    return found[1]
