@@ -32,7 +32,7 @@ def announced_backend(gateway: Object) -> Backend:
 
 def is_assumed(item: Object) -> bool:
     """Whether no file has an object."""
-    return item["metadata"].get("uid") == _ASSUMED_UID
+    return str(item["metadata"].get("uid")) == _ASSUMED_UID
 
 
 def _assumed() -> Object:

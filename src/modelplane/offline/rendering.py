@@ -10,7 +10,7 @@ from typing import Any, Literal
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose import status as status_of
-from modelplane.compose.composition import Desired, Keep, Object, Request, Requirement
+from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.fleet import (
     NEVER,
@@ -82,7 +82,10 @@ class Rendering(Report, frozen=True, kw_only=True):
 
 
 def render(
-    owners: Iterable[Object], observed: Iterable[Object], required: Iterable[Object], gateway_address: str = ""
+    owners: Iterable[Object],
+    observed: Iterable[Object],
+    required: Iterable[Object],
+    gateway_address: str = "",
 ) -> tuple[Rendering, Object]:
     """Compose the one owner among the objects; return what would be made, and the owner with its status.
 
@@ -159,13 +162,8 @@ def _keyed(children: Iterable[Object]) -> dict[str, Object]:
 def _rendered(
     owner: Object, observed: Mapping[str, Object], files: Files, hidden: frozenset[str], gateway_address: str
 ) -> Rendering:
-    composer = COMPOSERS[owner["kind"]]
     try:
-        decoded = decode_as(composer.type, owner)
-        requirements = composer.requirements(decoded)
-        found = {requirement.key: files.store.find(requirement) for requirement in requirements}
-        proxy = announced_backend(owner)
-        composition = composer.compose(Request(decoded, observed, found, gateway_address, proxy))
+        found, composition = _composed(owner, observed, files.store, gateway_address)
     except InvalidObject as error:
         raise NotRendered(f"{error}: correct it") from error
     before = owner.get("status", {}).get("conditions", ())
@@ -188,9 +186,32 @@ def _rendered(
         guards=tuple(map(str, composition.guards)),
         ready=ready.holds,
         status=redacted(status, hidden),
-        looked_at=tuple(_looked(each, found[each.key]) for each in requirements),
+        looked_at=tuple(_looked(*each) for each in found),
         assumed_ready=assumed_ready(files),
     )
+
+
+def _composed(
+    owner: Object, observed: Mapping[str, Object], store: Store, gateway_address: str
+) -> tuple[tuple[tuple[Requirement, tuple[Object, ...]], ...], Composition]:
+    """Return what was found of each requirement, and the composition.
+
+    Some objects record in their status where they are about to write, and write once that is stored. So where
+    the status of a composition makes it look at more, it is taken to be stored, and composed again.
+    """
+    composer = COMPOSERS[owner["kind"]]
+    proxy = announced_backend(owner)
+    looked: set[str] = set()
+    while True:
+        decoded = decode_as(composer.type, owner)
+        requirements = composer.requirements(decoded)
+        found = {requirement.key: store.find(requirement) for requirement in requirements}
+        composition = composer.compose(Request(decoded, observed, found, gateway_address, proxy))
+        looked |= found.keys()
+        if not composition.doubt:
+            owner = {**owner, "status": plain({**owner.get("status", {}), **composition.status})}
+        if {each.key for each in composer.requirements(decode_as(composer.type, owner))} <= looked:
+            return tuple((each, found[each.key]) for each in requirements), composition
 
 
 def _child(child: Desired, hidden: frozenset[str]) -> Child:

@@ -4,6 +4,7 @@ One rule: what the files do not hold is not there. Files say nothing about what 
 answer is "unknown".
 """
 
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,8 +90,18 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
         found = [problem for problem in said if problem.severity is Severity.ERROR]
         problems += found
         if isinstance(each, Manifest) and not found:
-            objects.append(_without_nulls(each.node.plain()))
+            objects.append(_stored(_without_nulls(each.node.plain())))
     return Loaded(tuple(objects), tuple(problems))
+
+
+def _stored(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an object as an API server keeps it: the texts of a Secret are among its data."""
+    texts = item.get("stringData")
+    if (item["apiVersion"], item["kind"]) != ("v1", "Secret") or not isinstance(texts, dict):
+        return item
+    data = {key: b64encode(str(text).encode()).decode() for key, text in texts.items()}
+    others = {key: value for key, value in item.items() if key != "stringData"}
+    return {**others, "data": {**(item.get("data") or {}), **data}}
 
 
 def _without_nulls(value: Any) -> Any:

@@ -71,8 +71,10 @@ spec: {backend: Envoy}
         ("--gateway-address", ""),
         (
             "--front-door",
-            "Warning: --front-door is now --gateway-address, and the next release does not take it: "
-            "write --gateway-address\n",
+            (
+                "Warning: --front-door is now --gateway-address, and the next release does not take it: "
+                "write --gateway-address\n"
+            ),
         ),
     ],
 )
@@ -86,7 +88,7 @@ def test_the_address_of_the_gateway_is_also_taken_by_its_former_name(files, opti
 def test_both_names_of_an_option_are_wrong_usage(files):
     result = render(files, "--front-door", "192.0.2.1:80", "--gateway-address", "192.0.2.1:80")
     assert result.exit_code == 2
-    assert "--front-door is the former name of --gateway-address: give --gateway-address only" in result.stderr
+    assert "--front-door is the former name of --gateway-address: give --gateway-address" in result.stderr
 
 
 def test_a_former_name_is_not_shown_in_the_help():

@@ -165,6 +165,54 @@ def test_what_a_gateway_api_is_told_is_shown(owner, kinds):
     assert [child.manifest["kind"] for child in found.children] == kinds
 
 
+CACHE = f"""\
+apiVersion: {API}
+kind: ModelCache
+metadata: {{name: weights, namespace: ml-team}}
+spec:
+  source: HuggingFace
+  huggingFace: {{repo: Qwen/Qwen3-8B, sizeGiB: 20, authSecret: {{name: hub, key: token}}}}
+"""
+TOKEN = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: hub, namespace: ml-team}
+stringData: {token: swordfish}
+"""
+WITH_STORAGE = FLEET.replace("existing: {", "existing: {cache: {storageClassName: nfs}, ")
+
+
+def test_a_cache_shows_what_is_made_on_each_cluster_that_it_covers():
+    found = rendered(CACHE, required=joined(WITH_STORAGE, TOKEN))
+    assert [(child.key, child.cluster, child.manifest["kind"]) for child in found.children] == [
+        ("pvc-west", "west", "PersistentVolumeClaim"),
+        ("auth-west", "west", "Secret"),
+        ("hydrate-west", "west", "Job"),
+    ]
+    assert found.status["clusters"] == [
+        {"name": "west", "phase": "Pending", "message": "its volume is being made"}
+    ]
+    assert [(each.kind, each.cluster) for each in found.looked_at if each.cluster] == [
+        ("Pod", "west"),
+        ("PersistentVolumeClaim", "west"),
+        ("Job", "west"),
+    ]
+    assert "swordfish" not in str(found)
+
+
+def test_a_cache_whose_cluster_has_no_storage_shows_none():
+    found = rendered(CACHE, required=joined(FLEET, TOKEN))
+    assert (found.children, found.status["clusters"]) == ((), [])
+
+
+def test_what_a_cache_has_made_is_taken_as_it_is_observed():
+    made = rendered(CACHE, required=joined(WITH_STORAGE, TOKEN)).children
+    [volume, *_] = (child.manifest for child in made)
+    bound = {**volume, "status": {"phase": "Bound"}}
+    found, _ = render(objects(CACHE), (bound,), objects(joined(WITH_STORAGE, TOKEN)))
+    assert found.status["clusters"][0]["message"] == "downloading Qwen/Qwen3-8B"
+
+
 @pytest.mark.parametrize(
     ("owner", "observed", "message"),
     [

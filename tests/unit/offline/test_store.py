@@ -147,3 +147,10 @@ def test_two_files_have_the_same_object_or_one_of_them_is_refused(tmp_path):
 def test_an_object_without_a_namespace_is_in_that_of_kubectls_context(tmp_path):
     in_default = DEPLOYMENT.replace("namespace: ml-team", "namespace: default")
     assert len(refused(tmp_path, joined(in_default, DEPLOYMENT.replace("  namespace: ml-team\n", "")))) == 1
+
+
+def test_the_texts_of_a_secret_are_among_its_data_as_on_a_server():
+    [secret] = loaded(
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: eA==, b: eA==}\nstringData: {b: z}\n"
+    ).objects
+    assert (secret["data"], "stringData" in secret) == ({"a": "eA==", "b": "eg=="}, False)
