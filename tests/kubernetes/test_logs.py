@@ -123,9 +123,22 @@ def until_answered(address: str) -> None:
 def test_explain_says_the_same_of_a_fleet_that_runs_as_of_its_dump(served: Fleet, tmp_path: Path) -> None:
     dump = tmp_path / "fleet.yaml"
     dump.write_text(served.kubectl("get", "modelplane", "-A", "-o", "yaml"))
-    live = served.modelplane("explain", "md/gemma", "-o", "json")
-    assert live == served.modelplane("explain", "md/gemma", "-o", "json", "--fleet", str(dump))
-    assert json.loads(live)["placed"] is True
+    for name, well in (
+        ("md/gemma", "placed"),
+        ("ms/first-answer", "ready"),
+        (f"mr/{replica(served)}", "ready"),
+    ):
+        live = served.modelplane("explain", name, "-o", "json")
+        assert live == served.modelplane("explain", name, "-o", "json", "--fleet", str(dump))
+        assert json.loads(live)[well] is True
+
+
+def test_explain_follows_a_service_to_the_replica_that_answers(served: Fleet) -> None:
+    service = json.loads(served.modelplane("explain", "ms/first-answer", "-o", "json"))
+    assert [(each["name"], each["percent"]) for each in service["endpoints"]] == [(replica(served), 100.0)]
+    told = json.loads(served.modelplane("explain", f"mr/{replica(served)}", "-o", "json"))
+    assert (told["cluster"], told["deployment"], told["placement"]["state"]) == ("local", "gemma", "stays")
+    assert [each["service"] for each in told["services"]] == ["first-answer"]
 
 
 def test_explain_exits_with_2_where_a_replica_of_a_fleet_that_runs_has_no_place(served: Fleet) -> None:

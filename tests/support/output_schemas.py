@@ -9,10 +9,19 @@ import jsonschema_rs
 from modelplane.offline.output import json_schema
 from modelplane.offline.placements import Explanation, Plan
 from modelplane.offline.rendering import Rendering
+from modelplane.offline.replica_explanation import ReplicaExplanation
+from modelplane.offline.service_explanation import ServiceExplanation
 from modelplane.offline.validation import Validation
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "output"
-REPORTS = {"validate": Validation, "render": Rendering, "plan": Plan, "explain": Explanation}
+REPORTS = {
+    "validate": Validation,
+    "render": Rendering,
+    "plan": Plan,
+    "explain": Explanation,
+    "explain-service": ServiceExplanation,
+    "explain-replica": ReplicaExplanation,
+}
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
 
 

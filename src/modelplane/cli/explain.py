@@ -1,9 +1,10 @@
-"""``modelplane explain``: say why a deployment is where it is, or why not.
+"""``modelplane explain``: say why a deployment, a service or a replica is as it is.
 
 The fleet is the one that runs, or a dump of one: the same code looks at both.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,16 +14,17 @@ from modelplane.cli.files import MANIFESTS, load, output_option
 from modelplane.cli.live import Live, live_options, read
 
 if TYPE_CHECKING:
+    from modelplane.api.kinds import Kind
     from modelplane.compose.composition import Object
     from modelplane.kube.client import Client
+    from modelplane.kube.resources import Resource
     from modelplane.offline.fleet import Files
+    from modelplane.offline.output import Report
 
 
 @click.command()
-@click.argument("name", metavar="md/NAME")
-@click.option(
-    "-n", "--namespace", default="", help="The deployment's namespace, where the name is not enough."
-)
+@click.argument("name", metavar="md/NAME | ms/NAME | mr/NAME")
+@click.option("-n", "--namespace", default="", help="The object's namespace, where the name is not enough.")
 @click.option(
     "--fleet",
     metavar="PATH",
@@ -36,29 +38,50 @@ if TYPE_CHECKING:
 def explain(
     name: str, namespace: str, fleet: tuple[str, ...], live: Live, everything: bool, output: str
 ) -> None:
-    """Say where the replicas of the ModelDeployment NAME are and why, and what refused those that are not.
+    """Say why an object is as it is.
 
-    The exit status is 2 where a replica has no place, and 1 where a file is wrong.
+    Of a ModelDeployment: where its replicas are and why, and what refused those that are not. Of a
+    ModelService: why it is ready or not, and which endpoints get its requests. Of a ModelReplica: why it is
+    where it is, and why it is ready or not.
+
+    The exit status is 2 where a replica has no place, or a service or replica is not ready, and 1 where a
+    file is wrong.
     """
-    from modelplane.cli import tables
     from modelplane.offline import output as documents
-    from modelplane.offline import placement_tables, placements
     from modelplane.offline.fleet import Unplannable
 
-    called = _called(name)
+    kind, called = _called(name)
     try:
-        files = _files(fleet, live)
-        wanted = named.found(files.deployments, "ModelDeployment", called, namespace)
-        result = placements.explain(files, wanted)
+        files = _files(fleet, live, kind)
+        objects = files.store.of_kind(kind.api_version, kind.name)
+        report, well, tell = _EXPLAIN[kind.name](files, named.found(objects, kind.name, called, namespace))
     except Unplannable as error:
         raise UserError(str(error)) from error
     if output == "json":
-        click.echo(documents.as_json(result))
+        click.echo(documents.as_json(report))
     else:
+        tell(everything)
+    if not well:
+        raise click.exceptions.Exit(placing.NOT_PLACED)
+
+
+_Explained = tuple["Report", bool, Callable[[bool], None]]
+"""A document, whether all is well, and what prints the same for people, all of it or what matters."""
+
+
+def _deployment(files: "Files", wanted: "Object") -> _Explained:
+    from modelplane.cli import tables
+    from modelplane.offline import placement_tables, placements
+
+    result = placements.explain(files, wanted)
+
+    def tell(everything: bool) -> None:
         deployment = result.deployment
         said = deployment.diagnosis or placement_tables.verdict([deployment])
         click.echo(f"{deployment.name}: {said}")
-        tables.show("Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment))
+        tables.show(
+            "Replicas:", placement_tables.WHERE_COLUMNS, placement_tables.where_rows(deployment.replicas)
+        )
         placing.tell_refusals("Refused by:", deployment.refusals, everything=everything)
         tables.show(
             "To place one more, one of:",
@@ -66,42 +89,114 @@ def explain(
             placement_tables.remedy_rows(deployment),
         )
         placing.tell_fleet(result, [deployment], everything=everything)
-    if not result.placed:
-        raise click.exceptions.Exit(placing.NOT_PLACED)
+
+    return result, result.placed, tell
 
 
-def _called(name: str) -> str:
-    """Return the name of a deployment out of what kubectl would take for it."""
-    from modelplane.api.kinds import kind_of
-    from modelplane.api.model_deployment import ModelDeployment
+def _service(files: "Files", wanted: "Object") -> _Explained:
+    from modelplane.cli import tables
+    from modelplane.offline import explanation_tables as rows
+    from modelplane.offline.service_explanation import explain_service
 
-    kind = kind_of(ModelDeployment)
-    meant = named.called(name, (kind,))
-    if meant is None:
-        raise click.BadParameter(
-            f'"{name}" names no ModelDeployment: write {kind.short}/NAME', param_hint="md/NAME"
+    result = explain_service(files, wanted)
+
+    def tell(everything: bool) -> None:
+        click.echo(rows.of_service(result))
+        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.condition_rows(result.conditions))
+        told = rows.chosen(result.endpoints, everything=everything)
+        tables.show("Endpoints:", rows.ENDPOINT_COLUMNS, rows.endpoint_rows(told))
+        if others := len(result.endpoints) - len(told):
+            noun = "endpoint" if others == 1 else "endpoints"
+            click.echo(f"\nNot selected: {others:,} other {noun} of the namespace; --all shows them")
+        absent = rows.absent_rows(result.without_endpoint)
+        tables.show("Selected, but without an endpoint:", rows.ABSENT_COLUMNS, absent)
+        _tell_notes(result.notes)
+
+    return result, result.ready, tell
+
+
+def _replica(files: "Files", wanted: "Object") -> _Explained:
+    from modelplane.cli import tables
+    from modelplane.offline import explanation_tables as rows
+    from modelplane.offline import placement_tables
+    from modelplane.offline.replica_explanation import explain_replica
+
+    result = explain_replica(files, wanted)
+
+    def tell(_everything: bool) -> None:
+        click.echo(rows.of_replica(result))
+        tables.show("Conditions:", rows.CONDITION_COLUMNS, rows.condition_rows(result.conditions))
+        placed = () if result.placement is None else (result.placement,)
+        where = placement_tables.where_rows(placed)
+        tables.show("Where it is:", placement_tables.WHERE_COLUMNS, where)
+        click.echo(f"\nEndpoint: {result.endpoint or 'none'}")
+        tables.show("Services that select it:", rows.ROUTING_COLUMNS, rows.routing_rows(result.services))
+        _tell_notes(result.notes)
+
+    return result, result.ready, tell
+
+
+def _tell_notes(notes: tuple[str, ...]) -> None:
+    if notes:
+        click.echo()
+    for note in notes:
+        click.echo(note)
+
+
+_EXPLAIN: Final[dict[str, Callable[["Files", "Object"], _Explained]]] = {
+    "ModelDeployment": _deployment,
+    "ModelService": _service,
+    "ModelReplica": _replica,
+}
+"""The kinds that can be explained; a name without a kind is one of the first."""
+
+
+def _called(name: str) -> "tuple[Kind, str]":
+    """Return the kind and the name of an object out of what kubectl would take for it."""
+    from modelplane.api.kinds import KINDS
+
+    explained = [kind for wanted in _EXPLAIN for kind in KINDS if kind.name == wanted]
+    shorts = ", ".join(f"{kind.short}/NAME" for kind in explained)
+    meant = named.called(name, explained)
+    if meant is not None:
+        return meant
+    if "/" in name and (other := named.called(name, KINDS)):
+        kind, of = other
+        raise UserError(
+            f'explain takes {shorts}, and "{name}" is of kind {kind.name}: its conditions say why it is not '
+            f"ready, so run `kubectl describe {kind.singular}/{of}`"
         )
-    return meant[1]
+    raise click.BadParameter(f'"{name}" names none of {shorts}', param_hint=f"{explained[0].short}/NAME")
 
 
-def _files(fleet: tuple[str, ...], live: Live) -> "Files":
-    """Return the fleet of the files, or where there are none the one that an API server has."""
+def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
+    """Return the fleet of the files, or where there are none what an API server has of it."""
     from modelplane.offline.fleet import assemble
 
     if fleet:
         (objects,) = load(fleet)
         return assemble(objects)
-    return assemble(read(live, "the fleet", _objects), live=True)
+
+    async def listed(client: "Client") -> "list[Object]":
+        return [item for each in _resources(kind) for item in (await client.list(each)).items]
+
+    return assemble(read(live, "the fleet", listed), live=True)
 
 
-async def _objects(client: "Client") -> "list[Object]":
-    """Return what a placement is computed from."""
+def _resources(kind: "Kind") -> "tuple[Resource, ...]":
+    """Return what an explanation of a kind is computed from."""
     from modelplane.kube import resources
 
-    kinds = (
+    placing_needs = (
         resources.INFERENCE_CLUSTERS,
         resources.MODEL_CACHES,
         resources.MODEL_DEPLOYMENTS,
         resources.MODEL_REPLICAS,
     )
-    return [item for kind in kinds for item in (await client.list(kind)).items]
+    routing_needs = (resources.INFERENCE_GATEWAYS, resources.MODEL_SERVICES, resources.MODEL_ENDPOINTS)
+    needed = {
+        "ModelDeployment": placing_needs,
+        "ModelService": (*routing_needs, resources.MODEL_DEPLOYMENTS, resources.MODEL_REPLICAS),
+        "ModelReplica": (*placing_needs, *routing_needs),
+    }
+    return needed[kind.name]

@@ -35,7 +35,7 @@ COMMANDS = {
     "validate": Entry("Say what is wrong with manifests, without a cluster."),
     "render": Entry("Show what would be made for an object, without a cluster."),
     "plan": Entry("Show where deployments would run, without a cluster."),
-    "explain": Entry("Say why a deployment is where it is, or why not."),
+    "explain": Entry("Say why a deployment, a service or a replica is as it is."),
     "install": Entry("Install Modelplane on a Kubernetes cluster, or write its manifests."),
     "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),
     "controller": Entry("Run the controllers against a control plane."),

@@ -24,7 +24,7 @@ _MOST: Final = 20
 def all_option(command: F) -> F:
     """Give a command ``--all``."""
     return click.option(
-        "--all", "everything", is_flag=True, help="Show every pool and every refusal, however many."
+        "--all", "everything", is_flag=True, help="Leave nothing out, however much there is."
     )(command)
 
 

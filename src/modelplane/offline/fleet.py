@@ -85,6 +85,12 @@ def unannounced(item: Object) -> Object:
     return {**item, "status": {"conditions": [said]}}
 
 
+def is_assumed_silent(replica: Object) -> bool:
+    """Whether the status of a replica is the one that ``unannounced`` gives it."""
+    conditions = replica.get("status", {}).get("conditions") or ()
+    return bool(conditions) and all(each["lastTransitionTime"] == NEVER for each in conditions)
+
+
 def assume_ready(store: Store) -> tuple[str, ...]:
     """Give each cluster without a status the one that it would publish; return their names."""
     assumed = []

@@ -36,9 +36,9 @@ def replica_rows(deployment: Deployment) -> Iterator[Row]:
         yield from ((name, *row) for row in _rows(called, replica))
 
 
-def where_rows(deployment: Deployment) -> Iterator[Row]:
+def where_rows(replicas: Iterable[Replica]) -> Iterator[Row]:
     """Yield the same rows, with why each replica is where it is in the place of the deployment."""
-    for called, replica in _called(deployment.replicas):
+    for called, replica in _called(replicas):
         yield from ((*row, replica.reason or "-") for row in _rows(called, replica))
 
 

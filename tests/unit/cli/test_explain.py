@@ -77,7 +77,126 @@ def test_a_name_in_two_namespaces_needs_the_namespace(fleet):
     assert explain(fleet, "md/qwen", "-n", "other").exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["mr/qwen", "md/"])
-def test_another_kind_is_wrong_usage(fleet, name):
+@pytest.mark.parametrize("name", ["md/", "pod/qwen"])
+def test_what_names_no_kind_of_ours_is_wrong_usage(fleet, name):
     result = explain(fleet, name)
-    assert (result.exit_code, "names no ModelDeployment: write md/NAME" in result.output) == (2, True)
+    told = f'"{name}" names none of md/NAME, ms/NAME, mr/NAME'
+    assert (result.exit_code, told in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "described"),
+    [
+        ("mc/weights", "ModelCache", "modelcache/weights"),
+        ("inferenceclusters/west", "InferenceCluster", "inferencecluster/west"),
+    ],
+)
+def test_a_kind_that_is_not_explained_is_told_with_what_to_use_instead(fleet, name, kind, described):
+    result = explain(fleet, name)
+    assert (result.exit_code, result.output) == (
+        1,
+        (
+            f'Error: explain takes md/NAME, ms/NAME, mr/NAME, and "{name}" is of kind {kind}: its conditions '
+            f"say why it is not ready, so run `kubectl describe {described}`\n"
+        ),
+    )
+
+
+SERVED = """\
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelService
+metadata: {name: qwen, namespace: ml-team}
+spec:
+  endpoints:
+    - selector: {matchLabels: {modelplane.ai/deployment: qwen}}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelEndpoint
+metadata: {name: qwen-1, namespace: ml-team, labels: {modelplane.ai/deployment: qwen}}
+spec: {url: "http://192.0.2.7:80/v1"}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelEndpoint
+metadata: {name: outside, namespace: ml-team}
+spec: {url: "https://api.example.com/v1"}
+---
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelReplica
+metadata:
+  uid: "1"
+  name: qwen-1
+  namespace: ml-team
+  labels: {modelplane.ai/deployment: qwen, modelplane.ai/cluster: west, modelplane.ai/replica-index: "0"}
+spec:
+  clusterName: west
+  engines:
+    - name: qwen
+      members:
+        - nodePoolName: pool
+          template: {spec: {containers: [{name: engine, image: "vllm/vllm-openai:v0.23.0"}]}}
+"""
+GATEWAY = """\
+apiVersion: modelplane.ai/v1alpha1
+kind: InferenceGateway
+metadata: {name: default}
+spec: {backend: Envoy}
+status: {address: "192.0.2.1:80", backend: Envoy}
+"""
+
+
+def lines(output):
+    return [" ".join(line.split()) for line in output.splitlines()]
+
+
+@pytest.mark.parametrize("name", ["ms/qwen", "modelservice/qwen"])
+def test_a_service_is_explained_by_its_endpoints(fleet, name):
+    fleet.write_text(joined(CLASS, cluster("west"), DEPLOYMENT, GATEWAY, SERVED))
+    result = explain(fleet, name)
+    assert result.exit_code == 0
+    told = lines(result.output)
+    assert told[0] == (
+        'ModelService "ml-team/qwen": ready at http://192.0.2.1:80/ml-team/qwen, with 1 endpoint'
+    )
+    assert told[told.index("Endpoints:") + 2 :] == [
+        "qwen-1 0 100 % http://192.0.2.7:80/v1 it has modelplane.ai/deployment=qwen",
+        "",
+        "Not selected: 1 other endpoint of the namespace; --all shows them",
+    ]
+    assert "no entry selects it" in explain(fleet, name, "--all").output
+
+
+def test_a_service_that_is_not_ready_is_status_2(fleet):
+    fleet.write_text(joined(CLASS, cluster("west"), DEPLOYMENT, SERVED))
+    result = explain(fleet, "ms/qwen")
+    assert result.exit_code == 2
+    assert lines(result.output)[0] == (
+        'ModelService "ml-team/qwen": not ready: InferenceGateway "default" has no address yet'
+    )
+
+
+def test_a_replica_is_explained_by_its_place_and_its_services(fleet):
+    fleet.write_text(joined(CLASS, cluster("west"), DEPLOYMENT, GATEWAY, SERVED))
+    result = explain(fleet, "mr/qwen-1", "-n", "ml-team")
+    assert result.exit_code == 2
+    told = lines(result.output)
+    assert told[0] == 'ModelReplica "ml-team/qwen-1": on west, not ready: it has no status yet'
+    assert "qwen-1 stays west" in result.output.replace("  ", " ")
+    assert told[-5:] == [
+        "Endpoint: http://192.0.2.7:80/v1",
+        "",
+        "Services that select it:",
+        "SERVICE SHARE WHY",
+        "qwen 100 % it has modelplane.ai/deployment=qwen",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "kind"),
+    [
+        ("ms/qwen", "explain-service", "ServiceExplanation"),
+        ("mr/qwen-1", "explain-replica", "ReplicaExplanation"),
+    ],
+)
+def test_each_kind_has_a_document_of_its_own(fleet, name, schema, kind):
+    fleet.write_text(joined(CLASS, cluster("west"), DEPLOYMENT, GATEWAY, SERVED))
+    assert parsed(schema, explain(fleet, name, "-o", "json").output)["kind"] == kind

@@ -60,7 +60,7 @@ def test_an_explanation_says_why_a_replica_is_where_it_is():
     [deployment] = fleet.deployments
     placements.explain(fleet, deployment)
     explanation = placements.explain(fleet, deployment)
-    [row] = placement_tables.where_rows(explanation.deployment)
+    [row] = placement_tables.where_rows(explanation.deployment.replicas)
     assert (row[0].endswith(" stays"), row[-1]) == (
         True,
         "it exists and still fits: nothing is moved that need not move",
@@ -76,7 +76,7 @@ def test_a_replica_that_goes_says_why():
     explanation = placements.explain(fleet, fleet.deployments[0])
     [replica] = explanation.deployment.replicas
     assert (replica.state, replica.reason) == ("goes", "scaled down")
-    [row] = placement_tables.where_rows(explanation.deployment)
+    [row] = placement_tables.where_rows(explanation.deployment.replicas)
     assert row[1:-1] == ("-", "-", "-", "-", "-")
 
 

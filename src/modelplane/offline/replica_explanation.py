@@ -1,0 +1,148 @@
+"""Why a ModelReplica is where it is, and why it serves or not.
+
+One rule: where it is and why is the scheduler's own answer for its deployment. Whether it serves is what its
+status says, because only its cluster can tell.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.compose.composition import Object
+from modelplane.offline import placements
+from modelplane.offline.fleet import Files, Unplannable, is_assumed_silent
+from modelplane.offline.output import Output, Report
+from modelplane.offline.placements import Replica
+from modelplane.offline.problems import ObjectName
+from modelplane.offline.service_explanation import routed
+from modelplane.offline.statuses import Said, conditions, why_not_ready
+
+
+class Routing(Output, frozen=True, kw_only=True):
+    """A ModelService that selects the replica's endpoint."""
+
+    service: str
+    percent: float
+    """The share of the service's requests that the replica gets."""
+    reason: str
+    """Why it gets them, or why not."""
+
+
+class ReplicaExplanation(Report, frozen=True, kw_only=True):
+    """What ``modelplane explain mr/NAME -o json`` prints."""
+
+    kind: Literal["ReplicaExplanation"] = "ReplicaExplanation"
+    replica: ObjectName
+    cluster: str
+    deployment: str
+    """The ModelDeployment that owns it; empty where none is known."""
+    ready: bool
+    reason: str
+    """Why it is not ready; empty where it is."""
+    conditions: tuple[Said, ...]
+    placement: Replica | None
+    """What the scheduler does with it; null where its ModelDeployment is not known."""
+    endpoint: str
+    """URL of its ModelEndpoint; empty where it has none."""
+    services: tuple[Routing, ...]
+    notes: tuple[str, ...]
+
+
+def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
+    """Say why a replica is where it is, and why it is ready or not. Raises ``Unplannable``."""
+    try:
+        decoded = decode_as(ModelReplica, replica)
+        services = tuple(_services(files, decoded))
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+    metadata, cluster = decoded.metadata, decoded.spec.cluster_name
+    owner = _owner(files, replica)
+    endpoint = next((item for item in _all(files, ModelEndpoint) if _is(item, decoded)), None)
+    reason = why_not_ready(replica)
+    notes = tuple(_notes(files, decoded, owner, ready=not reason))
+    return ReplicaExplanation(
+        replica=ObjectName(
+            api_version=replica["apiVersion"],
+            kind=replica["kind"],
+            namespace=metadata.namespace,
+            name=metadata.name,
+        ),
+        cluster=cluster,
+        deployment=owner["metadata"]["name"] if owner else "",
+        ready=not reason,
+        reason=reason,
+        conditions=() if is_assumed_silent(replica) else conditions(replica),
+        # Last, because to place a deployment changes the files.
+        placement=_placement(files, owner, metadata.name) if owner else None,
+        endpoint=str(endpoint["spec"]["url"]) if endpoint else "",
+        services=services,
+        notes=notes,
+    )
+
+
+def _owner(files: Files, replica: Object) -> Object | None:
+    """Return the deployment that owns a replica, where it is known."""
+    uids = {each["uid"] for each in replica["metadata"].get("ownerReferences", ()) if each.get("controller")}
+    return next((item for item in files.deployments if item["metadata"]["uid"] in uids), None)
+
+
+def _placement(files: Files, owner: Object, name: str) -> Replica | None:
+    explained = placements.explain(files, owner).deployment.replicas
+    return next((each for each in explained if each.name == name), None)
+
+
+def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
+    """Yield the services that select the replica's endpoint."""
+    for item in _all(files, ModelService):
+        if item["metadata"].get("namespace", "") != replica.metadata.namespace:
+            continue
+        for each in routed(files, decode_as(ModelService, item)):
+            if each.name == replica.metadata.name and each.entry is not None:
+                service = item["metadata"]["name"]
+                yield Routing(service=service, percent=each.percent, reason=each.reason)
+
+
+def _notes(files: Files, replica: ModelReplica, owner: Object | None, *, ready: bool) -> Iterator[str]:
+    """Yield what else has to do with where a replica is and whether it serves."""
+    name, namespace = replica.metadata.name, replica.metadata.namespace
+    if owner is None:
+        yield (
+            "its ModelDeployment is not there, so why it was placed on its cluster cannot be told"
+            if files.live
+            else "no file has its ModelDeployment, so why it was placed on its cluster cannot be told"
+        )
+    yield from _cluster_notes(files, replica.spec.cluster_name)
+    if replica.spec.draining:
+        yield "it is told to withdraw its endpoint, because it is about to go"
+    if files.live and not ready:
+        yield f"`modelplane logs mr/{name} -n {namespace}` shows what its engines say"
+
+
+def _cluster_notes(files: Files, name: str) -> Iterator[str]:
+    named = f'InferenceCluster "{name}"'
+    cluster = next((item for item in _all(files, InferenceCluster) if item["metadata"]["name"] == name), None)
+    if cluster is None:
+        yield f"there is no {named}" if files.live else f"no file has {named}"
+        return
+    if cluster["metadata"].get("deletionTimestamp"):
+        yield f"{named} is being deleted"
+    if name not in files.assumed and (why := why_not_ready(cluster)):
+        yield f"{named} is not ready: {why}"
+
+
+def _is(item: Object, replica: ModelReplica) -> bool:
+    metadata = item["metadata"]
+    own = replica.metadata
+    return (metadata.get("namespace", ""), metadata["name"]) == (own.namespace, own.name)
+
+
+def _all(
+    files: Files, type_: type[InferenceCluster] | type[ModelEndpoint] | type[ModelService]
+) -> tuple[Object, ...]:
+    kind = kind_of(type_)
+    return files.store.of_kind(kind.api_version, kind.name)

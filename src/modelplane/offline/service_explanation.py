@@ -1,0 +1,281 @@
+"""Why a ModelService is ready or not, and which endpoints get its requests.
+
+One rule: which endpoints are selected, and with which weights, is worked out by the functions that configure
+the gateway. Whether the service is ready is what its status says; where it has none, what it would say.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Model
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
+from modelplane.compose import front_door, model_service, status
+from modelplane.compose.composition import Object, Request
+from modelplane.compose.readiness import condition_of
+from modelplane.offline.fleet import NEVER, Files, Unplannable
+from modelplane.offline.output import Output, Report
+from modelplane.offline.problems import ObjectName
+from modelplane.offline.statuses import Said, conditions, why_not_ready
+from modelplane.routing import gateway_api
+from modelplane.routing.services import InvalidURL, Selected, parse_url, select
+
+
+class RoutedEndpoint(Output, frozen=True, kw_only=True):
+    """A ModelEndpoint of the service's namespace."""
+
+    name: str
+    url: str
+    entry: int | None
+    """Position in ``spec.endpoints`` of the entry that selects it; null where none does."""
+    percent: float
+    """Its share of the requests; 0 where it gets none."""
+    reason: str
+    """Why it gets requests, or why not."""
+
+
+class WithoutEndpoint(Output, frozen=True, kw_only=True):
+    """A ModelReplica or ModelDeployment that the service selects, and that has no endpoint."""
+
+    kind: str
+    name: str
+    reason: str
+
+
+class ServiceExplanation(Report, frozen=True, kw_only=True):
+    """What ``modelplane explain ms/NAME -o json`` prints."""
+
+    kind: Literal["ServiceExplanation"] = "ServiceExplanation"
+    service: ObjectName
+    ready: bool
+    reason: str
+    """Why it is not ready; empty where it is."""
+    address: str
+    conditions: tuple[Said, ...]
+    endpoints: tuple[RoutedEndpoint, ...]
+    without_endpoint: tuple[WithoutEndpoint, ...]
+    notes: tuple[str, ...]
+
+
+def explain_service(files: Files, service: Object) -> ServiceExplanation:
+    """Say why a service is ready or not, and what it routes to. Raises ``Unplannable``."""
+    try:
+        return _explained(files, service)
+    except InvalidObject as error:
+        raise Unplannable(f"{error}: correct it") from error
+
+
+def _explained(files: Files, service: Object) -> ServiceExplanation:
+    if not service.get("status", {}).get("conditions"):
+        service = _with_status(files, service)
+    decoded = decode_as(ModelService, service)
+    entries = tuple(entry.selector.match_labels for entry in decoded.spec.endpoints)
+    inside = _Namespace(files, decoded.metadata.namespace, entries)
+    reason = why_not_ready(service)
+    return ServiceExplanation(
+        service=ObjectName(
+            api_version=service["apiVersion"],
+            kind=service["kind"],
+            namespace=decoded.metadata.namespace,
+            name=decoded.metadata.name,
+        ),
+        ready=not reason,
+        reason=reason,
+        address=decoded.status.address or "",
+        conditions=conditions(service),
+        endpoints=tuple(sorted(routed(files, decoded), key=_order)),
+        without_endpoint=(*inside.replicas(), *inside.deployments()),
+        notes=tuple(inside.unmatched()),
+    )
+
+
+def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
+    """Yield every endpoint of a service's namespace, by name."""
+    found = tuple(_of(files, ModelEndpoint, service.metadata.namespace))
+    selected = select(service, filter(None, (_readable(item) for item in found)))
+    by_api = front_door.reads_gateway_api(front_door.proxy(files.store.find(front_door.REQUIREMENT)))
+    served, refused = _served(selected) if by_api else (selected, {})
+    total = sum(each.weight for each in served)
+    shares = {each.endpoint.metadata.name: 100 * each.weight / total for each in served}
+    for item in found:
+        name = item["metadata"]["name"]
+        entry = _entry(service, item)
+        yield RoutedEndpoint(
+            name=name,
+            url=str(item["spec"].get("url", "")),
+            entry=entry,
+            percent=round(shares.get(name, 0.0), 2),
+            reason=refused.get(name) or _reason(item, service, entry),
+        )
+
+
+def _order(endpoint: RoutedEndpoint) -> tuple[bool, float, str]:
+    """Order endpoints by whether they get requests, then as the service's entries select them."""
+    entry = math.inf if endpoint.entry is None else endpoint.entry
+    return not endpoint.percent, entry, endpoint.name
+
+
+def _served(selected: Iterable[Selected]) -> tuple[tuple[Selected, ...], dict[str, str]]:
+    """Return what a gateway that reads Gateway API routes to, and why it does not to the others, by name."""
+    served: list[Selected] = []
+    refused = {}
+    for each in selected:
+        name = each.endpoint.metadata.name
+        backend = gateway_api.backend(each.endpoint, each.target)
+        if isinstance(backend, InvalidURL):
+            refused[name] = f"its url cannot be used: {backend.reason}"
+        elif len(served) == gateway_api.MOST_BACKENDS:
+            most = gateway_api.MOST_BACKENDS
+            refused[name] = f"Gateway API routes to {most} endpoints, and it comes after them: use fewer"
+        else:
+            served.append(each)
+    return tuple(served), refused
+
+
+def _entry(service: ModelService, item: Object) -> int | None:
+    carried = item["metadata"].get("labels", {})
+    for position, entry in enumerate(service.spec.endpoints):
+        if entry.selector.match_labels.items() <= carried.items():
+            return position
+    return None
+
+
+def _reason(item: Object, service: ModelService, entry: int | None) -> str:
+    """Return why an endpoint is one that requests can go to, or not."""
+    metadata = item["metadata"]
+    endpoint = _readable(item)
+    if endpoint is None:
+        return "it cannot be read: modelplane validate says why"
+    if entry is None:
+        return _unlike(metadata.get("labels", {}), service)
+    if metadata.get("deletionTimestamp"):
+        return "it is being deleted"
+    if labels.DRAINING in metadata.get("annotations", {}):
+        return "its replica is about to go, so it gets no new requests"
+    target = parse_url(endpoint.spec.url)
+    if isinstance(target, InvalidURL):
+        return f"its url cannot be used: {target.reason}"
+    wanted = service.spec.endpoints[entry].selector.match_labels
+    matched = f"it has {_pairs(wanted)}" if wanted else "the entry selects every endpoint of the namespace"
+    trouble = why_not_ready(item) if item.get("status") else ""
+    return f"{matched}; it is not ready: {trouble}" if trouble else matched
+
+
+def _unlike(carried: Mapping[str, str], service: ModelService) -> str:
+    """Return what an endpoint lacks for the entry that comes closest."""
+    lacking = (
+        {key: value for key, value in entry.selector.match_labels.items() if carried.get(key) != value}
+        for entry in service.spec.endpoints
+    )
+    return f"no entry selects it: it does not have {_pairs(min(lacking, key=len))}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Namespace:
+    """What the entries of a service select in its namespace, besides endpoints."""
+
+    files: Files
+    name: str
+    entries: tuple[Mapping[str, str], ...]
+
+    def replicas(self) -> Iterator[WithoutEndpoint]:
+        """Yield the selected replicas that have no endpoint."""
+        announced = {item["metadata"]["name"] for item in self._all(ModelEndpoint)}
+        for item in self._all(ModelReplica):
+            name = item["metadata"]["name"]
+            if name not in announced and self._selects(item["metadata"].get("labels", {})):
+                yield WithoutEndpoint(kind="ModelReplica", name=name, reason=_unannounced(item))
+
+    def deployments(self) -> Iterator[WithoutEndpoint]:
+        """Yield the deployments whose replicas would be selected, and that have none."""
+        owners = {
+            item["metadata"].get("labels", {}).get(labels.DEPLOYMENT) for item in self._all(ModelReplica)
+        }
+        for item in self._all(ModelDeployment):
+            name = item["metadata"]["name"]
+            if name not in owners and self._selects(_of_replicas(item)):
+                reason = _unplaced(item, self.name)
+                yield WithoutEndpoint(kind="ModelDeployment", name=name, reason=reason)
+
+    def unmatched(self) -> Iterator[str]:
+        """Yield the entries that select nothing at all."""
+        there = [
+            *(item["metadata"].get("labels", {}) for item in self._all(ModelEndpoint)),
+            *(item["metadata"].get("labels", {}) for item in self._all(ModelReplica)),
+            *map(_of_replicas, self._all(ModelDeployment)),
+        ]
+        for position, wanted in enumerate(self.entries):
+            if not any(wanted.items() <= carried.items() for carried in there):
+                what = f"has {_pairs(wanted)}" if wanted else "is there"
+                yield (
+                    f'endpoints[{position}]: no ModelEndpoint of namespace "{self.name}" {what}, and no '
+                    "ModelReplica or ModelDeployment there would get one: correct its matchLabels"
+                )
+
+    def _all(self, type_: type[Model]) -> Iterator[Object]:
+        return _of(self.files, type_, self.name)
+
+    def _selects(self, carried: Mapping[str, str]) -> bool:
+        return any(wanted.items() <= carried.items() for wanted in self.entries)
+
+
+def _unannounced(replica: Object) -> str:
+    """Return why a replica has no endpoint."""
+    for type_ in (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.ANNOUNCED):
+        said = condition_of(replica, str(type_))
+        if said.get("status") == "False" and said.get("message"):
+            return str(said["message"])
+    return "its status does not say that it serves"
+
+
+def _unplaced(deployment: Object, namespace: str) -> str:
+    """Return why a deployment has no replica."""
+    name = deployment["metadata"]["name"]
+    if deployment["spec"].get("replicas") == 0:
+        return "it asks for 0 replicas"
+    said = condition_of(deployment, str(ModelDeploymentCondition.REPLICAS_SCHEDULED))
+    hint = f"`modelplane explain md/{name} -n {namespace}` says why"
+    return str(said.get("message")) if said.get("status") == "False" else f"it has no replica: {hint}"
+
+
+def _of_replicas(deployment: Object) -> Mapping[str, str]:
+    """Return the labels that all replicas of a deployment have."""
+    own = {labels.DEPLOYMENT: deployment["metadata"]["name"]}
+    try:
+        return {**decode_as(ModelDeployment, deployment).replica_template().labels, **own}
+    except InvalidObject:
+        return own
+
+
+def _pairs(wanted: Mapping[str, str]) -> str:
+    return " and ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+
+
+def _of(files: Files, type_: type[Model], namespace: str) -> Iterator[Object]:
+    kind = kind_of(type_)
+    found = files.store.of_kind(kind.api_version, kind.name)
+    return (item for item in found if item["metadata"].get("namespace", "") == namespace)
+
+
+def _readable(item: Object) -> ModelEndpoint | None:
+    try:
+        return decode_as(ModelEndpoint, item)
+    except InvalidObject:
+        return None
+
+
+def _with_status(files: Files, service: Object) -> Object:
+    """Return a service with the status that it would have."""
+    decoded = decode_as(ModelService, service)
+    required = {each.key: files.store.find(each) for each in model_service.requirements(decoded)}
+    composition = model_service.compose(Request(decoded, {}, required))
+    said = (*composition.conditions, status.ready(composition, {}, ()))
+    return {**service, "status": {**composition.status, "conditions": status.with_times(said, (), 0, NEVER)}}

@@ -1,0 +1,122 @@
+"""Why a replica is where it is, and why it serves or not."""
+
+import pytest
+
+from modelplane.offline.fleet import assemble
+from modelplane.offline.replica_explanation import Routing, explain_replica
+from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
+
+REPLICA = f"""\
+apiVersion: {API}
+kind: ModelReplica
+metadata:
+  name: qwen-3f2a1
+  namespace: ml-team
+  labels: {{modelplane.ai/deployment: qwen, modelplane.ai/cluster: west, modelplane.ai/replica-index: "0"}}
+spec:
+  clusterName: west
+  engines:
+    - name: qwen
+      members:
+        - nodePoolName: pool
+          deviceRequests:
+            - name: gpu
+              deviceClassName: gpu.nvidia.com
+              selectors: [{{cel: device.driver == "gpu.nvidia.com"}}]
+          template: {{spec: {{containers: [{{name: engine, image: "vllm/vllm-openai:v0.23.0"}}]}}}}
+"""
+ENDPOINT = f"""\
+apiVersion: {API}
+kind: ModelEndpoint
+metadata: {{name: qwen-3f2a1, namespace: ml-team, labels: {{modelplane.ai/deployment: qwen}}}}
+spec: {{url: "http://192.0.2.7:80/v1"}}
+"""
+SERVICE = f"""\
+apiVersion: {API}
+kind: ModelService
+metadata: {{name: qwen, namespace: ml-team}}
+spec: {{endpoints: [{{selector: {{matchLabels: {{modelplane.ai/deployment: qwen}}}}}}]}}
+"""
+FLEET = joined(CLASS, cluster("west"))
+
+
+def ready(holds, message=""):
+    said = f"type: Ready, status: '{holds}', reason: X, lastTransitionTime: '2026-11-22T00:00:00Z'"
+    return f"status:\n  conditions: [{{{said}, message: '{message}'}}]\n"
+
+
+def explained(*documents, live=False):
+    found = loaded(joined(*documents))
+    assert found.problems == ()
+    files = assemble(found.objects, live=live)
+    [wanted] = files.store.of_kind(API, "ModelReplica")
+    return explain_replica(files, wanted)
+
+
+def test_a_replica_that_serves_is_where_the_scheduler_keeps_it():
+    found = explained(FLEET, DEPLOYMENT, REPLICA + ready(True), ENDPOINT, SERVICE)
+    assert (found.ready, found.reason, found.cluster, found.deployment) == (True, "", "west", "qwen")
+    assert (found.placement.state, found.placement.reason) == (
+        "stays",
+        "it exists and still fits: nothing is moved that need not move",
+    )
+    assert found.endpoint == "http://192.0.2.7:80/v1"
+    assert found.services == (
+        Routing(service="qwen", percent=100.0, reason="it has modelplane.ai/deployment=qwen"),
+    )
+    assert found.notes == ()
+
+
+def test_one_that_does_not_serve_says_why_and_where_to_look():
+    found = explained(FLEET, DEPLOYMENT, REPLICA + ready(False, "the image cannot be pulled"), live=True)
+    assert (found.ready, found.reason, found.endpoint, found.services) == (
+        False,
+        "the image cannot be pulled",
+        "",
+        (),
+    )
+    assert found.notes[-1] == "`modelplane logs mr/qwen-3f2a1 -n ml-team` shows what its engines say"
+
+
+def test_one_that_is_to_go_says_so():
+    fewer = DEPLOYMENT.replace("replicas: 1", "replicas: 0")
+    found = explained(FLEET, fewer, REPLICA + ready(True))
+    assert (found.placement.state, found.placement.reason) == ("goes", "scaled down")
+
+
+def test_a_file_without_a_status_has_none():
+    found = explained(FLEET, DEPLOYMENT, REPLICA)
+    assert (found.ready, found.reason, found.conditions) == (False, "it has no status yet", ())
+
+
+@pytest.mark.parametrize(
+    ("fleet", "live", "notes"),
+    [
+        pytest.param(
+            (DEPLOYMENT,),
+            False,
+            ('no file has InferenceCluster "west"',),
+            id="no file has its cluster",
+        ),
+        pytest.param(
+            (DEPLOYMENT,),
+            True,
+            ('there is no InferenceCluster "west"',),
+            id="its cluster is gone",
+        ),
+        pytest.param(
+            (DEPLOYMENT, cluster("west") + ready(False, "its API server does not answer")),
+            False,
+            ('InferenceCluster "west" is not ready: its API server does not answer',),
+            id="its cluster is not ready",
+        ),
+        pytest.param(
+            (FLEET,),
+            False,
+            ("no file has its ModelDeployment, so why it was placed on its cluster cannot be told",),
+            id="no file has its deployment",
+        ),
+    ],
+)
+def test_what_is_around_it_is_told(fleet, live, notes):
+    assert explained(*fleet, REPLICA + ready(True), live=live).notes == notes
