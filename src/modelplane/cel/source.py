@@ -46,3 +46,13 @@ def _replaced(expression: str, token: re.Match[str]) -> str:
     name = f"device.__{token['field']}__"
     lines = text.count("\n")
     return name + " " * (len(text) - len(name) - lines) + "\n" * lines
+
+
+def without_texts(expression: str) -> str:
+    """Return an expression with blanks for what is quoted and for comments."""
+    return _TOKENS.sub(_blanked, expression)
+
+
+def _blanked(token: re.Match[str]) -> str:
+    written = token["presence"] or token["reserved"] or token["quoted"] or token[0].startswith(".")
+    return token[0] if written else " " * len(token[0])

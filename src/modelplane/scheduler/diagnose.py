@@ -15,6 +15,8 @@ from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.remedies import remedies
 from modelplane.scheduler.retention import Kept, Leaving
 from modelplane.scheduler.rooms import NodeRoom, Room
+from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.unmet import by_request, of_pool
 from modelplane.scheduler.verdict import Rejected
 
 
@@ -36,28 +38,39 @@ def diagnose(
         wanted=deployment.replicas,
         placed=placed,
         clusters=len(clusters),
-        refusals=tuple(refusal for each in refused for refusal in _refusals(each)),
+        refusals=tuple(refusal for each in refused for refusal in _refusals(each, placer.selection)),
         blocked="its ModelCache is not known, so nothing new is placed" if waits else "",
+        causes=by_request(refused, placer.selection),
         remedies=remedies(deployment, refused, leaving, clusters, placer, ledger, effort) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(kept, clusters, ledger)),
     )
 
 
-def _refusals(refused: Refused) -> Iterable[Refusal]:
+def _refusals(refused: Refused, selection: Selection) -> Iterable[Refusal]:
     name, refusal = refused.cluster.name, refused.refusal
     if isinstance(refusal, Rejected):
-        return (_refusal(name, "", "", refusal),)
-    return (_refusal(name, pool, refusal.engine, each) for pool, each in refusal.pools)
+        return (_refusal(name, "", "", refusal, refusal.detail),)
+    pools = {pool.name: pool for pool in refused.cluster.pools}
+    return (
+        _refusal(
+            name,
+            pool,
+            refusal.engine,
+            each,
+            of_pool(each, pools[pool], selection) if each.selectors else each.detail,
+        )
+        for pool, each in refusal.pools
+    )
 
 
-def _refusal(cluster: str, pool: str, engine: str, rejected: Rejected) -> Refusal:
+def _refusal(cluster: str, pool: str, engine: str, rejected: Rejected, detail: str) -> Refusal:
     return Refusal(
         cluster,
         pool,
         engine,
         rejected.reason,
         rejected.subject,
-        rejected.detail,
+        detail,
         rejected.reads,
         rejected.remedy,
     )

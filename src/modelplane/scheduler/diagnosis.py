@@ -6,11 +6,12 @@ three items.
 A cluster is counted once, under the refusal of the pool that came closest: the rule that was asked last.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from modelplane.cel import Read
+from modelplane.scheduler.unmet import Unmet
 from modelplane.scheduler.verdict import Reason
 
 _SHOWN: Final = 3
@@ -71,7 +72,8 @@ class Diagnosis:
 
     `clusters` is how many there are; `refusals` are in order of cluster name and published pool, and empty
     unless replicas are missing. `remedies` are the smallest changes that would let one more replica in, one
-    of each sort, each of them tried. `notes` are what else is wrong with replicas that exist.
+    of each sort, each of them tried. `notes` are what else is wrong with replicas that exist. `causes` are
+    the conditions that keep every device from a request, by the request's name.
     """
 
     wanted: int = 0
@@ -81,6 +83,7 @@ class Diagnosis:
     blocked: str = ""
     remedies: tuple[Remedy, ...] = ()
     notes: tuple[str, ...] = ()
+    causes: Mapping[str, Unmet] = field(default_factory=dict)
 
     @property
     def short(self) -> bool:
@@ -117,11 +120,18 @@ class Diagnosis:
             for refusal in self.refusals
             if refusal.cluster in names and (refusal.reason, refusal.subject) == (reason, subject)
         ]
-        detail = _offered(same) or _shared(members)
+        detail = self._cause(reason, subject, _offered(same), _shared(members))
         if not detail:
             return phrase
         place = f"{members[0].cluster}: " if len(members) == 1 else ""
         return f"{phrase} ({place}{detail})"
+
+    def _cause(self, reason: Reason, subject: str, offered: str, shared: str) -> str:
+        """Return what refused: the values compared, and what they do not tell."""
+        cause = self.causes.get(subject) if reason is Reason.NO_MATCHING_DEVICE else None
+        if cause is None or (shared and cause.elsewhere) or (offered and not cause.telling):
+            return offered or shared
+        return f"{cause}; {offered}" if offered else str(cause)
 
 
 def _closest(refusals: Iterable[Refusal]) -> list[Refusal]:

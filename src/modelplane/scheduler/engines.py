@@ -59,7 +59,7 @@ class Placer:
     def __init__(self, deployment: Deployment, selection: Selection, effort: Effort) -> None:
         self._engines = deployment.engines
         self._largest = max((_gang_size(engine) for engine in deployment.engines), default=0)
-        self._selection = selection
+        self.selection = selection
         self._effort = effort
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
         self._fits: dict[object, tuple[_Fits, ...]] = {}
@@ -180,7 +180,7 @@ class Placer:
     def _member(self, member: Member, pool: Pool, identity: int) -> Served | Rejected:
         key = (member, identity)
         if key not in self._served:
-            self._served[key] = devices(member.requests, pool.devices, self._selection, self._effort)
+            self._served[key] = devices(member.requests, pool.devices, self.selection, self._effort)
         return self._served[key]
 
     def _hardware_of(self, pool: Pool) -> int:

@@ -40,7 +40,7 @@ class Rejected:
     """The rule refuses. `subject` is what it is about (a taint, a request), `detail` the values compared.
 
     `reads` are the device values that selectors looked at before they refused. `remedy` is what would end
-    this refusal, where that can be told from what was compared.
+    this refusal, where that can be told from what was compared. `selectors` are those that no device passed.
     """
 
     reason: Reason
@@ -48,6 +48,7 @@ class Rejected:
     detail: str = ""
     reads: tuple[Read, ...] = ()
     remedy: str = ""
+    selectors: tuple[str, ...] = ()
 
 
 FIT: Final = Fit()

@@ -37,7 +37,7 @@ def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> l
     selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=requests),)),)))
     verdict = devices(requests, entries, selection, Effort())
     if isinstance(verdict, Rejected):
-        return dataclasses.replace(verdict, reads=(), remedy="")
+        return dataclasses.replace(verdict, reads=(), remedy="", selectors=())
     return [f"{claim.name}={claim.device_class_name}*{claim.count}" for claim in verdict.claims]
 
 

@@ -234,5 +234,76 @@ def test_a_misspelt_attribute_is_told_from_a_full_fleet(say: Any) -> None:
     )
 
 
+_MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{}")) {}'
+_NOTHING = '"network" in device.attributes["gpu.nvidia.com"]'
+
+
+@pytest.mark.parametrize(
+    ("selector", "told", "details"),
+    [
+        pytest.param(
+            "1 > 2",
+            "(`1 > 2` is false for every device)",
+            {"a": "`1 > 2` is false for every device", "b": "`1 > 2` is false for every device"},
+            id="it reads nothing of a device",
+        ),
+        pytest.param(
+            'device.driver == "gpu.nvidia.com" && false',
+            "(`false` is false for every device)",
+            {"a": "`false` is false for every device", "b": "`false` is false for every device"},
+            id="a part of it reads nothing",
+        ),
+        pytest.param(
+            'device.driver == "gpu.nvidia.com" && device.driver == "nic.nvidia.com"',
+            '(no device meets `device.driver == "nic.nvidia.com"`)',
+            {
+                "a": 'no device meets `device.driver == "nic.nvidia.com"`',
+                "b": 'no device meets `device.driver == "nic.nvidia.com"`',
+            },
+            id="two drivers, of which one is there",
+        ),
+        pytest.param(
+            f'device.driver == "gpu.nvidia.com" && {_NOTHING}',
+            f"(no device meets `{_NOTHING}`)",
+            {"a": f"no device meets `{_NOTHING}`", "b": f"no device meets `{_NOTHING}`"},
+            id="a name that no device publishes",
+        ),
+        pytest.param(
+            f"{_MEMORY.format('40Gi', '< 0')} && {_MEMORY.format('60Gi', '> 0')}",
+            "(each of its conditions is met by some device, but no device meets all of them; "
+            "largest memory offered is 80Gi)",
+            {"a": "memory is 24Gi", "b": "memory is 80Gi"},
+            id="conditions that exclude each other",
+        ),
+        pytest.param(
+            f"{_MEMORY.format('20Gi', '> 0')} && {_MEMORY.format('10Gi', '< 0')}",
+            f"(no device meets `{_MEMORY.format('10Gi', '< 0')}`; largest memory offered is 80Gi)",
+            {"a": "memory is 24Gi", "b": "memory is 80Gi"},
+            id="one of two conditions on a value",
+        ),
+        pytest.param(
+            'device.driver == "gpu.amd.com"',
+            '(the driver is "gpu.nvidia.com")',
+            {"a": 'the driver is "gpu.nvidia.com"', "b": 'the driver is "gpu.nvidia.com"'},
+            id="the driver alone",
+        ),
+        pytest.param(
+            f'device.driver == "gpu.nvidia.com" && {_MEMORY.format("100Gi", ">= 0")}',
+            "(largest memory offered is 80Gi)",
+            {"a": "memory is 24Gi", "b": "memory is 80Gi"},
+            id="a value that tells it",
+        ),
+    ],
+)
+def test_a_selector_that_no_device_meets_is_told_by_the_condition_at_fault(
+    say: Any, selector: str, told: str, details: dict[str, str]
+) -> None:
+    want = say.with_selector(say.deployment("1: 20Gi"), selector)
+    diagnosis = schedule(say.fleet("a: l4 x1 | b: a100 x1"), want).diagnosis
+    head = '0 of 1 replicas placed; 2 clusters: 2 with no device for "gpu" '
+    assert diagnosis.sentence().partition("; to place")[0] == head + told
+    assert {each.cluster: each.detail for each in diagnosis.refusals} == details
+
+
 def test_every_reason_has_a_phrase() -> None:
     assert set(PHRASES) == set(Reason)

@@ -226,7 +226,10 @@ def _unserved(
     reads = tuple(read for refusal in refusals if not refusal.failed for read in refusal.reads)
     # A value that was compared tells more than a device of another kind, on which the selector fails.
     telling = [refusal for refusal in refusals if not refusal.failed] or refusals
-    return Rejected(Reason.NO_MATCHING_DEVICE, request.name, max(telling, key=_closeness).reason, reads)
+    closest = max(telling, key=_closeness)
+    return Rejected(
+        Reason.NO_MATCHING_DEVICE, request.name, closest.reason, reads, selectors=request.selectors
+    )
 
 
 def _closeness(refusal: NoMatch) -> tuple[int, tuple[Quantity, ...]]:

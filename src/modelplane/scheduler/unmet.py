@@ -1,0 +1,102 @@
+"""Which condition of a request keeps every device from it.
+
+One rule: each condition is asked alone, of every device that was refused. So a condition that no device can
+meet is told from one that these devices do not meet, and both from conditions that exclude each other.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from modelplane.cel import NoMatch
+from modelplane.cel.conditions import conditions, reads
+from modelplane.scheduler.cluster import Pool
+from modelplane.scheduler.deployment import DeviceRequest
+from modelplane.scheduler.device import Device
+from modelplane.scheduler.engines import Misfit
+from modelplane.scheduler.fill import Refused
+from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.verdict import Rejected
+
+_LONGEST: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """What is wrong with the conditions of a request; `condition` is empty where it is not one alone."""
+
+    condition: str = ""
+    impossible: bool = False
+    """Whether it reads nothing of a device, so that no device ever meets it."""
+    opposed: bool = False
+    """Whether another condition reads the same as this one."""
+    failed: bool = False
+    """Whether the selectors fail on a device: that says more."""
+
+    @property
+    def telling(self) -> bool:
+        """Whether the values that were compared do not say it."""
+        return self.impossible or self.opposed or not self.condition
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether what is said of a device tells it: its driver, or why the selectors fail on it."""
+        of_driver = not self.opposed and reads(self.condition) == {"device.driver"}
+        return self.failed or of_driver
+
+    def __str__(self) -> str:
+        if not self.condition:
+            return "each of its conditions is met by some device, but no device meets all of them"
+        shown = " ".join(self.condition.split())
+        shown = shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
+        return f"`{shown}` is false for every device" if self.impossible else f"no device meets `{shown}`"
+
+
+def by_request(refused: Iterable[Refused], selection: Selection) -> dict[str, Unmet]:
+    """Return what keeps the devices of all pools from requests, by the request's name."""
+    offered: dict[tuple[str, tuple[str, ...]], dict[int, Device]] = {}
+    for each in refused:
+        if isinstance(each.refusal, Misfit):
+            pools = {pool.name: pool for pool in each.cluster.pools}
+            for name, rejected in each.refusal.pools:
+                if rejected.selectors:
+                    known = offered.setdefault((rejected.subject, rejected.selectors), {})
+                    for device in pools[name].devices:
+                        known.setdefault(selection.identity(device), device)
+    names = [name for name, _ in offered]
+    found = (
+        (name, _unmet(selectors, devices.values(), selection))
+        for (name, selectors), devices in offered.items()
+        # Of two requests of one name, what is wrong with one would be taken for what is wrong with both.
+        if names.count(name) == 1
+    )
+    return dict(found)
+
+
+def of_pool(rejected: Rejected, pool: Pool, selection: Selection) -> str:
+    """Return what keeps the devices of one pool from a request, where the values compared do not tell it."""
+    if not rejected.selectors or rejected.reads:
+        return rejected.detail
+    cause = _unmet(rejected.selectors, pool.devices, selection)
+    return rejected.detail if cause.elsewhere else str(cause)
+
+
+def _unmet(selectors: tuple[str, ...], devices: Collection[Device], selection: Selection) -> Unmet:
+    """Return what keeps devices from selectors."""
+    asked = [condition for selector in selectors for condition in conditions(selector)]
+    failing = [each for each in asked if not any(selection.accepts((each,), device) for device in devices)]
+    if impossible := next((each for each in failing if not reads(each)), ""):
+        return Unmet(impossible, impossible=True)
+    failed = any(_fails(selectors, device, selection) for device in devices)
+    if not failing:
+        return Unmet(failed=failed)
+    return Unmet(failing[0], opposed=_opposed(failing[0], asked), failed=failed)
+
+
+def _fails(selectors: tuple[str, ...], device: Device, selection: Selection) -> bool:
+    refusal = selection.first_refusal(DeviceRequest("", 1, selectors), device)
+    return isinstance(refusal, NoMatch) and refusal.failed
+
+
+def _opposed(condition: str, asked: Sequence[str]) -> bool:
+    return sum(bool(reads(each) & reads(condition)) for each in asked) > 1
