@@ -30,6 +30,7 @@ COMMANDS = {
     "status": Entry("Show what runs on this machine, and the fleet."),
     "logs": Entry("Show the log of a process of this machine, or of a model's engines wherever they are."),
     "chat": Entry("Talk to a model that a service serves."),
+    "example": Entry("List the examples, print their manifests, or write them to files."),
     "kubectl": Entry("Run kubectl against the fleet on this machine."),
     "kubeconfig": Entry("Print the path of the fleet's kubeconfig."),
     "validate": Entry("Say what is wrong with manifests, without a cluster."),

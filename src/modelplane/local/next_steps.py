@@ -1,7 +1,8 @@
-"""The lines that a newcomer pastes next.
+"""Next steps: the lines to paste after ``up``.
 
-They work as they are printed: in the shell that ran ``up``, or in any other
-where that one stays with the fleet.
+They work as printed, in any directory and from any installation: the manifests come from
+``modelplane example``. They are for the shell that ran ``up``, or for any other where that one stays with
+the fleet.
 """
 
 import os
@@ -10,13 +11,16 @@ import shutil
 import sys
 from pathlib import Path
 
-import modelplane
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, home_directory
 from modelplane.local.settings import Settings
 
-_EXAMPLE = "01-first-answer"
-_TOUR = "02-build-the-platform"
+_EXAMPLE = "first-answer"
+_TOUR = "build-the-platform"
+_TOUR_GOES_ON = (
+    "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --write examples` "
+    "writes its pages and manifests to this directory."
+)
 
 
 def next_steps(home: Home, settings: Settings, *, elsewhere: bool = False) -> str:
@@ -30,27 +34,32 @@ def next_steps(home: Home, settings: Settings, *, elsewhere: bool = False) -> st
         *_reach_modelplane(here, anew=elsewhere),
         *_name_home(home),
         "export KUBECONFIG=$(modelplane kubeconfig)",
-        *(_deploy(kubectl, here) if settings.register else _register(kubectl, here)),
+        *(_deploy(kubectl) if settings.register else _register(kubectl)),
     ]
     heading = "Deploy a model and ask it something" if settings.register else "Register a first cluster"
     heading += ", in another terminal:" if elsewhere else ":"
-    return "\n".join([heading, "", *(f"  {line}" for line in lines), ""])
+    after = [] if settings.register else ["", _TOUR_GOES_ON]
+    return "\n".join([heading, "", *(f"  {line}" for line in lines), *after, ""])
 
 
-def _deploy(kubectl: str, here: Path) -> list[str]:
+def _deploy(kubectl: str) -> list[str]:
     return [
-        f"{kubectl} apply -f {_example(here, _EXAMPLE)}",
+        _apply(kubectl, _EXAMPLE),
         f"{kubectl} wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
         'modelplane chat first-answer -n ml-team "What is the capital of France?"',
     ]
 
 
-def _register(kubectl: str, here: Path) -> list[str]:
+def _register(kubectl: str) -> list[str]:
     return [
         f"{kubectl} get secrets -n {SYSTEM_NAMESPACE}",
-        f"{kubectl} apply -f {_example(here, _TOUR)}",
+        _apply(kubectl, _TOUR),
         f"{kubectl} wait --for=condition=Ready ic --all --timeout=1m",
     ]
+
+
+def _apply(kubectl: str, example: str) -> str:
+    return f"modelplane example {example} | {kubectl} apply -f -"
 
 
 def _reach_modelplane(here: Path, *, anew: bool) -> list[str]:
@@ -69,12 +78,6 @@ def _name_home(home: Home) -> list[str]:
     if ENVIRONMENT_VARIABLE not in os.environ and home_directory(None) == home:
         return []
     return [f"export {ENVIRONMENT_VARIABLE}={shlex.quote(str(home.root))}"]
-
-
-def _example(here: Path, name: str) -> str:
-    """Return where the example is; in an installation without the repository, where it would be."""
-    folder = Path(modelplane.__file__).parents[2] / "examples" / name
-    return f"{_as_seen_from(here, folder)}/" if folder.exists() else f"examples/{name}/"
 
 
 def _as_seen_from(here: Path, path: Path) -> str:

@@ -1,9 +1,11 @@
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from modelplane.local import examples
 from modelplane.local.home import Home, home_directory
 from modelplane.local.next_steps import next_steps
 from modelplane.local.ports import Ports
@@ -11,6 +13,10 @@ from modelplane.local.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 REGISTERED = Settings(Ports())
+TOUR_GOES_ON = (
+    "The tour goes on in examples/03-deploying-a-model/README.md. `modelplane example --write examples` "
+    "writes its pages and manifests to this directory."
+)
 
 
 @pytest.fixture
@@ -28,7 +34,7 @@ def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
     assert next_steps(home_directory(None), REGISTERED).splitlines()[2:] == [
         "  export KUBECONFIG=$(modelplane kubeconfig)",
-        "  kubectl apply -f examples/01-first-answer/",
+        "  modelplane example first-answer | kubectl apply -f -",
         "  kubectl wait --for=condition=Ready ms/first-answer -n ml-team --timeout=2m",
         '  modelplane chat first-answer -n ml-team "What is the capital of France?"',
     ]
@@ -36,7 +42,7 @@ def test_with_everything_at_hand_the_lines_are_plain(on_path: set[str]) -> None:
 
 def test_without_kubectl_ours_is_used(on_path: set[str]) -> None:
     on_path.add("modelplane")
-    assert "  modelplane kubectl apply -f examples/01-first-answer/" in next_steps(
+    assert "  modelplane example first-answer | modelplane kubectl apply -f -" in next_steps(
         home_directory(None), REGISTERED
     )
 
@@ -66,21 +72,32 @@ def test_a_home_named_by_the_variable_is_named_again(
 
 def test_for_another_terminal_everything_is_said_by_its_whole_path(on_path: set[str]) -> None:
     on_path |= {"modelplane", "kubectl"}
-    heading, _, first, *_rest = next_steps(home_directory(None), REGISTERED, elsewhere=True).splitlines()
+    heading, _, first, *rest = next_steps(home_directory(None), REGISTERED, elsewhere=True).splitlines()
     assert heading == "Deploy a model and ask it something, in another terminal:"
     assert first.split()[0] in {"source", "export"}
     assert str(Path(sys.executable).parent) in first
-    assert f"  kubectl apply -f {ROOT}/examples/01-first-answer/" in _rest
+    assert "  modelplane example first-answer | kubectl apply -f -" in rest
 
 
-def test_from_another_folder_the_example_is_found_by_its_whole_path(
-    on_path: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("register", [True, False])
+def test_the_lines_are_the_same_in_every_directory(
+    on_path: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, register: bool
 ) -> None:
     on_path |= {"modelplane", "kubectl"}
+    settings = Settings(Ports(), register=register)
+    in_the_repository = next_steps(home_directory(None), settings)
     monkeypatch.chdir(tmp_path)
-    assert f"  kubectl apply -f {ROOT}/examples/01-first-answer/" in next_steps(
-        home_directory(None), REGISTERED
-    )
+    assert next_steps(home_directory(None), settings) == in_the_repository
+
+
+@pytest.mark.parametrize("register", [True, False])
+def test_every_example_named_exists(on_path: set[str], register: bool) -> None:
+    on_path |= {"modelplane", "kubectl"}
+    printed = next_steps(home_directory(None), Settings(Ports(), register=register))
+    [name] = re.findall(r"modelplane example (\w[\w-]*)", printed)
+    assert examples.find(name).manifests
+    for page in re.findall(r"examples/(\S+\.md)", printed):
+        assert (examples.root() / page).is_file()
 
 
 def test_where_nothing_is_registered_that_comes_first(on_path: set[str]) -> None:
@@ -90,6 +107,8 @@ def test_where_nothing_is_registered_that_comes_first(on_path: set[str]) -> None
         "",
         "  export KUBECONFIG=$(modelplane kubeconfig)",
         "  kubectl get secrets -n modelplane-system",
-        "  kubectl apply -f examples/02-build-the-platform/",
+        "  modelplane example build-the-platform | kubectl apply -f -",
         "  kubectl wait --for=condition=Ready ic --all --timeout=1m",
+        "",
+        TOUR_GOES_ON,
     ]

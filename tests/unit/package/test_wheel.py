@@ -76,6 +76,20 @@ def test_a_wheel_without_the_binary_is_pure_and_has_its_sources(tmp_path):
     assert (PROGRAM in names, sources - names) == (False, set())
 
 
+def test_a_wheel_has_the_examples_as_they_are(tmp_path):
+    folder = ROOT / "examples"
+    with zipfile.ZipFile(wheel(tmp_path)) as archive:
+        place = "modelplane/_examples/"
+        shipped = {
+            name.removeprefix(place): archive.read(name)
+            for name in archive.namelist()
+            if name.startswith(place)
+        }
+    assert shipped == {
+        str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
 def test_what_is_no_program_for_linux_is_no_binary(tmp_path):
     done = build(tmp_path, b"#!/bin/sh")
     assert done.returncode != 0

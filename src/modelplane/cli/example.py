@@ -1,0 +1,70 @@
+"""``modelplane example``: the manifests that come with Modelplane, listed, printed or written to files."""
+
+from pathlib import Path
+
+import click
+
+from modelplane.cli.errors import UserError
+
+_SHOWN = 3
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option(
+    "--write",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Write the files below this directory, pages included. Without a NAME: of every example.",
+)
+@click.option("--overwrite", is_flag=True, help="With --write: replace files that differ.")
+def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> None:
+    """List the examples, or print the manifests of NAME, for kubectl apply -f -."""
+    from modelplane.local import examples
+
+    if overwrite and directory is None:
+        raise click.UsageError("--overwrite needs --write")
+    found = tuple(map(examples.find, names))
+    if directory is not None:
+        _write([each.folder for each in found] or [examples.root()], examples.root(), directory, overwrite)
+    elif found:
+        click.echo(
+            "---\n".join(path.read_text("utf-8") for each in found for path in each.manifests), nl=False
+        )
+    else:
+        from modelplane.cli.tables import show
+
+        show("", ("NAME", "TITLE"), ((each.name, each.title) for each in examples.examples()))
+
+
+def _write(folders: list[Path], root: Path, directory: Path, overwrite: bool) -> None:
+    """Copy the files of folders to the same places below a directory; refuse before the first one."""
+    copies = {
+        directory / path.relative_to(root): path.read_bytes()
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    try:
+        different = [
+            path for path, content in copies.items() if path.exists() and path.read_bytes() != content
+        ]
+        if different and not overwrite:
+            raise UserError(_refusal(different))
+        for path, content in copies.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    except OSError as error:
+        raise UserError(f"cannot write the examples: {error.filename}: {error.strerror}") from error
+    replaced = f", {len(different)} replaced" if different else ""
+    click.echo(f"{len(copies)} files written to {directory}{replaced}")
+
+
+def _refusal(different: list[Path]) -> str:
+    shown = ", ".join(map(str, different[:_SHOWN]))
+    if (more := len(different) - _SHOWN) > 0:
+        shown += f" and {more} more"
+    one = len(different) == 1
+    differ, them = ("differs from the example", "it") if one else ("differ from the examples", "them")
+    return f"nothing written: {shown} {differ}: choose another directory, or replace {them} with --overwrite"

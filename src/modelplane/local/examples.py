@@ -1,0 +1,66 @@
+"""Examples: the manifests that come with Modelplane, one folder each, found by name.
+
+One source: the folder ``examples`` of the repository. A wheel carries a copy of it. A name is looked up
+among the folders that exist; it is never made part of a path.
+"""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+import modelplane
+from modelplane.local.errors import LocalError
+
+_PACKAGE = Path(modelplane.__file__).parent
+_README = "README.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A folder of manifests, and the page that explains them."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The folder's own name, such as ``01-first-answer``."""
+        return self.folder.name
+
+    @property
+    def title(self) -> str:
+        """The heading of the page."""
+        return (self.folder / _README).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+    @property
+    def manifests(self) -> tuple[Path, ...]:
+        """The manifests, in the order in which kubectl applies the folder."""
+        return tuple(sorted(self.folder.glob("*.yaml")))
+
+    def answers_to(self, name: str) -> bool:
+        """Whether the name is this example's, with or without the number of its step."""
+        return name in (self.name, self.name.lstrip("0123456789").removeprefix("-"))
+
+
+def root() -> Path:
+    """Return the folder of all examples: the wheel's copy, or the repository's."""
+    for candidate in (_PACKAGE / "_examples", _PACKAGE.parents[1] / "examples"):
+        if candidate.is_dir():
+            return candidate
+    raise LocalError("this installation lacks the examples: reinstall Modelplane")
+
+
+def examples() -> tuple[Example, ...]:
+    """Return every example, in the order of their paths."""
+    pages = sorted(root().rglob(_README))
+    return tuple(each for page in pages if (each := Example(page.parent)).manifests)
+
+
+def find(name: str) -> Example:
+    """Return the example of a name."""
+    known = examples()
+    for each in known:
+        if each.answers_to(name):
+            return each
+    near = get_close_matches(name, [each.name for each in known], n=1)
+    meant = f'did you mean "{near[0]}"? ' if near else ""
+    raise LocalError(f'there is no example "{name}": {meant}`modelplane example` lists them')
