@@ -3,9 +3,14 @@
 import os
 import subprocess
 import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from support.readmes import lines_for_a_shell
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,18 +19,80 @@ pytestmark = pytest.mark.kubernetes
 FIND = "from modelplane.local import binary; print(binary.find())"
 
 
-def run(*command: object, **environment: str) -> str:
+def run(*command: object, cwd: Path | None = None, **environment: str) -> str:
     done = subprocess.run(
-        [str(each) for each in command], env=environment, capture_output=True, text=True, check=False
+        [str(each) for each in command],
+        env=environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_the_binary_of_an_installed_wheel_is_found_and_runs(kubernetes_binary: Path, tmp_path: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """A user with an empty directory, a virtual environment, and no kubectl."""
+
+    environment: Path
+    folder: Path
+    home: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Nothing of what the tests run in, but the system's own programs."""
+        return {"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+    def modelplane(self, *arguments: str) -> str:
+        """Run the installed command by its path, as the README does."""
+        return run(self.environment / "bin" / "modelplane", *arguments, cwd=self.folder, **self.variables)
+
+    def paste(self, *lines: str) -> str:
+        """Run lines in a new shell, and return what they print."""
+        return run("bash", "-euo", "pipefail", "-c", "\n".join(lines), cwd=self.folder, **self.variables)
+
+
+@pytest.fixture(scope="module")
+def wheel(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
     named = os.environ | {"MODELPLANE_KUBERNETES_BINARY": str(kubernetes_binary)}
-    run(sys.executable, ROOT / "package" / "wheel.py", tmp_path / "dist", **named)
-    (wheel,) = (tmp_path / "dist").iterdir()
+    run(sys.executable, ROOT / "package" / "wheel.py", folder, **named)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture
+def newcomer(wheel: Path, tmp_path: Path) -> Iterator[Newcomer]:
+    environment = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", "--without-pip", environment, **os.environ)
+    pip = (sys.executable, "-m", "pip", "--python", environment / "bin" / "python", "install", "--quiet")
+    run(*pip, "--no-deps", "--no-index", wheel, **os.environ)
+    # The dependencies are those of this environment. Of a path in a .pth file, no .pth file is read: the
+    # editable installation stays out.
+    (packages,) = (environment / "lib").glob("python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    found = run(environment / "bin" / "python", "-c", "import modelplane; print(modelplane.__file__)")
+    assert found.startswith(str(packages))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "home").mkdir()
+    reader = Newcomer(environment, tmp_path / "empty", tmp_path / "home")
+    yield reader
+    reader.modelplane("down", "--purge")
+
+
+def lines_to_paste(printed: str, heading: str) -> list[str]:
+    """Return the lines that ``up`` prints below a heading."""
+    _, found, rest = printed.partition(f"\n{heading}:\n\n")
+    assert found, printed
+    return [line.strip() for line in rest.partition("\n\n")[0].splitlines()]
+
+
+def test_the_binary_of_an_installed_wheel_is_found_and_runs(
+    wheel: Path, kubernetes_binary: Path, tmp_path: Path
+) -> None:
     site = tmp_path / "site"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", site)
     run(*pip, wheel, **os.environ)
@@ -34,3 +101,28 @@ def test_the_binary_of_an_installed_wheel_is_found_and_runs(kubernetes_binary: P
     assert found == site / "modelplane" / "_bin" / "modelplane-kubernetes"
     assert found.read_bytes() == kubernetes_binary.read_bytes()
     assert "v1.35.4" in run(found, "kube-apiserver", "--version", **alone)
+
+
+def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcomer: Newcomer) -> None:
+    printed = newcomer.modelplane("up")
+    lines = lines_to_paste(printed, "Deploy a model and ask it something")
+    assert lines[0] == f"source {newcomer.environment}/bin/activate"
+    assert "Paris" in newcomer.paste(*lines)
+    assert list(newcomer.folder.iterdir()) == []
+    assert newcomer.modelplane("down", "--purge")
+    assert not (newcomer.home / ".local" / "share" / "modelplane").exists()
+
+
+def test_in_an_empty_directory_the_tour_begins_as_up_prints_it_and_goes_on_by_its_pages(
+    newcomer: Newcomer,
+) -> None:
+    printed = newcomer.modelplane("up", "--clusters", "3", "--no-register")
+    shell = lines_to_paste(printed, "Register a first cluster")
+    told = newcomer.paste(*shell, "modelplane example --write examples")
+    assert "inferencecluster.modelplane.ai/us-east condition met" in told
+    page = newcomer.folder / "examples" / "03-deploying-a-model" / "README.md"
+    assert page.name in printed
+    reached = [line for line in shell if line.startswith(("source", "export"))]
+    told = newcomer.paste(*reached, 'kubectl() { modelplane kubectl "$@"; }', *lines_for_a_shell(page))
+    assert "allocated,reserved" in told
+    assert '"role":"assistant"' in told
