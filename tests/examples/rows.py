@@ -99,6 +99,7 @@ ROWS = (
         (
             (
                 "getting-started/prerequisites.yaml",
+                "getting-started/configuration.yaml",
                 "getting-started/namespace.yaml",
                 "getting-started/inference-gateway.yaml",
                 *(

@@ -35,6 +35,8 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.cli.main import main
 from modelplane.compose.backends.workload import workload_key
+from modelplane.crossplane.installation import installation
+from modelplane.crossplane.prerequisites import prerequisites
 
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
@@ -50,12 +52,9 @@ FOREIGN = {
     ("gcp.m.upbound.io/v1beta1", "ClusterProviderConfig"),
     ("monitoring.coreos.com/v1", "PodMonitor"),
     ("nebius.m.upbound.io/v1beta1", "ClusterProviderConfig"),
-    ("pkg.crossplane.io/v1beta1", "DeploymentRuntimeConfig"),
-    ("pkg.crossplane.io/v1beta1", "ImageConfig"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
     ("v1", "Namespace"),
     ("vultr.m.upbound.io/v1beta1", "ClusterProviderConfig"),
+    *((each["apiVersion"], each["kind"]) for each in (*prerequisites(), *installation())),
 }
 """Everything in the examples that is not ours."""
 

@@ -23,6 +23,7 @@ from modelplane.api.decode import decode
 from modelplane.crossplane.addresses import Registry
 from modelplane.crossplane.building import build
 from modelplane.crossplane.contents import configuration, function
+from modelplane.crossplane.installation import installation
 from modelplane.crossplane.prerequisites import prerequisites
 from modelplane.crossplane.reading import stored_image
 from modelplane.kube import resources
@@ -95,6 +96,12 @@ async def test_an_object_of_the_configuration_is_accepted_and_nothing_of_it_is_d
 async def test_a_prerequisite_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, document):
     accepted = await _accepted(kubeconfig, document)
     assert accepted.get("rules") == document.get("rules")
+
+
+@pytest.mark.parametrize("document", installation(), ids=_name)
+async def test_what_installs_the_packages_is_accepted(kubeconfig, document):
+    accepted = await _accepted(kubeconfig, document)
+    assert accepted["spec"].get("package") == document["spec"].get("package")
 
 
 @pytest.mark.parametrize("document", SHOWN, ids=_name)

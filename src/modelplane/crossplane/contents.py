@@ -22,9 +22,11 @@ from modelplane.crossplane.touched import COMPOSED
 STEP = "modelplane"
 """The one step of every pipeline."""
 
-_PROVIDER_KUBERNETES = Dependency(
-    PackageKind.PROVIDER, f"{CONTRIB}/provider-kubernetes", Version("1.3.0").or_newer
-)
+PROVIDER_KUBERNETES = f"{CONTRIB}/provider-kubernetes"
+"""The address of the provider that writes to inference clusters."""
+
+PROVIDER_VERSION = Version("1.3.0")
+"""The first version of it that will do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,10 @@ def configuration(registry: Registry, version: Version) -> Contents:
         PackageKind.CONFIGURATION,
         "modelplane",
         "A control plane for AI inference across a fleet of GPU clusters.",
-        (Dependency(PackageKind.FUNCTION, address, version.or_newer), _PROVIDER_KUBERNETES),
+        (
+            Dependency(PackageKind.FUNCTION, address, version.or_newer),
+            Dependency(PackageKind.PROVIDER, PROVIDER_KUBERNETES, PROVIDER_VERSION.or_newer),
+        ),
     )
     return Contents(
         CONFIGURATION,
