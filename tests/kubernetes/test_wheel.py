@@ -104,7 +104,7 @@ def test_the_binary_of_an_installed_wheel_is_found_and_runs(
 
 
 def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcomer: Newcomer) -> None:
-    printed = newcomer.modelplane("up")
+    printed = newcomer.modelplane("up", "--timeout", "300")
     lines = lines_to_paste(printed, "Deploy a model and ask it something")
     assert lines[0] == f"source {newcomer.environment}/bin/activate"
     assert "Paris" in newcomer.paste(*lines)
@@ -116,7 +116,7 @@ def test_in_an_empty_directory_the_lines_that_up_prints_lead_to_an_answer(newcom
 def test_in_an_empty_directory_the_tour_begins_as_up_prints_it_and_goes_on_by_its_pages(
     newcomer: Newcomer,
 ) -> None:
-    printed = newcomer.modelplane("up", "--clusters", "3", "--no-register")
+    printed = newcomer.modelplane("up", "--clusters", "3", "--no-register", "--timeout", "300")
     shell = lines_to_paste(printed, "Register a first cluster")
     told = newcomer.paste(*shell, "modelplane example --write examples")
     assert "inferencecluster.modelplane.ai/us-east condition met" in told
