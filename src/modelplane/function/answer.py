@@ -135,7 +135,7 @@ def decide(
         response.meta.ttl.seconds = _SOON_S
     unsaid = _ONLY_CONTROLLERS.get(str(owner["kind"]), ())
     _put_status(response, {name: said for name, said in composition.status.items() if name not in unsaid})
-    conditions = [*_explained(composition.conditions, observation.problems)]
+    conditions = [*_explained(composition.conditions, observation)]
     for condition in conditions:
         _put_condition(response, condition.type, condition.status, condition.reason, condition.message)
     for condition in status.transitions(conditions, before):
@@ -210,16 +210,22 @@ def _provider_config(struct: Any) -> str:
     return str(spec.fields["providerConfigRef"].struct_value.fields["name"].string_value)
 
 
-def _explained(conditions: Iterable[Condition], problems: Mapping[str, str]) -> Iterable[Condition]:
-    """Yield the conditions, the first that does not hold with what the provider could not do."""
-    causes = [f'cannot write "{key}": {cause}' for key, cause in problems.items()]
-    for condition in conditions:
-        if causes and not condition.holds:
-            message = "; ".join(part for part in (condition.message, causes[0]) if part)
-            yield Condition(condition.type, condition.holds, condition.reason, message)
-            causes = []
+def _explained(conditions: Iterable[Condition], observation: Observation) -> Iterable[Condition]:
+    """Yield the conditions, the first that does not hold with what the provider could not do.
+
+    What nobody can read is said in any case, if need be by a condition that holds.
+    """
+    listed = list(conditions)
+    first = next((number for number, each in enumerate(listed) if not each.holds), None)
+    causes = [cause for _, cause in sorted(observation.unreadable.items())]
+    if first is not None:
+        causes += [f'cannot write "{key}": {cause}' for key, cause in observation.problems.items()]
+    for number, each in enumerate(listed):
+        if number == (first or 0) and causes and causes[0] not in each.message:
+            message = "; ".join(part for part in (each.message, causes[0]) if part)
+            yield Condition(each.type, each.holds, each.reason, message)
         else:
-            yield condition
+            yield each
 
 
 def _put(response: fnv1.RunFunctionResponse, key: str, manifest: Object, *, ready: bool) -> None:

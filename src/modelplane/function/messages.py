@@ -40,34 +40,42 @@ def _rename(message: DescriptorProto, before: str, after: str) -> None:
         _rename(nested, before, after)
 
 
-def _shallow_struct() -> tuple[FileDescriptorProto, str]:
-    """Return a file with a ``Struct`` whose values are bytes, and the name of that."""
+def _shallow() -> FileDescriptorProto:
+    """Return a file with ``Struct``, ``Value`` and ``ListValue`` whose parts are bytes."""
     file = FileDescriptorProto(name="modelplane/struct.proto", package=_PACKAGE, syntax="proto3")
+    one, many = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
+    text, part = FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_BYTES
     struct = file.message_type.add(name="ShallowStruct")
     entry = struct.nested_type.add(name="FieldsEntry")
     entry.options.map_entry = True
-    optional, repeated = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
-    entry.field.add(name="key", number=1, type=FieldDescriptorProto.TYPE_STRING, label=optional)
-    entry.field.add(name="value", number=2, type=FieldDescriptorProto.TYPE_BYTES, label=optional)
+    entry.field.add(name="key", number=1, type=text, label=one)
+    entry.field.add(name="value", number=2, type=part, label=one)
     struct.field.add(
         name="fields",
         number=1,
         type=FieldDescriptorProto.TYPE_MESSAGE,
-        label=repeated,
+        label=many,
         type_name=f".{_PACKAGE}.ShallowStruct.FieldsEntry",
     )
-    return file, f"{_PACKAGE}.ShallowStruct"
+    value = file.message_type.add(name="ShallowValue")
+    value.oneof_decl.add(name="kind")
+    for name, number in (("struct_value", 5), ("list_value", 6)):
+        value.field.add(name=name, number=number, type=part, label=one, oneof_index=0)
+    items = file.message_type.add(name="ShallowList")
+    items.field.add(name="values", number=1, type=part, label=many)
+    return file
 
 
-def _classes() -> tuple[Any, Any]:
+def _classes() -> tuple[Any, ...]:
     pool = DescriptorPool()
     for dependency in fnv1.DESCRIPTOR.dependencies:
         pool.AddSerializedFile(dependency.serialized_pb)
-    made = []
-    for file, name in (_request(), _shallow_struct()):
+    request, name = _request()
+    shallow = _shallow()
+    for file in (request, shallow):
         pool.Add(file)
-        made.append(GetMessageClass(pool.FindMessageTypeByName(name)))
-    return made[0], made[1]
+    names = (name, *(f"{_PACKAGE}.{message.name}" for message in shallow.message_type))
+    return tuple(GetMessageClass(pool.FindMessageTypeByName(each)) for each in names)
 
 
-RunFunctionRequest, ShallowStruct = _classes()
+RunFunctionRequest, ShallowStruct, ShallowValue, ShallowList = _classes()

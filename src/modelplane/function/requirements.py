@@ -10,6 +10,7 @@ from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
+from modelplane.api.decode import InvalidObject
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
 from modelplane.api.listing import listing
@@ -18,11 +19,12 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose import engines
-from modelplane.compose.composition import Object, Requirement, Unknown
+from modelplane.compose.composition import Guard, Object, Requirement, Unknown
+from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.inference_cluster import CRD_API_VERSION
 from modelplane.compose.model_replica import ENDPOINT_KEY
-from modelplane.function import remote
 from modelplane.function.companions import looks
+from modelplane.function.observation import Observation
 from modelplane.function.structs import Decoder, metadata_of
 from modelplane.routing import gateway_api
 from modelplane.routing.hosts import authority
@@ -91,12 +93,17 @@ class Answers:
     """What Crossplane gave of what was required."""
 
     def __init__(self, request: Any, decode: Decoder) -> None:
-        """Read a ``RunFunctionRequest``; ``InvalidObject`` where one of its objects cannot be read."""
-        self._given = {
+        """Read what a ``RunFunctionRequest`` gives, as far as it can be read."""
+        self._given: dict[str, tuple[Object, ...]] = {}
+        self._unreadable: dict[str, InvalidObject] = {}
+        for key, found in request.required_resources.items():
             # Of a definition only its metadata is wanted, and the rest is nested deeply.
-            key: tuple((metadata_of if key == _ENGINE else decode)(item.resource) for item in found.items)
-            for key, found in request.required_resources.items()
-        }
+            read = metadata_of if key == _ENGINE else decode
+            self._given[key] = ()
+            try:
+                self._given[key] = tuple(read(item.resource) for item in found.items)
+            except InvalidObject as error:
+                self._unreadable[key] = error
 
     def awaited(self, requirements: Iterable[Requirement]) -> bool:
         """Whether something that was required has not been fetched yet."""
@@ -115,6 +122,8 @@ class Answers:
 
     def routed_by(self, backend: str) -> str:
         """Return the routes that lead to a backend, as a message names them."""
+        if _ROUTES in self._unreadable:
+            return "an HTTPRoute that cannot be read"
         named = [
             str(route["metadata"]["name"])
             for route in self._given.get(_ROUTES, ())
@@ -123,6 +132,14 @@ class Answers:
             if reference["name"] == backend
         ]
         return f"HTTPRoute {listing(set(named))}" if named else ""
+
+    def possible_guards(self, requirements: Iterable[Requirement]) -> tuple[Guard, ...]:
+        """Return users that cannot be read, because any of them may need the owner."""
+        return tuple(
+            Guard(each.api_version, each.kind, "")
+            for each in requirements
+            if matters_only_on_deletion(each) and each.key in self._unreadable
+        )
 
     def front_door(self) -> tuple[str, Backend]:
         """Return where the fleet's gateway accepts requests, and what it is.
@@ -135,16 +152,20 @@ class Answers:
         return "", Backend.GATEWAY_API
 
     def required(
-        self, requirements: Iterable[Requirement], composed: Mapping[str, Object]
+        self, requirements: Iterable[Requirement], observation: Observation
     ) -> dict[str, tuple[Object, ...] | Unknown]:
         """Return what each requirement found."""
         asked = {requirement.key: key for key, requirement in looks(requirements).items()}
         found: dict[str, tuple[Object, ...] | Unknown] = {}
         for each in requirements:
             if each.key in asked:
-                found[each.key] = remote.seen(composed.get(asked[each.key]))
+                found[each.key] = observation.looked(asked[each.key])
             elif each.cluster:
                 found[each.key] = ()
+            elif each.key in self._unreadable:
+                error = self._unreadable[each.key]
+                # Who requires one object names it in any case.
+                found[each.key] = Unknown(error.cause if each.name else str(error))
             else:
                 found[each.key] = _matching(each, self._given[each.key])
         return found

@@ -5,13 +5,13 @@ request ends the process or is answered with nothing.
 """
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from google.protobuf.message import DecodeError
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
@@ -20,7 +20,7 @@ from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.function import requirements as wanted
 from modelplane.function.answer import answer, decide, keep_everything, refuse
 from modelplane.function.companions import companions
-from modelplane.function.observation import Observation
+from modelplane.function.observation import Observation, observe
 from modelplane.function.reservations import Reservations
 from modelplane.function.structs import Decoder, metadata_of
 from modelplane.telemetry import log_lines, metrics, traces
@@ -52,14 +52,20 @@ class Runner:
         return response
 
     def _answered(self, request: Any, kind: str) -> tuple[fnv1.RunFunctionResponse, Result]:
-        response = answer(request, kind)
+        try:
+            response = answer(request, kind)
+        except DecodeError:
+            response = fnv1.RunFunctionResponse()
+            refuse(
+                response, "what an earlier step of the pipeline composes is nested too deeply to be passed on"
+            )
+            return response, Result.FATAL
         owner: Object = {}
-        composed: dict[str, Object] = {}
+        observation = Observation({})
         try:
             owner = self._composed(request.observed.composite.resource)
-            for key, child in request.observed.resources.items():
-                composed[key] = self._composed(child.resource)
-            problem = self._compose(request, response, owner, composed)
+            observation = observe(request.observed.resources, self._composed)
+            problem = self._compose(request, response, owner, observation)
             result = Result.FATAL if problem else Result.SUCCESS
         except InvalidObject as error:
             problem, result = str(error), Result.FATAL
@@ -72,7 +78,7 @@ class Runner:
             response.requirements.CopyFrom(requirements)
             refuse(response, problem)
             try:
-                keep_everything(response, owner, composed)
+                keep_everything(response, owner, observation.composed)
             except Exception:  # noqa: BLE001 - of a fatal answer Crossplane applies nothing anyway
                 _log.exception("cannot say what is there", extra=log_lines.fields(kind=kind))
         return response, result
@@ -82,7 +88,7 @@ class Runner:
         request: Any,
         response: fnv1.RunFunctionResponse,
         owner: Object,
-        composed: Mapping[str, Object],
+        observation: Observation,
     ) -> str:
         """Fill in the answer; return why nothing can be decided, empty where something was."""
         api_version, name = owner.get("apiVersion", ""), owner.get("kind", "")
@@ -91,7 +97,7 @@ class Runner:
             return f'"{name}" of "{api_version}" is not a kind that Modelplane composes'
         kind = kind_of(composer.type)
         decoded: Any = decode_as(composer.type, owner)
-        core = composer.requirements(decoded)
+        core, composed = composer.requirements(decoded), observation.composed
         own = wanted.own(kind, decoded, composed)
         response.requirements.CopyFrom(wanted.selectors((*own, *core)))
         given = wanted.Answers(request, self._required)
@@ -100,12 +106,11 @@ class Runner:
             return ""
         if problem := given.engine_problem():
             return problem
-        observation = Observation(composed)
         front_door, proxy = given.front_door()
         asked: Request[Any] = Request(
             decoded,
             observation.children,
-            given.required(core, composed),
+            given.required(core, observation),
             front_door,
             proxy,
             routed_by=given.routed_by(wanted.backend_of_leaving(decoded, composed)),
@@ -114,7 +119,8 @@ class Runner:
         composition = self._decided(composer, asked)
         if composition.doubt:
             return composition.doubt
-        beside = companions(kind, decoded, composition, core)
+        guards = (*composition.guards, *given.possible_guards(core))
+        beside = companions(kind, decoded, replace(composition, guards=guards), core)
         decide(response, owner, observation, composition, beside, given)
         return ""
 

@@ -297,15 +297,14 @@ class CompositeController:
         cache = self._simulation.cache(self._api)
         if selector.WhichOneof("match") == "match_name":
             found = cache.get(Key(*kind, selector.namespace, selector.match_name))
-            return fnv1.Resources(items=[self._resources.resource(found)] if found else [])
+            return self._resources.resources([found] if found else [])
         labels = dict(selector.match_labels.labels)
-        items = [
-            self._resources.resource(stored)
+        return self._resources.resources(
+            stored
             for stored in cache.list(kind)
             if selector.namespace in ("", stored.object["metadata"].get("namespace", ""))
             and labels.items() <= stored.object["metadata"].get("labels", {}).items()
-        ]
-        return fnv1.Resources(items=items)
+        )
 
     # Doing what it says
 

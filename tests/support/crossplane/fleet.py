@@ -25,6 +25,7 @@ from support.crossplane.garbage import GarbageCollector
 from support.crossplane.objects import Key, Kind, Object, condition, controller_of, key_of, kind_of
 from support.crossplane.provider_kubernetes import OBJECT, ProviderConfigs, ProviderKubernetes
 from support.crossplane.remote import RemoteCluster, working
+from support.crossplane.schemas import definition_of
 from support.crossplane.simulation import DONE, Controller, Result, Simulation
 from support.crossplane.usages import Protection
 
@@ -85,7 +86,7 @@ class Fleet:
         for namespace in ("default", SYSTEM_NAMESPACE):
             cluster.api.create(_namespace(namespace), _USER)
         for definition in kinds:
-            cluster.api.create(_definition(definition), _USER)
+            cluster.api.create(definition_of(definition), _USER)
         if gateway:
             cluster.serve_gateway(_gateway(http_routes.GATEWAY_NAME), f"10.0.0.{len(self.clusters)}")
         self.apply(_kubeconfig(name, cluster.server))

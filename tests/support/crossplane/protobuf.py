@@ -1,6 +1,6 @@
 """Objects to and from protobuf, as Crossplane converts them: every number is a double on the way."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
@@ -9,26 +9,38 @@ from google.protobuf import struct_pb2
 from support.crossplane.api import Stored
 
 
-def value(item: Any) -> struct_pb2.Value:
-    """Return a value of JSON as protobuf has it."""
+def struct(item: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Return an object as protobuf has it, however deep: Go's library, which Crossplane uses, has no bound.
+
+    Python's has one for what it reads, and a message that is made of another is read again.
+    """
+    made = struct_pb2.Struct()
+    _fill(made, item)
+    return made
+
+
+def _fill(made: struct_pb2.Struct, item: Mapping[str, Any]) -> None:
+    for name, field in item.items():
+        _set(made.fields[name], field)
+
+
+def _set(made: struct_pb2.Value, item: Any) -> None:
     match item:
         case None:
-            return struct_pb2.Value(null_value=struct_pb2.NULL_VALUE)
+            made.null_value = struct_pb2.NULL_VALUE
         case bool():
-            return struct_pb2.Value(bool_value=item)
+            made.bool_value = item
         case int() | float():
-            return struct_pb2.Value(number_value=item)
+            made.number_value = item
         case str():
-            return struct_pb2.Value(string_value=item)
+            made.string_value = item
         case list() | tuple():
-            return struct_pb2.Value(list_value=struct_pb2.ListValue(values=[value(each) for each in item]))
+            made.list_value.SetInParent()
+            for each in item:
+                _set(made.list_value.values.add(), each)
         case _:
-            return struct_pb2.Value(struct_value=struct(item))
-
-
-def struct(item: Mapping[str, Any]) -> struct_pb2.Struct:
-    """Return an object as protobuf has it."""
-    return struct_pb2.Struct(fields={name: value(field) for name, field in item.items()})
+            made.struct_value.SetInParent()
+            _fill(made.struct_value, item)
 
 
 def plain(item: struct_pb2.Struct) -> dict[str, Any]:
@@ -64,5 +76,13 @@ class Resources:
         metadata = stored.object["metadata"]
         key = (metadata["uid"], metadata["resourceVersion"])
         if key not in self._known:
-            self._known[key] = fnv1.Resource(resource=struct(stored.served()))
+            self._known[key] = fnv1.Resource()
+            self._known[key].resource.CopyFrom(struct(stored.served()))
         return self._known[key]
+
+    def resources(self, found: Iterable[Stored]) -> fnv1.Resources:
+        """Return objects as a request carries those that were required."""
+        items = fnv1.Resources()
+        for stored in found:
+            items.items.add().CopyFrom(self.resource(stored))
+        return items

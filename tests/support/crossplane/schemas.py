@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -69,6 +70,9 @@ _ORIGINS = {
     "inference.networking.k8s.io": "gateway-api-inference-extension",
     "leaderworkerset.x-k8s.io": "lws",
 }
+_LEVELS = 14
+"""How deep the schema of LeaderWorkerSet is, whose containers have probes that have headers."""
+
 COMPOSITES = {(kind.group, kind.name): kind for kind in KINDS}
 
 
@@ -118,11 +122,42 @@ def _others(group: str) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the schemas of another project's group, by apiVersion and kind."""
     found = {}
     for path in sorted((FOLDER / _ORIGINS[group]).glob(f"{group}_*.yaml")):
-        spec = yaml.load(path.read_text(), yaml.CSafeLoader)["spec"]
+        spec = _read(path)["spec"]
         for version in spec["versions"]:
             schema = version["schema"]["openAPIV3Schema"]
             found[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = schema
     return found
+
+
+def definition_of(name: str) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of another project; where those are not at hand, one as deep."""
+    plural, _, group = name.partition(".")
+    found = FOLDER / _ORIGINS.get(group, group) / f"{group}_{plural}.yaml"
+    definition: dict[str, Any] = copied(_read(found) if found.is_file() else _made_up(name))
+    return definition
+
+
+@cache
+def _read(path: Path) -> dict[str, Any]:
+    definition: dict[str, Any] = yaml.load(path.read_text(), yaml.CSafeLoader)
+    return definition
+
+
+def _made_up(name: str) -> dict[str, Any]:
+    plural, _, group = name.partition(".")
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(_LEVELS):
+        schema = {"type": "object", "properties": {"of": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": group,
+            "names": {"plural": plural, "kind": plural.title()},
+            "versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
 
 
 def _pruned(value: Any, schema: Schema) -> Any:

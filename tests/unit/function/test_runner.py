@@ -10,6 +10,8 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.function import remote
+from modelplane.function.messages import RunFunctionRequest
+from modelplane.function.runner import Runner
 from unit.function.conftest import DEFINITION, Ask, children, conditions, fatal
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "composition"
@@ -335,3 +337,109 @@ def test_the_way_to_a_cluster_stays_when_it_is_not_said(ask: Ask) -> None:
     unsaid = copy.deepcopy(CLUSTER)
     unsaid["spec"]["cluster"] = {"source": "Existing"}
     assert set(children(ask(unsaid, required, made))) == set(made)
+
+
+def _endless() -> dict[str, Any]:
+    item: dict[str, Any] = {}
+    for _ in range(150):
+        item = {"a": item}
+    return item
+
+
+def test_a_look_that_cannot_be_read_is_unknown_and_kept(ask: Ask) -> None:
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    made = children(ask(CLUSTER, required))
+    shown = _shown({key: made[key] for key in made if key != "crossplane-provider-config"})
+    shown["crossplane-gateway"]["status"]["atProvider"]["manifest"]["spec"] = _endless()
+    answered = ask(CLUSTER, required, shown)
+    assert fatal(answered) == []
+    assert set(children(answered)) == set(made)
+    assert conditions(answered)["ClusterReady"] == (
+        "FALSE",
+        "Unreachable",
+        'cannot read child "crossplane-gateway": it is nested more than 100 levels deep',
+    )
+
+
+def test_a_definition_as_deep_as_any_tells_that_it_is_there(ask: Ask) -> None:
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    made = children(ask(CLUSTER, required))
+    shown = _shown({key: made[key] for key in made if key != "crossplane-provider-config"}, spec=_endless())
+    del shown["crossplane-gateway"]["status"]["atProvider"]["manifest"]["spec"]
+    answered = ask(CLUSTER, required, shown)
+    assert dict(answered.desired.composite.resource["status"]["capabilities"]) == {
+        "dra": True,
+        "leaderWorkerSet": True,
+        "inferencePool": True,
+    }
+
+
+def test_a_child_whose_status_cannot_be_read_stays_and_is_named(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    shown = _shown(children(ask(case["owner"], required)), status={"availableReplicas": 1})
+    before = children(ask(case["owner"], required, shown))
+    shown["endpoint"] = {**before["endpoint"], "status": {"a": _endless()}}
+    shown["service-model-serving-former"] = {**shown["model-serving-qwen"], "status": {"a": _endless()}}
+    answered = ask(case["owner"], required, shown)
+    assert fatal(answered) == []
+    kept = children(answered)
+    assert set(kept) == {*before, "service-model-serving-former"}
+    assert kept["service-model-serving-former"]["spec"] == shown["model-serving-qwen"]["spec"]
+    said = [message for _, _, message in conditions(answered).values()]
+    assert 'cannot read child "endpoint": it is nested more than 100 levels deep' in said[0]
+
+
+def test_a_child_of_which_nothing_can_be_read_changes_nothing(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    shown = _shown(children(ask(case["owner"], required)))
+    shown["model-serving-qwen"]["spec"] = _endless()
+    assert fatal(ask(case["owner"], required, shown)) == [
+        'cannot read child "model-serving-qwen": it is nested more than 100 levels deep'
+    ]
+
+
+def test_an_object_that_is_required_and_cannot_be_read_is_unknown_to_who_composes(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    shown = _shown(children(ask(case["owner"], {"cluster": case["required"]["cluster"]})))
+    answered = ask(case["owner"], {"cluster": [{**CLUSTER, "status": _endless()}]}, shown)
+    assert fatal(answered) == ['cannot read InferenceCluster "east": it is nested more than 100 levels deep']
+    assert set(children(answered)) == set(shown)
+    deployment = _case("model_deployment/first-placement")
+    deployment["owner"]["spec"]["modelCacheRef"] = {"name": "weights"}
+    cache = {"apiVersion": CLUSTER["apiVersion"], "kind": "ModelCache", "metadata": {"name": "weights"}}
+    required = {
+        "clusters": deployment["required"]["clusters"],
+        "replicas": [],
+        "cache": [{**cache, "status": _endless()}],
+    }
+    answered = ask(deployment["owner"], required)
+    assert fatal(answered) == []
+    assert conditions(answered)["ModelCacheResolved"] == (
+        "FALSE",
+        "ModelCacheUnresolved",
+        'cannot read ModelCache "weights": it is nested more than 100 levels deep',
+    )
+
+
+def test_users_that_cannot_be_read_may_need_what_they_name(ask: Ask) -> None:
+    made = children(ask(CLASS, {"users-InferenceCluster": [CLUSTER]}))
+    answered = ask(CLASS, {"users-InferenceCluster": [{**CLUSTER, "spec": _endless()}]}, made)
+    assert fatal(answered) == []
+    assert children(answered) == made
+
+
+def test_an_owner_that_cannot_be_read_is_said(ask: Ask) -> None:
+    assert fatal(ask({**CLUSTER, "status": _endless()}, {})) == [
+        'cannot read InferenceCluster "east": it is nested more than 100 levels deep'
+    ]
+
+
+def test_what_an_earlier_step_composes_too_deep_is_not_dropped() -> None:
+    request = fnv1.RunFunctionRequest()
+    request.observed.composite.resource.update(CLASS)
+    request.desired.resources["theirs"].resource.update(_endless())
+    assert fatal(Runner().run(RunFunctionRequest.FromString(request.SerializeToString()))) == [
+        "what an earlier step of the pipeline composes is nested too deeply to be passed on"
+    ]

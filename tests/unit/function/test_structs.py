@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 
 from modelplane.api.decode import InvalidObject
-from modelplane.function.structs import Decoder, metadata_of, to_object, to_struct
+from modelplane.function.structs import Decoder, look_of, metadata_of, to_object, to_struct, without_status
 
 
 def _bytes(item: dict[str, Any]) -> bytes:
@@ -86,13 +86,65 @@ def _varint(number: int) -> bytes:
     return bytes([*found, number])
 
 
-@pytest.mark.parametrize("encoded", [b"\xff\xff", _deep(200)], ids=["no message", "nested too deeply"])
-def test_what_cannot_be_read_is_said(encoded: bytes) -> None:
-    with pytest.raises(InvalidObject, match="it is no Struct, or one that is nested too deeply"):
+def _nested(levels: int) -> dict[str, Any]:
+    item: dict[str, Any] = {"leaf": 1}
+    for number in range(levels):
+        item = {"list": [item, 2.0]} if number % 3 == 0 else {"map": item, "none": None}
+    return item
+
+
+@pytest.mark.parametrize("levels", [10, 34, 60])
+def test_what_is_deeper_than_the_library_reads_is_read(levels: int) -> None:
+    item = {"kind": "K", "metadata": {"name": "n"}, "status": _nested(levels)}
+    assert Decoder(managed_fields=True)(_bytes(item)) == item
+
+
+@pytest.mark.parametrize(
+    ("encoded", "message"),
+    [
+        pytest.param(b"\xff\xff", 'object "": it is no Struct', id="no message"),
+        pytest.param(
+            _bytes({"kind": "K", "metadata": {"name": "n", "namespace": "s"}}) + _deep(200),
+            'K "s/n": it is nested more than 100 levels deep',
+            id="nested without end",
+        ),
+        pytest.param(
+            _bytes({"kind": "K", "metadata": {"name": "n"}}) + b"\x0a\x08\x0a\x01s\x12\x03\x1a\x01\xff",
+            'K "n": a part of it is no Value',
+            id="a text that is none",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_said(encoded: bytes, message: str) -> None:
+    with pytest.raises(InvalidObject, match=f"^cannot read {message}$"):
         Decoder(managed_fields=True)(encoded)
 
 
 def test_the_metadata_of_a_deep_object_can_be_read() -> None:
-    shallow = _bytes({"kind": "K", "metadata": {"name": "n"}})
-    entry = _deep(200)
-    assert metadata_of(shallow + entry) == {"kind": "K", "metadata": {"name": "n"}}
+    shallow = _bytes({"kind": "K", "metadata": {"name": "n", "managedFields": [_nested(60)]}})
+    assert metadata_of(shallow + _deep(200)) == {"kind": "K", "metadata": {"name": "n"}}
+
+
+def test_of_a_definition_that_was_looked_at_only_the_metadata_is_read() -> None:
+    found = {"kind": "CustomResourceDefinition", "metadata": {"name": "n", "managedFields": [1]}}
+    conditions = [{"type": "Synced", "status": "True"}]
+    item = {"kind": "Object", "metadata": {"name": "o", "managedFields": [2]}, "spec": {"a": [1]}}
+
+    def looked(manifest: Any) -> Any:
+        status = {"atProvider": {"manifest": manifest}, "conditions": conditions}
+        read = look_of(_bytes({**item, "status": status}))
+        assert read == {**item, "status": {**status, "atProvider": read["status"]["atProvider"]}}
+        return read["status"]["atProvider"]["manifest"]
+
+    seen = {"kind": "CustomResourceDefinition", "metadata": {"name": "n"}}
+    assert looked({**found, "spec": _nested(150)}) == seen
+    gateway = {"kind": "Gateway", "metadata": {"name": "g"}, "spec": _nested(40)}
+    assert looked(gateway) == gateway
+    assert looked(7) == 7
+
+
+def test_an_object_can_be_read_but_for_its_status() -> None:
+    item = {"kind": "K", "spec": _nested(40)}
+    assert without_status(_bytes({**item, "status": _nested(150)})) == item
+    with pytest.raises(InvalidObject, match="nested more than 100 levels"):
+        without_status(_bytes({**item, "spec": _nested(150)}))
