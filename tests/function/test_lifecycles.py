@@ -422,3 +422,15 @@ class TestModelService:
         route = fleet.children("ModelService", SERVICE)["httproute"]
         references: list[Object] = route["spec"]["rules"][0]["backendRefs"]
         return references
+
+
+class TestNamespace:
+    def test_deleting_it_frees_what_its_models_hold(self, a: Fleet) -> None:
+        a.apply(model_cache())
+        serving(a, replicas=2).run_for(70)
+        assert far(a, "Deployment")
+        a.api.delete(Key("", "Namespace", "", TEAM))
+        a.run_until(lambda: a.api.get(Key("", "Namespace", "", TEAM)) is None, within=300)
+        assert far(a, "Deployment") == []
+        assert not any(item["metadata"].get("namespace") == TEAM for item in a.api.all())
+        a.run_until_ready("InferenceCluster", "a", within=5)

@@ -449,3 +449,21 @@ class TestProvider:
         fleet.apply(wrapped(references=[{"patchesFrom": named, "toFieldPath": "data[token]"}]))
         fleet.simulation.settle()
         assert fleet.clusters["a"].objects("ConfigMap")[0]["data"] == {"key": "value", "token": "czNjcmV0"}
+
+    def test_a_deleted_namespace_takes_the_way_to_its_clusters_along(self, fleet: Fleet) -> None:
+        fleet.api.policy = None
+        fleet.apply(wrapped())
+        fleet.simulation.settle()
+        fleet.api.delete(Key("", "Namespace", "", TEAM))
+        fleet.run_for(600)
+        assert condition(self._object(fleet), "Synced")["message"].endswith(
+            f"unable to create new content in namespace {TEAM} because it is being terminated"
+        )
+        assert len(fleet.clusters["a"].objects("ConfigMap")) == 1
+
+    def test_in_a_deleted_namespace_nothing_can_be_made(self, fleet: Fleet) -> None:
+        fleet.apply(wrapped())
+        fleet.simulation.settle()
+        fleet.api.delete(Key("", "Namespace", "", TEAM))
+        with pytest.raises(ApiError, match=f"unable to create new content in namespace {TEAM}"):
+            fleet.apply(secret("late"))

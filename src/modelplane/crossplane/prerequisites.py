@@ -19,8 +19,55 @@ AGGREGATE = "rbac.crossplane.io/aggregate-to-crossplane"
 _MISSING = [each for each in (*COMPOSED, *REQUIRED) if each.grant is Grant.PREREQUISITES]
 
 
+_POLICY = "modelplane-namespaces"
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_NOT_AT_ONCE = (
+    'has(request.name) && request.name != "" || '
+    "!has(namespaceObject.metadata.deletionTimestamp) || !has(oldObject.metadata.ownerReferences)"
+)
+_WHY = (
+    '"provider-kubernetes needs it to delete what Object " + oldObject.resourceRef.name + '
+    '" stands for on its cluster, and it goes after that Object"'
+)
+
+
+def _policy() -> tuple[Document, ...]:
+    """Return what keeps the provider's way to inference clusters while a namespace is being deleted.
+
+    The namespace controller deletes all of a kind at once, the provider's ProviderConfigUsages before its
+    Objects. Without these the provider reaches no cluster, and in such a namespace it cannot make them
+    again. A request for all of a kind has no name; the garbage collector's, which comes once the Object is
+    gone, has one.
+    """
+    rule = {
+        "apiGroups": ["kubernetes.m.crossplane.io"],
+        "apiVersions": ["*"],
+        "operations": ["DELETE"],
+        "resources": ["providerconfigusages"],
+    }
+    return (
+        {
+            "apiVersion": _ADMISSION,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": _POLICY},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [
+                    {"expression": _NOT_AT_ONCE, "messageExpression": _WHY, "reason": "Forbidden"}
+                ],
+            },
+        },
+        {
+            "apiVersion": _ADMISSION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": _POLICY},
+            "spec": {"policyName": _POLICY, "validationActions": ["Deny"]},
+        },
+    )
+
+
 def prerequisites() -> tuple[Document, ...]:
-    """Return the namespace of what belongs to no team, and the permissions that Crossplane lacks."""
+    """Return the namespace of what belongs to no team, what Crossplane may do besides, and a policy."""
     return (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}},
         {
@@ -36,16 +83,16 @@ def prerequisites() -> tuple[Document, ...]:
                 for (group, read_only), kinds in groupby(sorted(_MISSING, key=_rule), key=_rule)
             ],
         },
+        *_policy(),
     )
 
 
 def manifest() -> str:
     """Return the prerequisites as YAML, with the reason for each permission."""
-    namespace, role = prerequisites()
+    namespace, role, *policy = prerequisites()
     rules = role.pop("rules")
-    return "".join(
-        [stream((namespace, role)), "rules:\n", *(_reasons(rule) + to_yaml([rule]) for rule in rules)]
-    )
+    written = [stream((namespace, role)), "rules:\n", *(_reasons(rule) + to_yaml([rule]) for rule in rules)]
+    return "".join([*written, "---\n", stream(policy)])
 
 
 def _reasons(rule: Document) -> str:

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from support.crossplane.clock import Clock
 from support.crossplane.fields import Item, Path, copied, fields_v1, leaves, merged, without
-from support.crossplane.objects import Key, Kind, Object, is_deleted, key_of
+from support.crossplane.objects import NAMESPACE, Key, Kind, Object, is_deleted, key_of
 from support.crossplane.schemas import COMPOSITES, admitted, refusals, schema_of
 
 FOREGROUND = "foregroundDeletion"
+CONTENT = "kubernetes"
+"""Holds a namespace while there is something in it; the server itself keeps it beside the finalizers."""
 _WITHOUT_GENERATION = {
     "Secret",
     "ConfigMap",
@@ -113,6 +115,8 @@ class ApiServer:
         self.name = name
         self.clock = clock
         self.admission: Admission | None = None
+        self.policy: Callable[..., None] | None = None
+        """Asked likewise, with ``collection``: whether it is deleted with all of its kind."""
         self.on_event: Callable[[Event], None] = lambda _event: None
         self._objects: dict[Key, Stored] = {}
         self._known: dict[Key, dict[str, tuple[Any, dict[Path, Any]]]] = {}
@@ -191,13 +195,23 @@ class ApiServer:
         managers[me] = frozenset(applied)
         return self._write(key, before, wanted, managers)
 
-    def delete(self, key: Key, propagation: str = "Background", uid: str = "") -> None:
+    def delete_all(self, kind: Kind, namespace: str) -> None:
+        """Delete the objects of a kind in a namespace at once; the first that is refused ends it."""
+        for key in sorted(self._objects):
+            if key.of == kind and key.namespace == namespace and key in self._objects:
+                self.delete(key, collection=True)
+
+    def delete(
+        self, key: Key, propagation: str = "Background", uid: str = "", *, collection: bool = False
+    ) -> None:
         """Delete an object, or mark it where finalizers hold it."""
         before = self._objects.get(key)
         if before is None:
             raise ApiError("NotFound", f"{key} not found")
         if uid not in ("", before.object["metadata"]["uid"]):
             raise ApiError("Conflict", f"{key}: uid mismatch")
+        if self.policy is not None:
+            self.policy(before.object, collection=collection)
         if self.admission is not None:
             self.admission(before.object, propagation)
             before = self._objects[key]
@@ -205,6 +219,8 @@ class ApiServer:
         finalizers = list(metadata.get("finalizers", ()))
         if propagation == "Foreground" and FOREGROUND not in finalizers:
             finalizers.append(FOREGROUND)
+        if key.of == NAMESPACE and CONTENT not in finalizers:
+            finalizers.append(CONTENT)
         if not finalizers:
             self._remove(before)
         elif not is_deleted(before.object) or finalizers != metadata["finalizers"]:
@@ -253,6 +269,7 @@ class ApiServer:
         owned = {manager: paths & present for manager, paths in managers.items()}
         owned = {manager: paths for manager, paths in owned.items() if paths}
         if before is None:
+            self._open(key)
             fresh = {
                 "uid": f"{self.name}-{next(self._uids):04d}",
                 "creationTimestamp": str(self.clock),
@@ -277,6 +294,13 @@ class ApiServer:
         if is_deleted(before.object) and not wanted["metadata"].get("finalizers"):
             return self._remove(replace(before, object=wanted))
         return self._store(before, Stored(wanted, owned), bool(changed - {"metadata", "status"}))
+
+    def _open(self, key: Key) -> None:
+        """Refuse to make something in a namespace that is being deleted."""
+        namespace = self._objects.get(Key(*NAMESPACE, "", key.namespace))
+        if namespace is not None and is_deleted(namespace.object):
+            why = f"unable to create new content in namespace {key.namespace} because it is being terminated"
+            raise ApiError("Forbidden", f'{key.kind} "{key.name}" is forbidden: {why}')
 
     def _store(self, before: Stored | None, after: Stored, changed_spec: bool = False) -> Object:
         metadata = dict(after.object["metadata"])

@@ -17,12 +17,15 @@ import yaml
 from modelplane.api.kinds import kind_named
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.crossplane.prerequisites import prerequisites
 from modelplane.routing import gateway_api, http_routes
 from support.crossplane.api import ApiServer, Event, Stored
 from support.crossplane.breaker import Breaker
 from support.crossplane.composite import NAME, Call, CompositeController, Run
 from support.crossplane.garbage import GarbageCollector
+from support.crossplane.namespaces import Namespaces
 from support.crossplane.objects import Key, Kind, Object, condition, controller_of, key_of, kind_of
+from support.crossplane.policies import Policies
 from support.crossplane.provider_kubernetes import OBJECT, ProviderConfigs, ProviderKubernetes
 from support.crossplane.remote import RemoteCluster, working
 from support.crossplane.schemas import definition_of
@@ -53,10 +56,12 @@ class Fleet:
             ProviderConfigs(self.api),
             Protection(self.api),
             GarbageCollector(self.api),
+            Namespaces(self.api),
         )
         for controller in controllers:
             self.simulation.add(self.api, controller)
         self._define()
+        self.api.policy = Policies(self.api, prerequisites()).admit
 
     # What people do
 

@@ -30,6 +30,9 @@ class Key(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
+NAMESPACE = Kind("", "Namespace")
+
+
 def kind_of(api_version: str, kind: str) -> Kind:
     """Return a kind by what a manifest says."""
     group, _, version = api_version.rpartition("/")

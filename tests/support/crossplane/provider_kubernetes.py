@@ -202,7 +202,10 @@ class ProviderKubernetes:
                 "name": metadata["name"],
             },
         }
-        self._api.create(usage, _PROVIDER)
+        try:
+            self._api.create(usage, _PROVIDER)
+        except ApiError as error:
+            raise ProviderError(f"cannot track ProviderConfig usage: {error}") from error
 
     def _resolved(self, item: Object) -> str:
         """Take over what an Object names of others; return why one cannot be read.
