@@ -54,7 +54,9 @@ class TestInferenceClass:
             a.delete("InferenceClass", CLASS)
         a.delete("InferenceCluster", "a")
         a.run_until(lambda: not a.exists("InferenceCluster", "a"))
-        a.run_until(lambda: not a.exists("InferenceClass", CLASS), within=90)
+        a.run_for(600)
+        a.delete("InferenceClass", CLASS)
+        a.run_until(lambda: not a.exists("InferenceClass", CLASS), within=5)
 
     def test_an_edit_reaches_the_clusters_that_use_it(self, a: Fleet) -> None:
         devices = a.get("InferenceClass", CLASS)["spec"]["devices"]
@@ -94,7 +96,10 @@ class TestInferenceCluster:
         with pytest.raises(ApiError, match="ModelReplicas need it"):
             a.delete("InferenceCluster", "a")
         a.delete("ModelDeployment", DEPLOYMENT)
-        a.run_until(lambda: not a.exists("InferenceCluster", "a"), within=120)
+        a.run_until(lambda: a.named("ModelReplica") == [], within=60)
+        a.run_for(600)
+        a.delete("InferenceCluster", "a")
+        a.run_until(lambda: not a.exists("InferenceCluster", "a"), within=5)
         a.run_until(
             lambda: not any(item["kind"] in ("Object", "ClusterProviderConfig") for item in a.api.all())
         )
@@ -422,6 +427,23 @@ class TestModelService:
         route = fleet.children("ModelService", SERVICE)["httproute"]
         references: list[Object] = route["spec"]["rules"][0]["backendRefs"]
         return references
+
+
+@pytest.mark.parametrize(("kind", "name"), [("InferenceCluster", "a"), ("ModelCache", CACHE)])
+def test_a_deletion_that_was_refused_is_not_carried_out_later(a: Fleet, kind: str, name: str) -> None:
+    a.apply(model_cache())
+    a.run_until_ready("ModelCache", CACHE, within=120)
+    a.apply(model_deployment(modelCacheRef={"name": "weights"}))
+    a.run_until_ready("ModelDeployment", DEPLOYMENT, within=120)
+    a.run_for(70)
+    with pytest.raises(ApiError, match="ModelReplicas need it"):
+        a.delete(kind, name)
+    a.delete("ModelDeployment", DEPLOYMENT)
+    a.run_for(900)
+    assert a.named("ModelReplica") == []
+    assert a.exists(kind, name)
+    a.delete(kind, name)
+    a.run_until(lambda: not a.exists(kind, name))
 
 
 class TestNamespace:

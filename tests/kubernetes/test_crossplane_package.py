@@ -43,6 +43,14 @@ SHOWN = [
     for document in yaml.safe_load_all(block)
 ]
 
+POLICIES = tuple(
+    Resource("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
+    for kind, plural in (
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    )
+)
+
 
 def _name(document: Object) -> str:
     return f"{document['kind']} {document['metadata']['name']}"
@@ -66,9 +74,9 @@ def kubeconfig(control_plane) -> Iterator[str]:
                 await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
 
     with pytest.MonkeyPatch.context() as patch:
-        for each in found:
-            for resource in _served(each):
-                patch.setitem(resources._BY_KIND, (resource.api_version, resource.kind), resource)
+        served = [resource for each in found for resource in _served(each)]
+        for resource in (*served, *POLICIES):
+            patch.setitem(resources._BY_KIND, (resource.api_version, resource.kind), resource)
         asyncio.run(install())
         yield str(control_plane.kubeconfig)
         asyncio.run(remove())

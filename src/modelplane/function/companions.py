@@ -109,7 +109,8 @@ def _namespaces(composition: Composition) -> set[tuple[str, str]]:
 def _usage(kind: Kind, name: str, users: list[str]) -> Object:
     """Return what refuses the deletion of an owner that is in use.
 
-    It says which kinds need the owner and not which objects, so that it need not change with each.
+    It says which kinds need the owner and not which objects, so that it need not change with each. A
+    deletion that was refused is forgotten: nobody expects it to be carried out minutes later.
     """
     return {
         "apiVersion": _PROTECTION,
@@ -121,6 +122,5 @@ def _usage(kind: Kind, name: str, users: list[str]) -> Object:
                 "resourceRef": {"name": name},
             },
             "reason": f"{listing(f'{user}s' for user in users)} need it: delete or move them first",
-            "replayDeletion": True,
         },
     }

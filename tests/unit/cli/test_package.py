@@ -91,7 +91,12 @@ def test_inspect_shows_what_a_configuration_needs_and_holds(run, tmp_path):
 
 def test_prerequisites_are_printed_for_kubectl(run):
     documents = list(yaml.safe_load_all(run("prerequisites").output))
-    assert [each["kind"] for each in documents] == ["Namespace", "ClusterRole"]
+    assert [each["kind"] for each in documents] == [
+        "Namespace",
+        "ClusterRole",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(package.commands))

@@ -97,7 +97,6 @@ def test_a_class_in_use_cannot_be_deleted(ask: Ask) -> None:
                     "resourceRef": {"name": "h100"},
                 },
                 "reason": "InferenceClusters need it: delete or move them first",
-                "replayDeletion": True,
             },
         }
     }
