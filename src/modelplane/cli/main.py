@@ -39,6 +39,7 @@ COMMANDS = {
     "explain": Entry("Say why a deployment, a service or a replica is as it is."),
     "install": Entry("Install Modelplane on a Kubernetes cluster, or write its manifests."),
     "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),
+    "cleanup": Entry("Delete from inference clusters what a deleted namespace left behind."),
     "controller": Entry("Run the controllers against a control plane."),
     "gateway": Entry("Configure the proxy beside it from what the controllers publish."),
     "function": Entry("Compose for Crossplane, over gRPC."),

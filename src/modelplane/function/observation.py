@@ -8,7 +8,7 @@ from typing import Any
 from modelplane.api.decode import InvalidObject
 from modelplane.compose.composition import Object, Unknown
 from modelplane.function import remote
-from modelplane.function.companions import PREFIX
+from modelplane.function.companions import NAMESPACE, PREFIX
 from modelplane.function.owned_fields import without_crossplane
 from modelplane.function.structs import Decoder, look_of, without_status
 
@@ -68,7 +68,8 @@ def observe(resources: Mapping[str, Any], decode: Decoder) -> Observation:
     for key, child in resources.items():
         encoded = child.resource
         try:
-            composed[key] = look_of(encoded) if key.startswith(PREFIX) else decode(encoded)
+            looks = key.startswith(PREFIX) and not key.startswith(NAMESPACE)
+            composed[key] = look_of(encoded) if looks else decode(encoded)
         except InvalidObject as error:
             unreadable[key] = f'cannot read child "{key}": {error.cause}'
             composed[key] = _rest(key, encoded)

@@ -1,0 +1,192 @@
+"""What a deleted namespace left on inference clusters, and how that goes.
+
+Under Crossplane an Object stands for each of these. In a namespace that is being deleted the provider may
+have lost its way to the clusters, and then holds the Object for ever: what it stands for is deleted here in
+the provider's place.
+
+One rule: an Object is let go only when what it stands for is seen to be gone, or is not its to delete.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from modelplane.api.listing import listing
+from modelplane.api.meta import GROUP
+from modelplane.cli.inference_clusters import InferenceClusters, NoWay
+from modelplane.compose import pods
+from modelplane.function import remote
+from modelplane.function.companions import provider_config_name
+from modelplane.install.refusals import Refused
+from modelplane.install.waiting import Deadline
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object, Resource, resource_of
+
+_GROUP, _, _VERSION = remote.API_VERSION.partition("/")
+OBJECTS: Final = Resource(_GROUP, _VERSION, remote.KIND, "objects")
+_FINALIZER: Final = "finalizer.managedresource.crossplane.io"
+_DELETES: Final = frozenset({"*", "Delete"})
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What an Object that is being deleted stands for."""
+
+    held: Object
+    """The Object."""
+    cluster: str
+    found: Object | None
+    """What is there on the cluster; None where it is gone, or stays there."""
+
+    def __str__(self) -> str:
+        if self.found is None:
+            return f'Object "{self.held["metadata"]["name"]}"'
+        metadata = self.found["metadata"]
+        return f'{self.cluster}: {self.found["kind"]} "{metadata.get("namespace", "")}/{metadata["name"]}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """Everything that a namespace left behind, and what could not be told."""
+
+    items: tuple[Leftover, ...]
+    doubts: tuple[str, ...] = ()
+    """Why Objects stay as they are, a sentence each."""
+
+    @property
+    def there(self) -> tuple[Leftover, ...]:
+        """Those that are still on a cluster."""
+        return tuple(each for each in self.items if each.found is not None)
+
+
+class Cleaner:
+    """Cleans up after one namespace."""
+
+    def __init__(self, client: Client, clusters: InferenceClusters, namespace: str) -> None:
+        self._client = client
+        self._clusters = clusters
+        self._namespace = namespace
+
+    async def find(self, only: Collection[str] = ()) -> Leftovers:
+        """Look at what is left, on these clusters or on all. Raises ``Refused`` while it is in use."""
+        namespace = await self._client.get(resources.NAMESPACES, self._namespace)
+        if namespace is not None and "deletionTimestamp" not in namespace["metadata"]:
+            raise Refused(
+                f'namespace "{self._namespace}" is not being deleted: delete it, or the ModelDeployments and '
+                "ModelCaches in it, and nothing is left"
+            )
+        known = await self._names()
+        if unknown := sorted(set(only) - set(known.values())):
+            raise Refused(f"there is no InferenceCluster {listing(unknown)}")
+        items, doubts = [], []
+        for held in await self._held():
+            config = held["spec"]["providerConfigRef"]["name"]
+            cluster = known.get(config, "")
+            if only and cluster not in only:
+                continue
+            try:
+                items.append(await self._looked(held, cluster, config))
+            except (NoWay, errors.KubernetesError, _Doubt) as error:
+                doubts.append(f'Object "{held["metadata"]["name"]}" stays: {error}')
+        return Leftovers(tuple(items), tuple(doubts))
+
+    async def _names(self) -> dict[str, str]:
+        """Return the InferenceClusters by how the provider is told to reach them."""
+        found = await self._client.list(resources.INFERENCE_CLUSTERS)
+        names = [item["metadata"]["name"] for item in found.items]
+        return {provider_config_name(name): name for name in names}
+
+    async def _held(self) -> list[Object]:
+        """Return the Objects of ours that are being deleted."""
+        if not await self._client.serves(OBJECTS):
+            return []
+        found = (await self._client.list(OBJECTS, self._namespace)).items
+        return [item for item in found if "deletionTimestamp" in item["metadata"] and _is_ours(item)]
+
+    async def _looked(self, held: Object, cluster: str, config: str) -> Leftover:
+        if not _DELETES & set(held["spec"].get("managementPolicies") or ("*",)):
+            return Leftover(held, cluster, None)
+        if not cluster:
+            raise _Doubt(f'no InferenceCluster is reached by ClusterProviderConfig "{config}"')
+        manifest = held["spec"]["forProvider"]["manifest"]
+        client = await self._clusters.client(cluster)
+        resource, name, namespace = _place(manifest)
+        found = await client.get(resource, name, namespace)
+        if found is None:
+            # Raises where not the API server says so but something in front of it.
+            await client.serves(resource)
+        seen = remote.there(held)
+        if found is not None and seen is not None and _uid(seen) not in ("", _uid(found)):
+            raise _Doubt(f'on cluster "{cluster}" somebody has made another of that name')
+        return Leftover(held, cluster, found)
+
+    async def delete(self, found: Leftovers, deadline: Deadline) -> None:
+        """Delete what is there, and wait until it is gone. Raises ``NotInTime``."""
+        for each in found.there:
+            await self._delete(each)
+        await deadline.until_nothing(partial(self._undeleted, found.there))
+
+    async def _delete(self, each: Leftover) -> None:
+        item = each.found or {}
+        client = await self._clusters.client(each.cluster)
+        resource, name, namespace = _place(item)
+        workload = item["kind"] in pods.OWNERS
+        await client.delete(
+            resource,
+            name,
+            namespace,
+            uid=_uid(item),
+            # So that it is gone only when its pods are, and what they hold is free.
+            propagation="Foreground" if workload else "Background",
+        )
+
+    async def _undeleted(self, deleted: Iterable[Leftover]) -> str:
+        left = []
+        for each in deleted:
+            client = await self._clusters.client(each.cluster)
+            found = await client.get(*_place(each.found or {}))
+            if found is not None and _uid(found) == _uid(each.found or {}):
+                left.append(str(each))
+        return f"{listing(left)} is not gone yet" if left else ""
+
+    async def release(self, found: Leftovers) -> int:
+        """Let the Objects go of which nothing is left; return how many."""
+        for each in found.items:
+            metadata = each.held["metadata"]
+            kept = [one for one in metadata.get("finalizers", ()) if one != _FINALIZER]
+            body = {"metadata": {"finalizers": kept, "resourceVersion": metadata["resourceVersion"]}}
+            await self._released(metadata["name"], body)
+        return len(found.items)
+
+    async def _released(self, name: str, body: Mapping[str, object]) -> None:
+        try:
+            await self._client.patch(OBJECTS, name, body, self._namespace)
+        except errors.NotFound:
+            return  # the provider was faster
+
+
+class _Doubt(Exception):
+    """Why it cannot be told what an Object stands for."""
+
+
+def _place(manifest: Mapping[str, object]) -> tuple[Resource, str, str | None]:
+    """Return by what an object is asked for."""
+    try:
+        resource = resource_of(manifest)
+    except KeyError as error:
+        raise _Doubt(str(error.args[0])) from error
+    metadata = manifest["metadata"]
+    if not isinstance(metadata, Mapping):
+        raise _Doubt("its manifest has no metadata")
+    return resource, str(metadata["name"]), metadata.get("namespace") if resource.namespaced else None
+
+
+def _is_ours(item: Object) -> bool:
+    owners = item["metadata"].get("ownerReferences", ())
+    return any(str(owner["apiVersion"]).startswith(f"{GROUP}/") for owner in owners)
+
+
+def _uid(item: Mapping[str, Object]) -> str:
+    return str(item["metadata"].get("uid", ""))
