@@ -153,7 +153,28 @@ def children_with_a_senseless_status(request: fnv1.RunFunctionRequest) -> None:
         )
 
 
+def endless(levels: int = 150) -> dict[str, Any]:
+    """Return what is nested more deeply than anything is read."""
+    item: dict[str, Any] = {}
+    for _ in range(levels):
+        item = {"of": item}
+    return item
+
+
+def children_nested_without_end(request: fnv1.RunFunctionRequest) -> None:
+    for child in request.observed.resources.values():
+        child.resource.update({"status": endless()})
+
+
+def fetched_nested_without_end(request: fnv1.RunFunctionRequest) -> None:
+    for found in request.required_resources.values():
+        for item in found.items:
+            item.resource.update({"status": endless()})
+
+
 DISTORTIONS = (
+    children_nested_without_end,
+    fetched_nested_without_end,
     nothing_fetched,
     one_is_missing,
     garbage_fetched,

@@ -1,15 +1,24 @@
 """A namespace is deleted on a real API server that has the provider's kinds, and the policy beside them."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import pytest
+from click.testing import CliRunner
 
+from modelplane.api.crd import crd
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.cli.cleanup import cleanup
 from modelplane.crossplane.prerequisites import prerequisites
+from modelplane.function.companions import provider_config_name
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local.bootstrap import until_established
+from support.fleets import ControlPlane
 from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
@@ -27,6 +36,7 @@ BINDINGS = Resource(
 )
 FINALIZER = "finalizer.managedresource.crossplane.io"
 PATIENCE_S = 60
+FAR = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "far", "namespace": "default"}}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,13 +62,22 @@ async def provided(own_control_plane) -> AsyncIterator[Client]:
 async def _tracked(client: Client, namespace: str) -> None:
     """Make an Object as the provider keeps it: held by a finalizer, tracked by a usage."""
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "far"}}
+    replica = {"apiVersion": "modelplane.ai/v1alpha1", "kind": "ModelReplica", "name": "r", "uid": "r"}
+    manifest = FAR
     made = await client.create(
         {
             "apiVersion": API_VERSION,
             "kind": "Object",
-            "metadata": {"name": "far", "namespace": namespace, "finalizers": [FINALIZER]},
-            "spec": {"forProvider": {"manifest": manifest}},
+            "metadata": {
+                "name": "far",
+                "namespace": namespace,
+                "finalizers": [FINALIZER],
+                "ownerReferences": [{**replica, "controller": True}],
+            },
+            "spec": {
+                "forProvider": {"manifest": manifest},
+                "providerConfigRef": {"kind": "ClusterProviderConfig", "name": provider_config_name("a")},
+            },
         }
     )
     reference = {"apiVersion": API_VERSION, "kind": "Object", "name": "far"}
@@ -94,15 +113,53 @@ async def _usages(client: Client, namespace: str) -> int:
     return len((await client.list(USAGES, namespace)).items)
 
 
-async def test_without_the_policy_the_provider_loses_its_way(provided: Client) -> None:
+async def _registered(client: Client, kubeconfig: bytes) -> None:
+    """Register the API server itself as an inference cluster."""
+    definition = crd(kind_of(InferenceCluster))
+    await client.apply(definition)
+    await until_established(client, [definition["metadata"]["name"]])
+    await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}})
+    await client.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "a", "namespace": SYSTEM_NAMESPACE},
+            "data": {"kubeconfig": base64.b64encode(kubeconfig).decode()},
+        }
+    )
+    await client.apply(
+        {
+            "apiVersion": resources.INFERENCE_CLUSTERS.api_version,
+            "kind": "InferenceCluster",
+            "metadata": {"name": "a"},
+            "spec": {
+                "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "a"}}},
+                "nodePools": [{"name": "pool", "className": "l4", "nodeCount": 1}],
+            },
+        }
+    )
+
+
+async def test_without_the_policy_the_provider_loses_its_way_and_cleanup_is_the_way_out(
+    own_control_plane: ControlPlane, provided: Client
+) -> None:
     async def is_being_deleted() -> bool:
         return _is_deleted(await provided.get(OBJECTS, "far", "lost"))
 
+    async def is_gone() -> bool:
+        return await provided.get(resources.NAMESPACES, "lost") is None
+
+    await _registered(provided, await asyncio.to_thread(own_control_plane.kubeconfig.read_bytes))
+    await provided.apply(FAR)
     await _tracked(provided, "lost")
     await provided.delete(resources.NAMESPACES, "lost")
     await _until(is_being_deleted)
     assert await _usages(provided, "lost") == 0
-    await provided.patch(OBJECTS, "far", {"metadata": {"finalizers": None}}, "lost")
+    arguments = ["lost", "--yes", "--kubeconfig", str(own_control_plane.kubeconfig)]
+    ran = await asyncio.to_thread(CliRunner().invoke, cleanup, arguments)
+    assert (ran.exit_code, ran.output.splitlines()[0]) == (0, 'a: ConfigMap "default/far"')
+    assert await provided.get(resources.CONFIG_MAPS, "far", "default") is None
+    await _until(is_gone)
 
 
 async def test_with_the_policy_it_stays_until_what_it_is_for_is_gone(provided: Client) -> None:
