@@ -12,13 +12,14 @@ import pytest
 import yaml
 
 from modelplane.api.decode import decode_as
-from modelplane.compose.composition import Composition, Desired, Request, Unknown
+from modelplane.api.inference_gateway import Backend
+from modelplane.compose.composition import Composition, Desired, Request, Silence, Unknown
 from modelplane.compose.kinds import COMPOSERS
 
 FOLDER = Path(__file__).parent / "composition"
 CASES = sorted(FOLDER.glob("*/*/input.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
-FIELDS = {"reason", "owner", "observed", "required", "frontDoor"}
+FIELDS = {"reason", "owner", "observed", "required", "frontDoor", "proxy", "silence"}
 
 
 def _compose(case: dict[str, Any]) -> Composition:
@@ -30,7 +31,12 @@ def _compose(case: dict[str, Any]) -> Composition:
         for key, found in case.get("required", {}).items()
     }
     request = Request(
-        decode_as(kind.type, owner), case.get("observed", {}), required, case.get("frontDoor", "")
+        decode_as(kind.type, owner),
+        case.get("observed", {}),
+        required,
+        case.get("frontDoor", ""),
+        Backend(case.get("proxy", Backend.ENVOY)),
+        silence=Silence(**case["silence"]) if "silence" in case else None,
     )
     for requirement in kind.requirements(request.owner):
         required.setdefault(requirement.key, ())

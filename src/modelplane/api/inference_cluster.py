@@ -4,6 +4,7 @@ Its labels are what deployments select by; its ``status.gpuPools`` is all that
 the scheduler knows of its hardware.
 """
 
+import datetime as dt
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -569,6 +570,10 @@ class InferenceClusterStatus(Status):
     namespace: Annotated[str, about("Namespace of the objects that provision the cluster.")] | None = None
     capabilities: (
         Annotated[Capabilities, about("What was found on the cluster. Absent until it was looked at.")] | None
+    ) = None
+    unreachable_since: (
+        Annotated[dt.datetime, about("When the API server stopped answering. Absent while it answers.")]
+        | None
     ) = None
 
 

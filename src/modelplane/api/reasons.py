@@ -159,6 +159,7 @@ class ModelReplicaReason(StrEnum):
 
     ACCEPTED = "Accepted"
     WAITING_FOR_CLUSTER = "WaitingForCluster"
+    CLUSTER_UNREACHABLE = "ClusterUnreachable"
     WAITING_FOR_CACHE = "WaitingForCache"
     DEPLOYING = "Deploying"
     UNSUPPORTED_TOPOLOGY = "UnsupportedTopology"
@@ -186,6 +187,7 @@ class ModelServiceReason(StrEnum):
     ROUTE_CONFIGURED = "RouteConfigured"
     CONFIGURING = "Configuring"
     WAITING_FOR_GATEWAY = "WaitingForGateway"
+    TOO_MANY_ENDPOINTS = "TooManyEndpoints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +344,11 @@ DOCUMENTED = (
         "ModelEndpoint",
         ModelEndpointCondition.ROUTING_READY,
         (True, _ENDPOINT.BACKEND_CONFIGURED, "The gateway can route to it."),
-        (False, _ENDPOINT.WAITING_FOR_BACKEND, "What stands for it at the gateway is being made."),
+        (
+            False,
+            _ENDPOINT.WAITING_FOR_BACKEND,
+            "What stands for it at the gateway is being made, or which gateway it is is not known yet.",
+        ),
         (False, _ENDPOINT.INVALID_URL, "The URL has no host, or a port that is not a number."),
         alarming=(_ENDPOINT.INVALID_URL,),
     ),
@@ -350,11 +356,20 @@ DOCUMENTED = (
         "ModelReplica",
         ModelReplicaCondition.MODEL_ACCEPTED,
         (True, _REPLICA.ACCEPTED, "The cluster has the workload of every engine."),
-        (False, _REPLICA.WAITING_FOR_CLUSTER, "The cluster does not exist or cannot be reached."),
+        (
+            False,
+            _REPLICA.WAITING_FOR_CLUSTER,
+            "The cluster does not exist, or does not publish yet what the replica needs to know of it.",
+        ),
+        (
+            False,
+            _REPLICA.CLUSTER_UNREACHABLE,
+            "The cluster's API server does not answer. What runs there keeps running.",
+        ),
         (False, _REPLICA.WAITING_FOR_CACHE, "The ModelCache has not staged the weights on the cluster yet."),
         (False, _REPLICA.DEPLOYING, "Some workload is not on the cluster yet."),
         (False, _REPLICA.UNSUPPORTED_TOPOLOGY, "The cluster cannot run an engine of this shape."),
-        alarming=(_REPLICA.UNSUPPORTED_TOPOLOGY,),
+        alarming=(_REPLICA.UNSUPPORTED_TOPOLOGY, _REPLICA.CLUSTER_UNREACHABLE),
     ),
     *_reasons(
         "ModelReplica",
@@ -387,7 +402,17 @@ DOCUMENTED = (
             _SERVICE.CONFIGURING,
             "There is nothing to route to, or the gateway has not taken the route yet.",
         ),
-        (False, _SERVICE.WAITING_FOR_GATEWAY, "The InferenceGateway has no address."),
+        (
+            False,
+            _SERVICE.WAITING_FOR_GATEWAY,
+            "The InferenceGateway has no address, or does not say yet what carries the traffic.",
+        ),
+        (
+            False,
+            _SERVICE.TOO_MANY_ENDPOINTS,
+            "The gateway routes to sixteen endpoints, and more are selected. The rest get no traffic.",
+        ),
+        alarming=(_SERVICE.TOO_MANY_ENDPOINTS,),
     ),
 )
 

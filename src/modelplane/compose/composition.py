@@ -65,6 +65,18 @@ class Unknown:
     cause: str
     loading: bool = False
     """Whether the answer is on its way, so that composing had better wait for it."""
+    since: str = ""
+    """Since when it could not be looked at (RFC 3339); empty where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The API server of a cluster does not answer."""
+
+    cause: str
+    """The error of the last attempt, the same text each time."""
+    since: str = ""
+    """The time of the first failed attempt (RFC 3339); empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +98,8 @@ class Request(Generic[Owner]):
     """What still routes to the owner's endpoint, where routes follow endpoints late."""
     unseen: frozenset[str] = frozenset()
     """Keys of children that were made, of which nobody can tell yet how they are."""
+    silence: Silence | None = None
+    """The connection error that writing or reading the owner's objects on its cluster ended with."""
 
     def found(self, key: str) -> tuple[Object, ...]:
         """Return what a requirement found; empty where it is unknown."""

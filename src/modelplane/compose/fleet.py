@@ -1,6 +1,7 @@
 """API objects as the scheduler sees them."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMembe
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
+from modelplane.compose.reachability import reported
 from modelplane.compose.readiness import condition_of
 
 
@@ -46,14 +48,33 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
     )
 
 
-def unreachable(found: Iterable[Mapping[str, Any]], names: Collection[str]) -> dict[str, str]:
-    """Return why those of the named InferenceClusters cannot be looked at that cannot, by name."""
+def clusters(
+    found: Iterable[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]]
+) -> tuple[scheduler.Cluster, ...]:
+    """Return the InferenceClusters; not ready is also one that a replica has just failed to reach."""
+    silent = {name: f"unreachable: {silence.cause}" for name, silence in reported(replicas).items()}
+    return tuple(
+        replace(each, ready=False, not_ready=silent[each.name])
+        if each.ready and each.name in silent
+        else each
+        for each in map(cluster, found)
+    )
+
+
+def unreachable(
+    found: Iterable[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]], names: Collection[str]
+) -> dict[str, str]:
+    """Return why those of the named InferenceClusters cannot be looked at that cannot, by name.
+
+    ``replicas`` may know it before the InferenceCluster does.
+    """
+    silent = {name: silence.cause for name, silence in reported(replicas).items() if name in names}
     conditions = {
         item["metadata"]["name"]: condition_of(item, InferenceClusterCondition.CLUSTER_READY)
         for item in found
         if item["metadata"]["name"] in names
     }
-    return {
+    return silent | {
         name: str(condition.get("message", ""))
         for name, condition in conditions.items()
         if condition.get("reason") == InferenceClusterReason.UNREACHABLE
@@ -66,7 +87,17 @@ def _not_ready(source: InferenceCluster) -> str:
     ready = next((condition for condition in source.status.conditions if condition.type == READY), None)
     if ready is not None and ready.status == "True":
         return ""
-    return ready.message if ready and ready.message else "it is not ready yet"
+    if ready is not None and ready.message:
+        return ready.message
+    # Crossplane writes a Ready condition without a message.
+    own = (InferenceClusterCondition.CLUSTER_READY, InferenceClusterCondition.BACKEND_READY)
+    causes = (
+        each.message
+        for type_ in own
+        for each in source.status.conditions
+        if each.type == type_ and each.status == "False"
+    )
+    return next(filter(None, causes), "it is not ready yet")
 
 
 def _capabilities(found: Capabilities | None) -> scheduler.Capabilities:

@@ -18,6 +18,13 @@ def proxy(found: tuple[Object, ...]) -> str:
     return str(found[0].get("status", {}).get("backend", "")) if found else ""
 
 
+def unspoken(found: tuple[Object, ...]) -> str:
+    """Return that there is a front door which has not said yet what it is; empty otherwise."""
+    if not found or proxy(found):
+        return ""
+    return f'InferenceGateway "{DEFAULT_NAME}" does not say yet what carries the traffic (status.backend)'
+
+
 def reads_gateway_api(proxy_name: str) -> bool:
     """Whether a proxy is told what to route by Gateway API."""
     return proxy_name not in ("", Backend.ENVOY)

@@ -123,6 +123,11 @@ def found(kind: str, request: Request[Any]) -> tuple[Guard, ...]:
     return users_of(Needed(kind, owner.namespace, owner.name), users)
 
 
+def users(user: str, request: Request[Any]) -> tuple[Object, ...]:
+    """Return the users of one kind among what was required for guards; empty where guards are finalizers."""
+    return request.found(_KEY + user)
+
+
 def users_of(target: Needed, candidates: Iterable[Object]) -> tuple[Guard, ...]:
     """Return those of the candidates that need an object."""
     return tuple(

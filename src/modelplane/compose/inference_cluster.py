@@ -17,8 +17,9 @@ from modelplane.api.names import child_name
 from modelplane.api.reasons import InferenceClusterCondition as Type
 from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.compose import guards
-from modelplane.compose.composition import Composition, Request, Requirement, keep_all
+from modelplane.compose.composition import Composition, Request, Requirement, Silence, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.reachability import reported
 from modelplane.routing.hosts import authority
 from modelplane.routing.http_routes import GATEWAY_NAME
 
@@ -69,17 +70,20 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     missing = [
         pool.class_name for pool in cluster.spec.node_pools if not request.found(f"class-{pool.class_name}")
     ]
-    ready, backend = _conditions(request, missing)
+    silence = _silence(request)
+    ready, backend = _conditions(request, missing, silence)
     return Composition(
         children=keep_all(request.observed),
-        status=_status(request),
+        status=_status(request, silence),
         conditions=(ready, backend),
         ready=ready.holds and backend.holds,
         guards=guards.found("InferenceCluster", request),
     )
 
 
-def _conditions(request: Request[InferenceCluster], missing: list[str]) -> tuple[Condition, Condition]:
+def _conditions(
+    request: Request[InferenceCluster], missing: list[str], silence: Silence | None
+) -> tuple[Condition, Condition]:
     cluster = request.owner
     if missing:
         message = (
@@ -98,19 +102,41 @@ def _conditions(request: Request[InferenceCluster], missing: list[str]) -> tuple
             false(Type.CLUSTER_READY, Reason.PROVISIONING, message),
             false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
         )
-    cause = request.unknown("gateway")
-    if not cause and cluster.status.capabilities is None:
-        cause = _unlooked(request)
-    if cause:
+    if silence is not None:
+        since = f"unreachable since {silence.since}: " if silence.since else ""
+        message = f"{since}{silence.cause}"
         return (
-            false(Type.CLUSTER_READY, Reason.UNREACHABLE, cause),
-            false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, cause),
+            false(Type.CLUSTER_READY, Reason.UNREACHABLE, message),
+            false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
         )
     running = true(Type.CLUSTER_READY, Reason.CLUSTER_RUNNING, "its API server answers")
     if not _gateway_address(request):
         message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
         return running, false(Type.BACKEND_READY, Reason.INSTALLING, message)
     return running, true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, "its gateway has an address")
+
+
+def _silence(request: Request[InferenceCluster]) -> Silence | None:
+    """Return why the cluster counts as unreachable, None while it answers.
+
+    The time at which it stopped answering stays the same until it answers: it is kept in the status.
+    """
+    found = request.silence or _unseen(request)
+    if found is None:
+        name = request.owner.metadata.name
+        found = reported(guards.users("ModelReplica", request)).get(name)
+    if found is None:
+        return None
+    known = request.owner.status.unreachable_since
+    return Silence(found.cause, msgspec.to_builtins(known) if known else found.since)
+
+
+def _unseen(request: Request[InferenceCluster]) -> Silence | None:
+    gateway = request.required.get("gateway", Unknown("not fetched yet"))
+    if isinstance(gateway, Unknown):
+        return Silence(gateway.cause, gateway.since)
+    cause = _unlooked(request) if request.owner.status.capabilities is None else ""
+    return Silence(cause) if cause else None
 
 
 def _unlooked(request: Request[InferenceCluster]) -> str:
@@ -132,7 +158,7 @@ def _gateway_address(request: Request[InferenceCluster]) -> str:
     return ""
 
 
-def _status(request: Request[InferenceCluster]) -> dict[str, Any]:
+def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict[str, Any]:
     cluster = request.owner
     status: dict[str, Any] = {
         "providerConfigRef": {"name": child_name(cluster.metadata.name, "cluster-kubeconfig")},
@@ -145,6 +171,8 @@ def _status(request: Request[InferenceCluster]) -> dict[str, Any]:
         status["gateway"] = {"address": address}
     if storage := _cache_storage(cluster):
         status["cache"] = {"storageClassName": storage}
+    if silence is not None and silence.since:
+        status["unreachableSince"] = silence.since
     return status
 
 

@@ -15,6 +15,20 @@ _NAMES = {
 }
 """What messages call the front door."""
 
+_IGNORED = {
+    Backend.ENVOY: "Envoy runs with Modelplane's controllers only",
+    Backend.TRAEFIK: "this version does not install Traefik",
+    Backend.GATEWAY_API: "a Gateway is used under Crossplane only",
+}
+"""Why a backend that is asked for does not carry the traffic."""
+
+
+_WAITING = {
+    Backend.GATEWAY_API: f"{_NAMES[Backend.GATEWAY_API]} has no address: create it, or check that a "
+    "controller of its gatewayClassName runs on the control plane"
+}
+"""What is missing while the front door has no address, where that is known."""
+
 
 def requirements(_gateway: InferenceGateway) -> tuple[Requirement, ...]:
     """Return nothing: the gateway's address comes with the request."""
@@ -30,20 +44,24 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
     if not request.front_door:
         status = {"address": gateway.status.address, "backend": gateway.status.backend}
-        waiting = request.front_door_problem or "the front door is not open yet"
-        condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, waiting)
+        waiting = request.front_door_problem or _WAITING.get(request.proxy, "the front door is not open yet")
+        condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, f"{waiting}{_ignored(request)}")
         return Composition(
             children=keep_all(request.observed),
             status={field: known for field, known in status.items() if known},
             conditions=(condition,),
             ready=False,
         )
-    message = f"{_NAMES[request.proxy]} accepts requests at {request.front_door}"
-    if request.proxy is Backend.ENVOY and gateway.spec.backend is not Backend.ENVOY:
-        message += f"; it takes the place of {gateway.spec.backend}, which this fleet does not run"
+    message = f"{_NAMES[request.proxy]} accepts requests at {request.front_door}{_ignored(request)}"
     return Composition(
         children=keep_all(request.observed),
         status={"address": request.front_door, "backend": str(request.proxy)},
         conditions=(true(Type.CONTROLLER_READY, Reason.CONTROLLER_HEALTHY, message),),
         ready=True,
     )
+
+
+def _ignored(request: Request[InferenceGateway]) -> str:
+    """Return why the backend that is asked for is not the one that is used; empty where it is."""
+    asked = request.owner.spec.backend
+    return "" if asked is request.proxy else f"; spec.backend {asked} is ignored: {_IGNORED[asked]}"

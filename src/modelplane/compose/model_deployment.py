@@ -71,7 +71,8 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
     """
     deployment = request.owner
     footprint, _ = _cache(request)
-    clusters = tuple(map(fleet.cluster, request.found("clusters")))
+    replicas = (*request.observed.values(), *request.found("replicas"))
+    clusters = fleet.clusters(request.found("clusters"), replicas)
     return scheduler.schedule(
         scheduler.Fleet(clusters, _replicas(request)), fleet.deployment(deployment, footprint)
     )
@@ -319,7 +320,9 @@ def _ready(
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
     observed = [request.observed.get(_key(a.cluster, a.index)) for a in staying]
-    silent = fleet.unreachable(request.found("clusters"), {each.cluster for each in staying})
+    silent = fleet.unreachable(
+        request.found("clusters"), request.observed.values(), {each.cluster for each in staying}
+    )
     known = [replica for each, replica in zip(staying, observed, strict=True) if each.cluster not in silent]
     ready = sum(
         1 for replica in known if replica is not None and holds(replica, READY) and not is_draining(replica)

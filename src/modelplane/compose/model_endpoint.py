@@ -23,7 +23,8 @@ def compose(request: Request[ModelEndpoint]) -> Composition:
     if cause := request.unknown(front_door.KEY):
         return Composition(doubt=f"cannot read the {front_door.KEY}: {cause}")
     parsed = parse_url(endpoint.spec.url)
-    proxy = front_door.proxy(request.found(front_door.KEY))
+    gateways = request.found(front_door.KEY)
+    proxy = front_door.proxy(gateways)
     objects: dict[str, gateway_api.Manifest] | InvalidURL = {}
     if isinstance(parsed, InvalidURL):
         objects = parsed
@@ -41,6 +42,9 @@ def compose(request: Request[ModelEndpoint]) -> Composition:
     )
     if not proxy:
         children = keep_all(request.observed)
+    if waiting := front_door.unspoken(gateways):
+        condition = false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)
+        return Composition(children=children, conditions=(condition,), ready=False)
     missing = [key for key in objects if key not in request.observed]
     if missing:
         message = f"its {missing[0]} at the gateway is being made"

@@ -17,7 +17,7 @@ from modelplane.api.model_cache import CachePhase, ModelCache
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
-from modelplane.compose import pods
+from modelplane.compose import pods, reachability
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
 from modelplane.compose.backends.endpoint_picker import PICKER_KEY, picker_name
@@ -308,6 +308,13 @@ def _conditions(request: Request[ModelReplica]) -> tuple[Condition, Condition]:
     where = f'cluster "{replica.spec.cluster_name}"'
     observed = {engine.name: request.observed.get(workload_key(engine)) for engine in replica.spec.engines}
     missing = [name for name, child in observed.items() if child is None]
+    if request.silence is not None:
+        message = reachability.report(replica.spec.cluster_name, request.silence)
+        waiting = false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message)
+        return (
+            false(Type.MODEL_ACCEPTED, Reason.CLUSTER_UNREACHABLE, message),
+            waiting if missing else _ready(request, observed),
+        )
     if missing:
         message = f"engine {listing(missing)} is being created on {where}"
         return (

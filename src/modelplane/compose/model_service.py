@@ -20,8 +20,8 @@ from modelplane.compose import front_door
 from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import refusal
-from modelplane.routing.gateway_api import MOST_BACKENDS, route
-from modelplane.routing.services import select, without_target
+from modelplane.routing.gateway_api import MOST_BACKENDS, left_out, route
+from modelplane.routing.services import Selected, select, without_target
 
 ROUTE = "httproute"
 """Key of the route that a front door reads which is told by Gateway API."""
@@ -58,7 +58,10 @@ def compose(request: Request[ModelService]) -> Composition:
         children = (Desired(ROUTE, route(service, matched), _accepted),)
     elif proxy != Backend.ENVOY:
         children = keep_all(request.observed)
-    routing = _routing(host, len(matched), front_door.reads_gateway_api(proxy), request.observed.get(ROUTE))
+    if host and (waiting := front_door.unspoken(gateways)):
+        routing = false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, waiting)
+    else:
+        routing = _routing(host, matched, front_door.reads_gateway_api(proxy), request.observed.get(ROUTE))
     return Composition(
         children=children,
         status={"address": address} if address else {},
@@ -93,7 +96,7 @@ def _resolved(matched: int, unusable: tuple[str, ...]) -> Condition:
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"{message}; {cannot}" if cannot else message)
 
 
-def _routing(host: str, matched: int, by_route: bool, observed: Object | None) -> Condition:
+def _routing(host: str, matched: tuple[Selected, ...], by_route: bool, observed: Object | None) -> Condition:
     type_ = Type.ROUTING_READY
     if not host:
         message = f'InferenceGateway "{GATEWAY}" has no address yet'
@@ -105,7 +108,11 @@ def _routing(host: str, matched: int, by_route: bool, observed: Object | None) -
         waiting = "the gateway has not taken the route yet"
         message = f"the gateway refuses the route: {why}" if why else waiting
         return false(type_, Reason.CONFIGURING, message)
-    message = "the front door routes to its endpoints"
-    if by_route and matched > MOST_BACKENDS:
-        message = f"the gateway routes to {MOST_BACKENDS} of {matched} endpoints: Gateway API allows no more"
-    return true(type_, Reason.ROUTE_CONFIGURED, message)
+    if by_route and (rest := left_out(matched)):
+        names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)
+        message = (
+            f"{len(rest)} of {len(matched)} endpoints get no traffic, because a rule of an HTTPRoute takes "
+            f"{MOST_BACKENDS} backends: {names}; select fewer endpoints, or divide them among ModelServices"
+        )
+        return false(type_, Reason.TOO_MANY_ENDPOINTS, message)
+    return true(type_, Reason.ROUTE_CONFIGURED, "the front door routes to its endpoints")

@@ -21,7 +21,7 @@ from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.compose.inference_cluster import CAPABILITY_CRDS
 from modelplane.controllers.children import ChildIndex
-from modelplane.kube import errors, kubeconfig_secret, resources
+from modelplane.kube import errors, kubeconfig_secret, resources, timestamps
 from modelplane.kube.client import Client, Fence
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource, resource_for, resource_of
@@ -270,6 +270,11 @@ class Connection:
         problems = (_silent(informer, patience_s) for informer in self._vital)
         return next(filter(None, problems), "")
 
+    def _unreachable_since(self) -> str:
+        """Return when the cluster stopped answering; empty where that is not known."""
+        began = [informer.problem_since for informer in self._vital if informer.problem]
+        return timestamps.ago(asyncio.get_running_loop().time() - min(began)) if began else ""
+
     @property
     def loading(self) -> bool:
         """Whether the cluster answers, but has not yet told all it has."""
@@ -292,7 +297,7 @@ class Connection:
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         """Return the objects that a requirement names, or why they cannot be told."""
         if self.problem:
-            return Unknown(self.problem, loading=self.loading)
+            return Unknown(self.problem, loading=self.loading, since=self._unreachable_since())
         resource = resource_for(requirement.api_version, requirement.kind)
         if resource in self._refused:
             return Unknown(self._refused[resource])

@@ -10,7 +10,7 @@ from typing import Any
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.names import composed_name
-from modelplane.api.reasons import ALARMING
+from modelplane.api.reasons import ALARMING, ModelReplicaReason
 from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Keep, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition
@@ -218,7 +218,9 @@ def _explained(conditions: Iterable[Condition], observation: Observation) -> Ite
     listed = list(conditions)
     first = next((number for number, each in enumerate(listed) if not each.holds), None)
     causes = [cause for _, cause in sorted(observation.unreadable.items())]
-    if first is not None:
+    unreachable = any(each.reason == ModelReplicaReason.CLUSTER_UNREACHABLE for each in listed)
+    # Of an unreachable cluster the one cause of all these is told already.
+    if first is not None and not unreachable:
         causes += [f'cannot write "{key}": {cause}' for key, cause in observation.problems.items()]
     for number, each in enumerate(listed):
         if number == (first or 0) and causes and causes[0] not in each.message:

@@ -21,6 +21,7 @@ from modelplane.function import requirements as wanted
 from modelplane.function.answer import answer, decide, keep_everything, refuse
 from modelplane.function.companions import companions
 from modelplane.function.observation import Observation, observe
+from modelplane.function.reach import silence
 from modelplane.function.reservations import Reservations
 from modelplane.function.structs import Decoder, metadata_of
 from modelplane.telemetry import log_lines, metrics, traces
@@ -115,6 +116,7 @@ class Runner:
             proxy,
             routed_by=given.routed_by(wanted.backend_of_leaving(decoded, composed)),
             unseen=observation.unseen,
+            silence=silence(composed),
         )
         composition = self._decided(composer, asked)
         if composition.doubt:

@@ -1,6 +1,6 @@
 """Times as the API writes them: RFC 3339, UTC, whole seconds (``metav1.Time``)."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def now() -> str:
@@ -11,6 +11,11 @@ def now() -> str:
 def now_micro() -> str:
     """Return the present time with microseconds, as a Lease has it (``metav1.MicroTime``)."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def ago(seconds: float) -> str:
+    """Return the time so many seconds before the present."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse(text: str) -> datetime:

@@ -68,7 +68,7 @@ def route(service: ModelService, selected: Sequence[Selected]) -> Manifest:
     """Return the HTTPRoute of a service to the first of the endpoints that it selects."""
     namespace, name = service.metadata.namespace, service.metadata.name
     prefix = f"/{namespace}/{name}/"
-    selected = [each for each in selected if not _unverifiable(each.target)]
+    selected = _routable(selected)[:MOST_BACKENDS]
     versions = sorted({overlap for each in selected if (overlap := rewriting(each.endpoint)[1])})
     return {
         "apiVersion": "gateway.networking.k8s.io/v1",
@@ -82,11 +82,20 @@ def route(service: ModelService, selected: Sequence[Selected]) -> Manifest:
     }
 
 
+def left_out(selected: Sequence[Selected]) -> Sequence[Selected]:
+    """Return the endpoints that a service selects and its HTTPRoute has no room for."""
+    return _routable(selected)[MOST_BACKENDS:]
+
+
+def _routable(selected: Sequence[Selected]) -> list[Selected]:
+    return [each for each in selected if not _unverifiable(each.target)]
+
+
 def _rule(prefix: str, version: str, selected: Sequence[Selected]) -> Manifest:
     below = f"{version}/" if version else ""
     return {
         "matches": [{"path": {"type": "PathPrefix", "value": f"{prefix}{below}"}}],
-        "backendRefs": [_reference(each, version, below) for each in selected[:MOST_BACKENDS]],
+        "backendRefs": [_reference(each, version, below) for each in selected],
         # A stream lasts as long as the model speaks.
         "timeouts": {"request": "0s"},
     }

@@ -105,12 +105,13 @@ class ProviderKubernetes:
         if not is_deleted(item) and (problem := self._resolved(item)):
             return self._unsynced(item, f"observe failed: cannot resolve resource references: {problem}")
         manifest = _manifest(item)
+        # The watch begins before the first look, so what is not there yet is watched too.
+        if item["spec"].get("watch"):
+            self._watched.setdefault((cluster.name, key_of(manifest)), set()).add(key)
         try:
             found = cluster.get(key_of(manifest))
         except ConnectionError as error:
             return self._unsynced(item, f"observe failed: cannot get object: {error}")
-        if item["spec"].get("watch"):
-            self._watched.setdefault((cluster.name, key_of(manifest)), set()).add(key)
         if found is not None:
             self._report(item, found)
         if found is None and policies == ["Observe"]:

@@ -18,6 +18,8 @@ class RemoteCluster:
         self.server = f"https://{name}.example:6443"
         self.api = api
         self.reachable = True
+        self.silence = "dial tcp 192.0.2.10:6443: connect: connection refused"
+        """What a connection ends with while the cluster is not reachable."""
         self.latency_s = 0.0
         """How long the provider waits for an answer."""
         self.refuses: Callable[[Object], str] = lambda _manifest: ""
@@ -93,7 +95,10 @@ class RemoteCluster:
 
     def _reach(self) -> None:
         if not self.reachable:
-            raise ConnectionError(f'Get "{self.server}/api": dial tcp: connect: connection refused')
+            raise ConnectionError(
+                "failed to get API group resources: unable to retrieve the complete list of server APIs: v1: "
+                f'Get "{self.server}/api/v1?timeout=32s": {self.silence}'
+            )
 
     def _make_namespace(self, namespace: str) -> None:
         if namespace and self.api.stored(Key("", "Namespace", "", namespace)) is None:

@@ -251,6 +251,7 @@ ADDITIONS = {
     "InferenceCluster spec.nodePools[].taints*": "taints that an operator gave the nodes",
     "InferenceCluster spec.nodePools[].fabric.name": "pools that a gang may span",
     "InferenceCluster status.capabilities*": "what was found on the cluster",
+    "InferenceCluster status.unreachableSince": "since when its API server has not answered",
     "InferenceCluster status.gpuPools[].accounting": "for the scheduler",
     "InferenceCluster status.gpuPools[].fabric": "for the scheduler",
     "InferenceGateway status.backend": "what carries the traffic, which a local fleet chooses itself",

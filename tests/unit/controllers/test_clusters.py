@@ -12,7 +12,7 @@ import modelplane.controllers.clusters
 from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.clusters import Clusters, Connection
-from modelplane.kube import errors, resources
+from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 
 WHERE = 'Secret "s" in namespace "modelplane-system"'
@@ -169,7 +169,11 @@ async def test_a_cluster_that_goes_away_is_reported(clusters: Clusters, east: An
     assert (connection.problem, connection.lost) == ("refused", ""), "it may be restarting"
     informer.problem_since -= 300
     assert (connection.problem, connection.lost) == ("refused", "refused")
-    assert clusters.find(PODS) == Unknown("refused")
+    found = clusters.find(PODS)
+    assert isinstance(found, Unknown)
+    assert found.cause == "refused"
+    silent = timestamps.parse(timestamps.now()) - timestamps.parse(found.since)
+    assert 360 <= silent.total_seconds() <= 370
     assert (clusters.lost("east"), clusters.lost("west")) == (
         "refused",
         'there is no InferenceCluster "west"',

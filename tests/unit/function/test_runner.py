@@ -261,7 +261,8 @@ def test_the_front_door_is_the_gateway_that_routes_are_attached_to(ask: Ask) -> 
         "backend": "GatewayAPI",
     }
     assert conditions(answered)["ControllerReady"][2] == (
-        'Gateway "modelplane" in namespace "modelplane-system" accepts requests at [2001:db8::1]'
+        'Gateway "modelplane" in namespace "modelplane-system" accepts requests at [2001:db8::1]; '
+        "spec.backend Traefik is ignored: this version does not install Traefik"
     )
 
 

@@ -1,0 +1,77 @@
+"""Reachability: whether the API server of a cluster answers.
+
+Under Crossplane the only sign is the error that provider-kubernetes reports of an Object, which is a text of
+Go's network and HTTP packages. One rule: an error that the API server itself returns is an answer, even where
+the server failed to reach something else, such as a webhook.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from modelplane.api.reasons import ModelReplicaCondition, ModelReplicaReason, SyncedReason
+from modelplane.compose.composition import Silence
+from modelplane.compose.conditions import SYNCED
+from modelplane.compose.readiness import condition_of
+
+_REQUEST = re.compile(
+    r'\b(?:Get|Head|Post|Put|Patch|Delete) "(?P<server>https?://[^/"?]+)[^"]*": (?P<error>[^\n]+)'
+)
+"""A request that failed, as ``net/url.Error`` writes it."""
+
+_DIAL = re.compile(r"\bdial (?:tcp|udp)\b[^\n]*")
+
+_ANSWERS = ("Internal error occurred", "failed calling webhook", "conversion webhook", "context canceled")
+"""What a text has that tells of an answer, or of a request that the client itself gave up."""
+
+_CHANGING = re.compile(r"\S+:\d+->|current time \S+ ")
+"""Parts of an error that differ each time: the client's own port, the time of a certificate's check."""
+
+_LONGEST = 256
+
+_UNREACHABLE = " is unreachable: "
+
+
+def connection_error(text: str) -> str:
+    """Return the connection error that an error message tells of; empty where it tells of none.
+
+    The same trouble gives the same text, whatever request met it.
+    """
+    if any(answer in text for answer in _ANSWERS):
+        return ""
+    if request := _REQUEST.search(text):
+        error = _CHANGING.sub("", request["error"])
+        host = request["server"].partition("://")[2]
+        return (error if host in error else f"{request['server']}: {error}")[:_LONGEST]
+    dialed = _DIAL.search(text)
+    return _CHANGING.sub("", dialed[0])[:_LONGEST] if dialed else ""
+
+
+def report(cluster: str, silence: Silence) -> str:
+    """Return what an object on a cluster says while the cluster does not answer."""
+    return f'cluster "{cluster}"{_UNREACHABLE}{silence.cause}'
+
+
+def reported(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
+    """Return the clusters that do not answer, by what ModelReplicas report of their own objects there.
+
+    A replica that is leaving or paused is not composed any more, so its report may be old.
+    """
+    found: dict[str, Silence] = {}
+    for replica in replicas:
+        accepted = condition_of(replica, ModelReplicaCondition.MODEL_ACCEPTED)
+        if accepted.get("reason") != ModelReplicaReason.CLUSTER_UNREACHABLE or _left(replica):
+            continue
+        cause = str(accepted["message"]).partition(_UNREACHABLE)[2]
+        silence = Silence(cause, str(accepted.get("lastTransitionTime", "")))
+        cluster = str(replica["spec"]["clusterName"])
+        found[cluster] = min(found.get(cluster, silence), silence, key=lambda each: (each.since, each.cause))
+    return found
+
+
+def _left(replica: Mapping[str, Any]) -> bool:
+    return bool(
+        "deletionTimestamp" in replica["metadata"]
+        or replica["spec"].get("draining")
+        or condition_of(replica, SYNCED).get("reason") == SyncedReason.RECONCILE_PAUSED
+    )
