@@ -69,7 +69,8 @@ def look(requirement: Requirement, provider_config: str) -> Object:
     if requirement.namespace:
         metadata["namespace"] = requirement.namespace
     manifest = {"apiVersion": requirement.api_version, "kind": requirement.kind, "metadata": metadata}
-    return _object(manifest, provider_config, policies=("Observe",))
+    looking = _object(manifest, provider_config, policies=("Observe",))
+    return {**looking, "spec": {**looking["spec"], "watch": True}}
 
 
 def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
