@@ -17,11 +17,11 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
 from modelplane.compose.composition import Composition, Desired, Object, Request
 from modelplane.compose.kinds import COMPOSERS, Composer
+from modelplane.function import reach
 from modelplane.function import requirements as wanted
 from modelplane.function.answer import answer, decide, keep_everything, refuse
 from modelplane.function.companions import companions
 from modelplane.function.observation import Observation, observe
-from modelplane.function.reach import silence
 from modelplane.function.reservations import Reservations
 from modelplane.function.structs import Decoder, metadata_of
 from modelplane.telemetry import log_lines, metrics, traces
@@ -116,7 +116,7 @@ class Runner:
             proxy,
             routed_by=given.routed_by(wanted.backend_of_leaving(decoded, composed)),
             unseen=observation.unseen,
-            silence=silence(composed),
+            silence=reach.silence(composed),
         )
         composition = self._decided(composer, asked)
         if composition.doubt:
