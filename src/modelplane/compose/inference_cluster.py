@@ -207,6 +207,10 @@ def _capabilities(request: Request[InferenceCluster]) -> dict[str, bool]:
     known = msgspec.to_builtins(request.owner.status.capabilities)
     if _unlooked(request):
         return dict(known) if known else {}
-    found = {key: bool(request.found(key)) for key in CAPABILITY_CRDS}
+    # A definition that is being deleted takes its objects with it, so nothing new may count on it.
+    found = {
+        key: any("deletionTimestamp" not in item["metadata"] for item in request.found(key))
+        for key in CAPABILITY_CRDS
+    }
     # resource.k8s.io/v1 is on by default in every Kubernetes that Modelplane supports (1.34 and later).
     return {"dra": True, **found}

@@ -1,0 +1,165 @@
+"""What the controllers see of a cluster while they run: what can be done there, and whether it answers.
+
+The cluster is the control plane itself, reached over a relay. When this begins, nothing is installed on it.
+"""
+
+import asyncio
+import base64
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from modelplane.api.crd import crd
+from modelplane.compose.kinds import COMPOSED
+from modelplane.compose.readiness import condition_of
+from modelplane.kube import resources, timestamps
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local import cluster_objects, permissions
+from modelplane.local.applying import until_established
+from support.controllers import running_controllers
+from support.fleets import ControlPlane
+from support.relays import Manner, Relay
+from support.third_party_crds import definitions
+
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
+]
+
+NAME = "member"
+AT_ONCE_S = 3.0
+LOOKED_FOR_S = 20.0
+"""A kind that is not installed cannot be watched: it is looked for every few seconds."""
+PATIENCE_S = 30.0
+
+
+@dataclass
+class Member:
+    """The cluster, and the way to it."""
+
+    client: Client
+    relay: Relay
+
+    async def cluster(self) -> Object:
+        found = await self.client.get(resources.INFERENCE_CLUSTERS, NAME)
+        assert found is not None
+        return found
+
+    async def until(self, holds: Callable[[dict[str, Any]], bool], within_s: float) -> dict[str, Any]:
+        """Wait until the cluster's status is as it is to be; return it."""
+        began = time.monotonic()
+        while True:
+            found = await self.cluster()
+            status: dict[str, Any] = found.get("status", {})
+            if holds(status):
+                return status
+            assert time.monotonic() - began < within_s, status
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def member(own_control_plane: ControlPlane) -> AsyncIterator[Member]:
+    config = yaml.safe_load(own_control_plane.home.controller_kubeconfig.read_text())
+    upstream = urlsplit(config["clusters"][0]["cluster"]["server"]).port
+    assert upstream is not None
+    async with (
+        Client.from_kubeconfig(str(own_control_plane.kubeconfig)) as client,
+        Relay(upstream, 0.0) as relay,
+    ):
+        kinds = [crd(kind) for kind in COMPOSED]
+        for manifest in kinds:
+            await client.apply(manifest)
+        await until_established(client, [kind["metadata"]["name"] for kind in kinds])
+        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{relay.port}"
+        for manifest in (*permissions.manifests(), *_registered(yaml.safe_dump(config))):
+            await client.apply(manifest)
+        async with running_controllers(own_control_plane):
+            yield Member(client, relay)
+        await client.delete(resources.INFERENCE_CLUSTERS, NAME)
+
+
+def _registered(kubeconfig: str) -> list[Object]:
+    api_version = "modelplane.ai/v1alpha1"
+    device = {"name": "gpu", "driver": "test.example", "deviceClassName": "test.example"}
+    return [
+        {
+            "apiVersion": api_version,
+            "kind": "InferenceClass",
+            "metadata": {"name": NAME},
+            "spec": {"devices": [device]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": NAME, "namespace": "modelplane-system"},
+            "data": {"kubeconfig": base64.b64encode(kubeconfig.encode()).decode()},
+        },
+        {
+            "apiVersion": api_version,
+            "kind": "InferenceCluster",
+            "metadata": {"name": NAME},
+            "spec": {
+                "cluster": {"source": "Existing", "existing": {"secretRef": {"name": NAME}}},
+                "nodePools": [{"name": "pool", "className": NAME, "nodeCount": 1}],
+            },
+        },
+    ]
+
+
+async def test_what_is_installed_and_removed_is_seen_while_the_controllers_run(member: Member) -> None:
+    status = await member.until(lambda status: "capabilities" in status, PATIENCE_S)
+    assert status["capabilities"] == {"dra": True, "leaderWorkerSet": False, "inferencePool": False}
+    assert condition_of({"status": status}, "BackendReady")["reason"] == "Installing"
+    for manifest in cluster_objects.gateway_api():
+        await member.client.apply(manifest)
+    await until_established(
+        member.client, [each["metadata"]["name"] for each in cluster_objects.gateway_api()]
+    )
+    for manifest in cluster_objects.gateway(8081):
+        await member.client.apply(manifest)
+    address = {"status": {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}}
+    await member.client.patch(
+        resources.GATEWAYS, "inference-gateway", address, "modelplane-system", subresource="status"
+    )
+    await member.until(lambda status: "gateway" in status, LOOKED_FOR_S)
+    pool, *_ = definitions("gateway-api-inference-extension")
+    for capability, definition in (
+        ("leaderWorkerSet", definitions("lws")[0]),
+        ("inferencePool", pool),
+    ):
+        await member.client.apply(definition)
+        await member.until(lambda status, key=capability: status["capabilities"][key], AT_ONCE_S)
+        name = definition["metadata"]["name"]
+        await member.client.delete(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
+        await member.until(lambda status, key=capability: not status["capabilities"][key], AT_ONCE_S)
+
+
+async def test_a_cluster_that_stops_answering_says_since_when(member: Member) -> None:
+    await member.until(lambda status: "capabilities" in status, PATIENCE_S)
+    await member.relay.behave(Manner.REFUSES)
+    stopped = timestamps.parse(timestamps.now())
+    status = await member.until(lambda status: "unreachableSince" in status, PATIENCE_S)
+    since = status["unreachableSince"]
+    assert abs((timestamps.parse(since) - stopped).total_seconds()) <= 2
+    said = condition_of({"status": status}, "ClusterReady")
+    assert (said["reason"], said["message"].split(": ", 1)[0]) == (
+        "Unreachable",
+        f"unreachable since {since}",
+    )
+    version = (await member.cluster())["metadata"]["resourceVersion"]
+    await asyncio.sleep(5)
+    assert (await member.cluster())["metadata"]["resourceVersion"] == version
+    await member.relay.behave(Manner.PASSES)
+    await member.until(
+        lambda status: (
+            "unreachableSince" not in status
+            and condition_of({"status": status}, "ClusterReady")["status"] == "True"
+        ),
+        PATIENCE_S,
+    )
