@@ -1,4 +1,4 @@
-"""What a cluster can do changes while it runs: its cluster says so at once, not at the provider's next poll."""
+"""A cluster says at once what can newly be done there, or no longer: not at the next poll of the provider."""
 
 import pytest
 

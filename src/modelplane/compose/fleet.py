@@ -19,7 +19,7 @@ from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMembe
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
-from modelplane.compose.reachability import reported
+from modelplane.compose.reachability import reported, reported_by
 from modelplane.compose.readiness import condition_of
 
 
@@ -49,10 +49,11 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
 
 
 def clusters(
-    found: Iterable[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]]
+    found: Iterable[Mapping[str, Any]], replicas: Iterable[scheduler.Replica]
 ) -> tuple[scheduler.Cluster, ...]:
     """Return the InferenceClusters; not ready is also one that a replica has just failed to reach."""
-    silent = {name: f"unreachable: {silence.cause}" for name, silence in reported(replicas).items()}
+    # The last of several causes in this order, so that the text does not depend on that of the replicas.
+    silent = dict(sorted((each.cluster, each.unreachable) for each in replicas if each.unreachable))
     return tuple(
         replace(each, ready=False, not_ready=silent[each.name])
         if each.ready and each.name in silent
@@ -165,6 +166,7 @@ def replica(found: Mapping[str, Any]) -> scheduler.Replica:
         index=_index(source),
         engines=tuple(_placed_engine(engine) for engine in source.spec.engines),
         ready=ready,
+        unreachable=f"unreachable: {silence.cause}" if (silence := reported_by(found)) else "",
         deleting=bool(source.metadata.deletion_timestamp),
         created=source.metadata.creation_timestamp.isoformat() if source.metadata.creation_timestamp else "",
     )

@@ -71,11 +71,9 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
     """
     deployment = request.owner
     footprint, _ = _cache(request)
-    replicas = (*request.observed.values(), *request.found("replicas"))
+    replicas = _replicas(request)
     clusters = fleet.clusters(request.found("clusters"), replicas)
-    return scheduler.schedule(
-        scheduler.Fleet(clusters, _replicas(request)), fleet.deployment(deployment, footprint)
-    )
+    return scheduler.schedule(scheduler.Fleet(clusters, replicas), fleet.deployment(deployment, footprint))
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:

@@ -53,23 +53,28 @@ def report(cluster: str, silence: Silence) -> str:
 
 
 def reported(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
-    """Return the clusters that do not answer, by what ModelReplicas report of their own objects there.
-
-    A replica that is leaving or paused is not composed any more, so its report may be old.
-    """
+    """Return the clusters that do not answer, by what ModelReplicas report of their own objects there."""
     found: dict[str, Silence] = {}
     for replica in replicas:
-        accepted = condition_of(replica, ModelReplicaCondition.MODEL_ACCEPTED)
-        if accepted.get("reason") != ModelReplicaReason.CLUSTER_UNREACHABLE or _left(replica):
-            continue
-        cause = str(accepted["message"]).partition(_UNREACHABLE)[2]
-        silence = Silence(cause, str(accepted.get("lastTransitionTime", "")))
-        cluster = str(replica["spec"]["clusterName"])
-        found[cluster] = min(found.get(cluster, silence), silence, key=lambda each: (each.since, each.cause))
+        if silence := reported_by(replica):
+            cluster = str(replica["spec"]["clusterName"])
+            found[cluster] = min(
+                found.get(cluster, silence), silence, key=lambda each: (each.since, each.cause)
+            )
     return found
 
 
+def reported_by(replica: Mapping[str, Any]) -> Silence | None:
+    """Return what a ModelReplica reports of its cluster; None where the cluster answers it."""
+    accepted = condition_of(replica, ModelReplicaCondition.MODEL_ACCEPTED)
+    if accepted.get("reason") != ModelReplicaReason.CLUSTER_UNREACHABLE or _left(replica):
+        return None
+    cause = str(accepted["message"]).partition(_UNREACHABLE)[2]
+    return Silence(cause, str(accepted.get("lastTransitionTime", "")))
+
+
 def _left(replica: Mapping[str, Any]) -> bool:
+    """Whether a replica is leaving or paused, and so not composed any more: its report may be old."""
     return bool(
         "deletionTimestamp" in replica["metadata"]
         or replica["spec"].get("draining")

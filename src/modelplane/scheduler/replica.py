@@ -41,7 +41,8 @@ class PlacedEngine:
 class Replica:
     """One observed ModelReplica. `deleting` is true once its deletion has been asked for.
 
-    `created` is its creation time, as text that sorts by time.
+    `created` is its creation time, as text that sorts by time. `unreachable` says why it cannot reach its
+    cluster, and is empty while it can.
     """
 
     namespace: str
@@ -55,3 +56,4 @@ class Replica:
     ready: bool = False
     deleting: bool = False
     created: str = ""
+    unreachable: str = ""
