@@ -21,8 +21,15 @@ _REQUEST = re.compile(
 
 _DIAL = re.compile(r"\bdial (?:tcp|udp)\b[^\n]*")
 
-_ANSWERS = ("Internal error occurred", "failed calling webhook", "conversion webhook", "context canceled")
-"""What a text has that tells of an answer, or of a request that the client itself gave up."""
+_ANSWERS = (
+    "Internal error occurred",
+    "failed calling webhook",
+    "conversion webhook",
+    "stream error",
+    "sent GOAWAY",
+    "context canceled",
+)
+"""Texts of errors that the server caused, which is there then, and of requests that the client gave up."""
 
 _CHANGING = re.compile(r"\S+:\d+->|current time \S+ ")
 """Parts of an error that differ each time: the client's own port, the time of a certificate's check."""

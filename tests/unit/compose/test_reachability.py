@@ -52,6 +52,11 @@ GET = 'Get "https://192.0.2.10:6443/api/v1/namespaces/ml?timeout=32s": '
             id="so is a conversion",
         ),
         pytest.param(f"{GET}context canceled", "", id="the provider was stopped"),
+        pytest.param(
+            f"{GET}stream error: stream ID 7; INTERNAL_ERROR; received from peer",
+            "",
+            id="the server ended one request",
+        ),
         pytest.param("observe failed: external resource does not exist", "", id="there is none"),
         pytest.param(
             'create failed: cannot create object: deployments.apps "x" is forbidden', "", id="forbidden"
