@@ -5,6 +5,7 @@ leaves out. So an answer that decides nothing gives back all that is there.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
@@ -15,7 +16,7 @@ from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Keep, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition
 from modelplane.compose.readiness import exists
-from modelplane.function import economy, remote
+from modelplane.function import economy, pace, remote
 from modelplane.function.companions import (
     IN_USE,
     NAMESPACE,
@@ -28,20 +29,10 @@ from modelplane.function.owned_fields import owned
 from modelplane.function.requirements import Answers
 from modelplane.function.structs import to_struct
 
-TTL_S = {"ModelDeployment": 15, "ModelEndpoint": 60, "ModelReplica": 30, "ModelService": 10}
-"""For how many seconds an answer is good. Crossplane sees children change; of what a function requires it
-may not, and a service follows endpoints that are others' children."""
-
-_TTL_S = 60
-_SOON_S = 3
-"""The same while a deployment waits for its replicas: they are so many that Crossplane's breaker may drop
-what they tell. Likewise for any other object of which Crossplane says so, and for a replica that is to go."""
-
 _LONGEST_MESSAGE = 1024
 """What a message of an Event may have (Kubernetes API reference, "Event v1")."""
 
-_RESPONSIVE = "Responsive"
-_CROSSPLANES = frozenset({READY, SYNCED, _RESPONSIVE})
+_CROSSPLANES = frozenset({READY, SYNCED, pace.RESPONSIVE})
 """Types of the conditions that Crossplane itself sets."""
 
 _ONLY_CONTROLLERS = {"ModelReplica": ("clusters",)}
@@ -57,7 +48,7 @@ def answer(request: Any, kind: str) -> fnv1.RunFunctionResponse:
     desired = fnv1.State.FromString(request.desired.SerializeToString())
     response = fnv1.RunFunctionResponse(desired=desired, context=request.context)
     response.meta.tag = request.meta.tag
-    response.meta.ttl.seconds = TTL_S.get(kind, _TTL_S)
+    response.meta.ttl.seconds = pace.usual(kind)
     return response
 
 
@@ -67,8 +58,7 @@ def keep_everything(
     """Have everything stay as it is: children, status, conditions."""
     for key, item in composed.items():
         _put(response, key, owned(item), ready=True)
-    known = _mapping(owner.get("status"))
-    _put_status(response, {name: known[name] for name in known if name not in ("conditions", "crossplane")})
+    _put_status(response, _known_status(owner))
     response.desired.composite.ready = fnv1.READY_FALSE
     for condition in _conditions(owner):
         if condition.get("type") == READY and condition.get("status") == "True":
@@ -81,6 +71,12 @@ def keep_everything(
                 str(condition.get("reason", "")),
                 str(condition.get("message", "")),
             )
+
+
+def _known_status(owner: Object) -> Mapping[str, Any]:
+    """Return what an owner's status says of what it is, without conditions and Crossplane's own notes."""
+    known = _mapping(owner.get("status"))
+    return {name: said for name, said in known.items() if name not in ("conditions", "crossplane")}
 
 
 def _conditions(owner: Object) -> list[Mapping[str, Any]]:
@@ -106,9 +102,11 @@ def decide(
     composition: Composition,
     companions: Iterable[tuple[str, Object]],
     given: Answers,
+    now: datetime,
 ) -> None:
     """Say what was composed."""
     revision, composed = given.revision(), observation.composed
+    composition = pace.wave(composition, composed, now)
 
     def put(key: str, manifest: Object, *, ready: bool) -> None:
         name = composed_name(owner["metadata"]["name"], key)
@@ -126,16 +124,37 @@ def decide(
         put(key, manifest, ready=True)
     for key in _still_needed(response, observation):
         _put(response, key, owned(composed[key]), ready=True)
+    _speak(response, owner, observation, composition, now)
+
+
+def _speak(
+    response: fnv1.RunFunctionResponse,
+    owner: Object,
+    observation: Observation,
+    composition: Composition,
+    now: datetime,
+) -> None:
+    """Say how the owner is, what is news of that, and when to ask again."""
     before = _conditions(owner)
     is_ready = status.ready(composition, observation.children, before).holds
     response.desired.composite.ready = fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
-    awaits_children = owner["kind"] == "ModelDeployment" and not composition.short
-    is_leaving = bool(owner["spec"].get("draining"))
-    if is_leaving or (not is_ready and (awaits_children or _is_deaf(before))):
-        response.meta.ttl.seconds = _SOON_S
     unsaid = _ONLY_CONTROLLERS.get(str(owner["kind"]), ())
-    _put_status(response, {name: said for name, said in composition.status.items() if name not in unsaid})
+    said = {name: value for name, value in composition.status.items() if name not in unsaid}
     conditions = [*_explained(composition.conditions, observation)]
+    state = pace.State(
+        is_ready,
+        is_leaving=bool(owner["spec"].get("draining")),
+        awaits=owner["kind"] == "ModelDeployment" and not composition.short,
+        is_failing=bool(observation.problems),
+        is_news={*conditions} != {*_repeated(owner)},
+    )
+    response.meta.ttl.seconds = pace.seconds(owner, state, now)
+    if pace.repeats(owner, conditions, is_ready, now):
+        response.meta.ttl.seconds = min(response.meta.ttl.seconds, pace.until_settled(owner, now))
+        said, conditions = dict(_known_status(owner)), [*_repeated(owner)]
+    elif pace.only_conditions(owner, is_ready):
+        said = {}
+    _put_status(response, said)
     for condition in conditions:
         _put_condition(response, condition.type, condition.status, condition.reason, condition.message)
     for condition in status.transitions(conditions, before):
@@ -150,9 +169,11 @@ def decide(
         )
 
 
-def _is_deaf(conditions: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether Crossplane drops the events of an object's children."""
-    return any(each.get("type") == _RESPONSIVE and each.get("status") == "False" for each in conditions)
+def _repeated(owner: Object) -> Iterable[Condition]:
+    """Yield the conditions of an owner as they are."""
+    for each in pace.own_conditions(owner):
+        reason, message = str(each.get("reason", "")), str(each.get("message", ""))
+        yield Condition(str(each["type"]), each.get("status") == "True", reason, message)
 
 
 def _manifest(child: Desired) -> Object:

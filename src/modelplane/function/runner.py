@@ -5,6 +5,7 @@ request ends the process or is answered with nothing.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
@@ -32,10 +33,15 @@ _log = logging.getLogger(__name__)
 _DEPLOYMENT = "ModelDeployment"
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class Runner:
     """Answers requests about objects of every kind, several at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime] = _now) -> None:
+        self._now = now
         self._composed = Decoder(managed_fields=True)
         self._required = Decoder(managed_fields=False)
         self._reservations = Reservations()
@@ -123,7 +129,7 @@ class Runner:
             return composition.doubt
         guards = (*composition.guards, *given.possible_guards(core))
         beside = companions(kind, decoded, replace(composition, guards=guards), core)
-        decide(response, owner, observation, composition, beside, given)
+        decide(response, owner, observation, composition, beside, given, self._now())
         return ""
 
     def _decided(self, composer: Composer, request: Request[Any]) -> Composition:

@@ -114,6 +114,8 @@ class ApiServer:
     def __init__(self, clock: Clock, name: str = "control-plane") -> None:
         self.name = name
         self.clock = clock
+        self.request_s = 0.0
+        """How long it takes to answer a request to write."""
         self.admission: Admission | None = None
         self.policy: Callable[..., None] | None = None
         """Asked likewise, with ``collection``: whether it is deleted with all of its kind."""
@@ -151,6 +153,7 @@ class ApiServer:
 
     def create(self, item: Object, manager: str) -> Object:
         """Store a new object."""
+        self.clock.spend(self.request_s)
         key = key_of(item)
         if key in self._objects:
             raise ApiError("AlreadyExists", f"{key} already exists")
@@ -167,6 +170,7 @@ class ApiServer:
 
     def apply(self, item: Object, manager: str, subresource: str = "") -> Object:
         """Apply fields by server-side apply, by force."""
+        self.clock.spend(self.request_s)
         key = key_of(item)
         before = self._objects.get(key)
         if before is None and subresource:
@@ -205,6 +209,7 @@ class ApiServer:
         self, key: Key, propagation: str = "Background", uid: str = "", *, collection: bool = False
     ) -> None:
         """Delete an object, or mark it where finalizers hold it."""
+        self.clock.spend(self.request_s)
         before = self._objects.get(key)
         if before is None:
             raise ApiError("NotFound", f"{key} not found")
@@ -235,6 +240,7 @@ class ApiServer:
     # How it is done
 
     def _replace(self, item: Object, manager: str, subresource: str) -> Object:
+        self.clock.spend(self.request_s)
         key = key_of(item)
         before = self._objects.get(key)
         if before is None:

@@ -18,7 +18,11 @@ class Clock:
 
     def __str__(self) -> str:
         """Say the time as Kubernetes writes it."""
-        return (_EPOCH + timedelta(seconds=int(self.now))).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self.time().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def time(self) -> datetime:
+        """Return the time of day."""
+        return _EPOCH + timedelta(seconds=self.now)
 
     def spend(self, seconds: float) -> None:
         """Let time pass that something really took."""

@@ -115,12 +115,16 @@ class CompositeController:
         """Return the composite itself, or those that an event of a child gets through to."""
         if event.key.of == self._kind:
             self._index(event)
-            yield event.key
+            if not self.realtime or self._reaches(event, event.key, of_child=False):
+                yield event.key
         if not self.realtime:
             return
         for owner in sorted(self._owners.get(event.key, ())):
-            if self.breaker(owner).lets_through(event, self._api.clock.now):
+            if self._reaches(event, owner, of_child=True):
                 yield owner
+
+    def _reaches(self, event: Event, owner: Key, *, of_child: bool) -> bool:
+        return self.breaker(owner).lets_through(event, self._api.clock.now, of_child=of_child)
 
     def _index(self, event: Event) -> None:
         for child in self._children.pop(event.key, ()):

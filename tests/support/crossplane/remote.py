@@ -25,7 +25,9 @@ class RemoteCluster:
         self.refuses: Callable[[Object], str] = lambda _manifest: ""
         """Why the cluster refuses a manifest; nothing where it takes it."""
         self.runs = True
-        """Whether what is applied works as soon as it is there."""
+        """Whether what is applied works by itself."""
+        self.starts_s = 0.0
+        """How long a workload takes until it works."""
 
     def get(self, key: Key) -> Object | None:
         """Return an object as a provider reads it."""
@@ -40,8 +42,12 @@ class RemoteCluster:
         key = key_of(manifest)
         if key.namespace and self.api.stored(Key("", "Namespace", "", key.namespace)) is None:
             raise ApiError("NotFound", f'namespaces "{key.namespace}" not found')
+        is_new = self.api.stored(key) is None
         made = self.api.apply(manifest, manager)
-        if self.runs:
+        if self.runs and self.starts_s and key.kind in _COPIES:
+            if is_new:
+                self.api.clock.after(self.starts_s, lambda: self.run(key))
+        elif self.runs:
             self.run(key)
         return self.api.get(key) or made
 
