@@ -48,13 +48,16 @@ from modelplane.compose.readiness import exists, refusal, serves, when_condition
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
 
+CLUSTER_KEY = "cluster"
+"""Under which a replica requires its InferenceCluster."""
+
 _PICKER_PODS = "picker-pods"
 
 
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
     """Return what composing a replica needs to see: its cluster, what it names, and its pods there."""
     return (
-        Requirement("cluster", API_VERSION, "InferenceCluster", name=replica.spec.cluster_name),
+        Requirement(CLUSTER_KEY, API_VERSION, "InferenceCluster", name=replica.spec.cluster_name),
         *_cache_requirement(replica),
         *reference_requirements(replica),
         *_pod_requirements(replica),
@@ -93,12 +96,12 @@ def compose(request: Request[ModelReplica]) -> Composition:
         return _drained(request)
     if cause := _doubt(request):
         return Composition(doubt=cause)
-    if not request.found("cluster"):
+    if not request.found(CLUSTER_KEY):
         message = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
         # Nothing that was seen of it is known to be still there.
         return _kept(request, Refused(Reason.WAITING_FOR_CLUSTER, message), running={})
     copied = copies(request)
-    cluster = decode_as(InferenceCluster, request.found("cluster")[0])
+    cluster = decode_as(InferenceCluster, request.found(CLUSTER_KEY)[0])
     planned = plan(replica, cluster, copied.names)
     if isinstance(planned, Refused):
         return _kept(request, planned, _running(request))
@@ -215,9 +218,9 @@ def _all_but_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
 def _doubt(request: Request[ModelReplica]) -> str:
     """Return what could not be read; empty where all was that matters."""
     name = request.owner.spec.cluster_name
-    if cause := request.unknown("cluster"):
+    if cause := request.unknown(CLUSTER_KEY):
         return f'cannot read InferenceCluster "{name}": {cause}'
-    if not request.found("cluster"):
+    if not request.found(CLUSTER_KEY):
         return ""
     for requirement in _pod_requirements(request.owner):
         if cause := request.unknown(requirement.key):

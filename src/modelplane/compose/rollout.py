@@ -40,7 +40,7 @@ class Rollout:
 def plan(desired: Mapping[str, Object], observed: Mapping[str, Object]) -> Rollout:
     """Decide which replicas may be edited now, given those wanted and those that there are."""
     there = {key: observed[key] for key in sorted(desired) if key in observed}
-    updated = frozenset(key for key, replica in there.items() if _same(desired[key], replica))
+    updated = frozenset(key for key, replica in there.items() if same_spec(desired[key], replica))
     # One that is draining takes no requests, so nothing is lost when it is called back.
     serving = {key for key, replica in there.items() if holds(replica, READY) and not is_draining(replica)}
     stale = [key for key in there if key not in updated and key in serving]
@@ -53,6 +53,7 @@ def is_draining(replica: Object | None) -> bool:
     return replica is not None and bool(replica["spec"].get("draining"))
 
 
-def _same(desired: Object, observed: Object) -> bool:
+def same_spec(desired: Object, observed: Object) -> bool:
+    """Whether a replica already is as it should be."""
     # Decoded, because a server fills in the defaults.
     return decode_as(ModelReplica, desired).spec == decode_as(ModelReplica, observed).spec

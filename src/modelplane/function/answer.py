@@ -105,12 +105,13 @@ def decide(
     now: datetime,
 ) -> None:
     """Say what was composed."""
-    revision, composed = given.revision(), observation.composed
-    composition = pace.wave(composition, composed, now)
+    revision, reached, composed = given.revision(), given.reaches_cluster(), observation.composed
+    composition, look_in = pace.paced(composition, composed, now)
 
     def put(key: str, manifest: Object, *, ready: bool) -> None:
         name = composed_name(owner["metadata"]["name"], key)
-        _put(response, key, economy.settled(manifest, name, composed.get(key), revision), ready=ready)
+        whole = economy.settled(manifest, name, composed.get(key), revision, reached=reached)
+        _put(response, key, whole, ready=ready)
 
     for child in composition.children:
         if isinstance(child, Keep):
@@ -125,6 +126,8 @@ def decide(
     for key in _still_needed(response, observation):
         _put(response, key, owned(composed[key]), ready=True)
     _speak(response, owner, observation, composition, now)
+    if look_in:
+        response.meta.ttl.seconds = min(response.meta.ttl.seconds, look_in)
 
 
 def _speak(

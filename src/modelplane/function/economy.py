@@ -11,28 +11,30 @@ from typing import Any
 from modelplane.api.kinds import KINDS
 from modelplane.compose.composition import Object
 from modelplane.function import remote
+from modelplane.function.owned_fields import owned
 
 FINALIZER = "composite.apiextensions.crossplane.io"
 """What Crossplane puts on every composite."""
+
+PROVIDERS_FINALIZER = "finalizer.managedresource.crossplane.io"
+"""What a provider puts on every managed resource whose cluster it has reached."""
 
 _EXTERNAL_NAME = "crossplane.io/external-name"
 
 _OURS = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
-def settled(manifest: Object, name: str, observed: Object | None, revision: str) -> Object:
+def settled(
+    manifest: Object, name: str, observed: Object | None, revision: str, *, reached: bool = False
+) -> Object:
     """Return a child with what Crossplane would write into it.
 
     ``name`` is what a managed resource is called that has no name yet; ``revision`` the latest of the
-    composition of a composite, empty where it is not known. What is there already stays as it is.
+    composition of a composite, empty where it is not known; ``reached`` whether the cluster of a managed
+    resource answers. What is there already stays as it is.
     """
     if remote.is_remote(manifest):
-        called = name if observed is None else str(observed["metadata"]["name"])
-        annotations = {_EXTERNAL_NAME: called}
-        return {
-            **manifest,
-            "metadata": {**manifest.get("metadata", {}), "name": called, "annotations": annotations},
-        }
+        return _managed(manifest, name, observed, reached)
     kind = _OURS.get((manifest["apiVersion"], manifest["kind"]))
     if kind is None:
         return manifest
@@ -50,3 +52,22 @@ def settled(manifest: Object, name: str, observed: Object | None, revision: str)
     if observed is None or FINALIZER in observed["metadata"].get("finalizers", ()):
         metadata = {**metadata, "finalizers": [FINALIZER]}
     return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], "crossplane": chosen}}
+
+
+def _managed(manifest: Object, name: str, observed: Object | None, reached: bool) -> Object:
+    called = name if observed is None else str(observed["metadata"]["name"])
+    metadata = {
+        **manifest.get("metadata", {}),
+        "name": called,
+        "annotations": {_EXTERNAL_NAME: called},
+    }
+    # Of a cluster that does not answer, what was never made would be held for nothing. One that was given
+    # the finalizer has it from nobody else; one that is on its way out has lost it.
+    given = reached if observed is None else PROVIDERS_FINALIZER in _given_finalizers(observed)
+    if given:
+        metadata["finalizers"] = [PROVIDERS_FINALIZER]
+    return {**manifest, "metadata": metadata}
+
+
+def _given_finalizers(observed: Object) -> list[str]:
+    return list(owned(observed)["metadata"].get("finalizers", ()))

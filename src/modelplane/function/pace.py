@@ -7,15 +7,17 @@ instead of with each child, and what has been quiet for long is looked at less o
 """
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from modelplane.api.reasons import ALARMING
-from modelplane.compose.composition import Composition, Desired, Object
-from modelplane.compose.conditions import READY, SYNCED, Condition
-from modelplane.compose.readiness import condition_of
+from modelplane.api.reasons import ALARMING, ModelDeploymentCondition, ModelDeploymentReason
+from modelplane.compose.composition import Composition, Desired, Keep, Object
+from modelplane.compose.conditions import READY, SYNCED, Condition, false
+from modelplane.compose.readiness import condition_of, is_true
+from modelplane.compose.rollout import is_draining, same_spec
 
 RESPONSIVE = "Responsive"
 """The condition by which Crossplane says whether it listens to the events of an object."""
@@ -27,6 +29,9 @@ _WAVE = 10
 
 _PATIENCE_S = 20.0
 """How long the next wave waits for a replica that Crossplane has not composed yet."""
+
+_SOAK_S = 12.0
+"""How long all other replicas have been the same before one that serves is edited."""
 
 _SETTLING = frozenset({"ModelDeployment", "ModelReplica", "InferenceCluster"})
 _SETTLE_S = 10.0
@@ -114,22 +119,43 @@ def is_deaf(owner: Object) -> bool:
     return condition_of(owner, RESPONSIVE).get("status") == "False"
 
 
-def wave(composition: Composition, composed: Mapping[str, Object], now: datetime) -> Composition:
-    """Return a composition with as many of its new replicas as may be made now; the others come later.
+class Paced(NamedTuple):
+    """As much of a composition as is to be done now."""
 
-    One that is not there yet can be left out of an answer: nothing is deleted by that.
+    composition: Composition
+    look_in: int = 0
+    """In how many seconds the rest may follow; zero where nothing is left."""
+
+
+def paced(composition: Composition, composed: Mapping[str, Object], now: datetime) -> Paced:
+    """Return a composition with as many new replicas and edits as may be made now.
+
+    A replica that is not there yet can be left out of an answer: nothing is deleted by that. One that is not
+    edited yet is kept as it is.
     """
     new = [child.key for child in composition.children if _is_new_replica(child, composed)]
     under_way = sum(_is_under_way(each, now) for each in composed.values())
     later = frozenset(new[max(0, _WAVE - under_way) :])
-    if not later:
-        return composition
-    return replace(
-        composition, children=tuple(child for child in composition.children if child.key not in later)
+    waits = {
+        child.key: wait
+        for child in composition.children
+        if _is_edit(child, composed) and (wait := _unrest(child.key, composed, now)) > 0
+    }
+    if not later and not waits:
+        return Paced(composition)
+    children = tuple(
+        Keep(child.key) if child.key in waits else child
+        for child in composition.children
+        if child.key not in later
     )
+    if waits:
+        conditions = tuple(map(_updating, composition.conditions))
+        composition = replace(composition, conditions=conditions, ready=False)
+    look_in = _SOON_S if later else math.ceil(min(waits.values()))
+    return Paced(replace(composition, children=children), look_in)
 
 
-def _is_new_replica(child: Any, composed: Mapping[str, Object]) -> bool:
+def _is_new_replica(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
     is_replica = isinstance(child, Desired) and child.manifest["kind"] == "ModelReplica"
     return is_replica and child.key not in composed
 
@@ -139,6 +165,37 @@ def _is_under_way(child: Object, now: datetime) -> bool:
     if child["kind"] != "ModelReplica" or condition_of(child, SYNCED):
         return False
     return _age(str(child["metadata"].get("creationTimestamp", "")), now) < _PATIENCE_S
+
+
+def _is_edit(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
+    """Whether a replica that serves is to be edited."""
+    there = composed.get(child.key)
+    if not isinstance(child, Desired) or there is None or there["kind"] != "ModelReplica":
+        return False
+    is_serving = is_true(there, READY) and not is_draining(there)
+    return is_serving and not is_draining(child.manifest) and not same_spec(child.manifest, _bare(there))
+
+
+def _bare(replica: Object) -> Object:
+    spec = {name: value for name, value in replica["spec"].items() if name != "crossplane"}
+    return {**replica, "spec": spec}
+
+
+def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
+    """Return for how many seconds the other replicas are not yet known to serve on.
+
+    What a replica says of an edit it says before its cluster has carried that out.
+    """
+    others = (each for name, each in composed.items() if name != key and each["kind"] == "ModelReplica")
+    times = [str(said.get("lastTransitionTime", "")) for each in others for said in _conditions(each)]
+    return _SOAK_S - max(0.0, _age(max(times), now)) if times else 0.0
+
+
+def _updating(condition: Condition) -> Condition:
+    if condition.type != ModelDeploymentCondition.REPLICAS_READY or not condition.holds:
+        return condition
+    message = f"{condition.message}; the next waits to be updated until the others have served on for a while"
+    return false(condition.type, ModelDeploymentReason.UPDATING, message)
 
 
 def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
@@ -157,7 +214,7 @@ def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datet
 
 
 def only_conditions(owner: Object, is_ready: bool) -> bool:
-    """Whether a deployment's first word is in conditions alone; the counts follow, in a write of their own."""
+    """Whether a deployment's first word is in conditions alone: its counts are a write of their own."""
     return owner["kind"] == "ModelDeployment" and not is_ready and not own_conditions(owner)
 
 

@@ -18,11 +18,13 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Model
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.compose import engines
 from modelplane.compose.composition import Guard, Object, Requirement, Unknown
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.inference_cluster import CRD_API_VERSION
-from modelplane.compose.model_replica import ENDPOINT_KEY
+from modelplane.compose.model_replica import CLUSTER_KEY, ENDPOINT_KEY
+from modelplane.compose.readiness import is_true
 from modelplane.function.companions import looks
 from modelplane.function.observation import Observation
 from modelplane.function.structs import Decoder, metadata_of
@@ -112,6 +114,11 @@ class Answers:
     def engine_problem(self) -> str:
         """Return why Crossplane may not compose objects of this kind; empty where it may."""
         return engines.engine_problem(self._given.get(_ENGINE, ()), engines.Engine.CROSSPLANE)
+
+    def reaches_cluster(self) -> bool:
+        """Whether the cluster that was required is known to answer."""
+        given = self._given.get(CLUSTER_KEY, ())
+        return any(is_true(cluster, InferenceClusterCondition.CLUSTER_READY) for cluster in given)
 
     def revision(self) -> str:
         """Return the latest revision of the composition of children of ours, empty where none is known."""

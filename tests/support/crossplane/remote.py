@@ -27,7 +27,7 @@ class RemoteCluster:
         self.runs = True
         """Whether what is applied works by itself."""
         self.starts_s = 0.0
-        """How long a workload takes until it works."""
+        """How long a workload takes until it works, when it is new and after each edit."""
 
     def get(self, key: Key) -> Object | None:
         """Return an object as a provider reads it."""
@@ -42,14 +42,20 @@ class RemoteCluster:
         key = key_of(manifest)
         if key.namespace and self.api.stored(Key("", "Namespace", "", key.namespace)) is None:
             raise ApiError("NotFound", f'namespaces "{key.namespace}" not found')
-        is_new = self.api.stored(key) is None
+        before = self.api.get(key)
         made = self.api.apply(manifest, manager)
-        if self.runs and self.starts_s and key.kind in _COPIES:
-            if is_new:
-                self.api.clock.after(self.starts_s, lambda: self.run(key))
+        if self.starts_s and key.kind in _COPIES:
+            self._restart(key, before, made)
         elif self.runs:
             self.run(key)
         return self.api.get(key) or made
+
+    def _restart(self, key: Key, before: Object | None, made: Object) -> None:
+        """Let an edited workload lose its copies, and work a while later; in place, as devices are taken."""
+        if before is not None and before["spec"] != made["spec"]:
+            self.stop(key)
+        if self.runs and (before is None or before["spec"] != made["spec"]):
+            self.api.clock.after(self.starts_s, lambda: self.run(key))
 
     def is_as(self, manifest: Object, manager: str) -> bool:
         """Whether a manifest was applied as it is, and nobody changed it since."""
