@@ -1,9 +1,10 @@
 """What Crossplane's circuit breaker is charged for while a fleet grows, changes and rests.
 
-Crossplane gives every composite a hundred tokens and one more a second, and takes two for each update of a child
-and of the composite itself: 3.4 for an update of a child, all told. Without a token it stops listening.
+Crossplane gives every composite a hundred tokens and one more a second, and takes two for each update of a
+child and of the composite itself: 3.4 for an update of a child, all told. Without a token it stops listening.
 """
 
+import sys
 from collections import Counter
 
 import pytest
@@ -24,7 +25,7 @@ _STARTS_S = 1.0
 
 _GANGS = "leaderworkersets.leaderworkerset.x-k8s.io"
 _HELD_BY_A_BUCKET = 10
-"""New replicas. Each costs nine tokens at the least: it is there, has children, waits, has an endpoint, serves."""
+"""New replicas. Each takes nine: it is there, has children, waits, has an endpoint, serves."""
 
 
 class Watched:
@@ -78,6 +79,11 @@ def with_clusters(number: int, *, nodes: int = 1, kinds: tuple[str, ...] = ()) -
     return fleet
 
 
+def tell(what: str) -> None:
+    """Print what something took, for those who run pytest with ``-rP``."""
+    sys.stdout.write(f"{what}\n")
+
+
 def counted(fleet: Fleet) -> dict[str, int]:
     counts: dict[str, int] = fleet.get("ModelDeployment", DEPLOYMENT).get("status", {}).get("replicas", {})
     return counts
@@ -94,7 +100,7 @@ def test_new_replicas(replicas: int, within: float) -> None:
     calls = watched.calls["ModelDeployment"]
     assert calls == 2, "the first answer, which takes two calls, is the first status"
     fleet.run_until_ready("ModelDeployment", DEPLOYMENT, within=within)
-    print(f"{replicas} replicas: {watched}")
+    tell(f"{replicas} replicas: {watched}")
     assert counted(fleet) == {"total": replicas, "ready": replicas, "updated": replicas}
     assert watched.opened <= (set() if replicas <= _HELD_BY_A_BUCKET else {"ModelDeployment"})
 
@@ -105,7 +111,7 @@ def test_registering_a_cluster() -> None:
     fleet.cluster("another", kinds=(_GANGS,))
     fleet.apply(inference_cluster("another"))
     fleet.run_until_ready("InferenceCluster", "another", within=3)
-    print(f"registration: {watched}")
+    tell(f"registration: {watched}")
     key = fleet.key("InferenceCluster", "another")
     said = [
         event.new.object["status"]["conditions"]
@@ -126,7 +132,7 @@ def test_a_gang() -> None:
     manifest["spec"]["engines"][0]["members"] = [{**only, "role": role} for role in ("Leader", "Worker")]
     watched.fleet.apply(manifest)
     watched.fleet.run_until_ready("ModelDeployment", DEPLOYMENT, within=6)
-    print(f"gang: {watched}")
+    tell(f"gang: {watched}")
     assert watched.opened == set()
 
 
@@ -136,8 +142,7 @@ def test_an_edit_reaches_one_serving_replica_at_a_time(replicas: int, within: fl
     fleet.apply(model_deployment(replicas=replicas))
     fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
     fleet.run_for(600)
-    for breaker in fleet.breakers().values():
-        breaker.openings = 0
+    fleet.composites["ModelDeployment"].breakers.clear()
     watched = Watched(fleet)
     engines = image(fleet.get("ModelDeployment", DEPLOYMENT), "vllm/vllm-openai:v0.24.0")
     fleet.edit("ModelDeployment", DEPLOYMENT, engines=engines)
@@ -150,7 +155,7 @@ def test_an_edit_reaches_one_serving_replica_at_a_time(replicas: int, within: fl
         return is_ready and counted(fleet)["updated"] == replicas and not down(fleet)
 
     fleet.run_until(done, within)
-    print(f"edit of {replicas}: {watched}")
+    tell(f"edit of {replicas}: {watched}")
     assert most_down == 1
     assert watched.opened == set()
 
@@ -163,19 +168,20 @@ def down(fleet: Fleet) -> int:
     return sum(not engine.get("status", {}).get("availableReplicas") for engine in engines)
 
 
-class TestAtRest:
-    @pytest.fixture(scope="class")
-    def resting(self) -> Fleet:
-        fleet = with_clusters(40)
-        fleet.apply(model_deployment(replicas=10))
-        fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
-        fleet.run_for(1200)
-        return fleet
+@pytest.fixture(scope="module")
+def resting() -> Fleet:
+    fleet = with_clusters(40)
+    fleet.apply(model_deployment(replicas=10))
+    fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
+    fleet.run_for(1200)
+    return fleet
 
+
+class TestAtRest:
     def test_it_is_looked_at_every_few_minutes_and_nothing_is_written(self, resting: Fleet) -> None:
         watched = Watched(resting)
         resting.run_for(600)
-        print(f"at rest, ten minutes: {watched}")
+        tell(f"at rest, ten minutes: {watched}")
         ours = ("InferenceCluster", "ModelDeployment", "ModelReplica", "ModelEndpoint")
         assert sum(watched.calls[kind] for kind in ours) < 2 * 10 * (40 / 4 + 10 / 1.6 + 10 / 4 + 1)
         assert watched.writes == {}
@@ -199,5 +205,5 @@ class TestAtRest:
         resting.run_for(700)
         watched = Watched(resting)
         resting.run_for(120)
-        looks = [call for call in resting.calls("ModelReplica")[-watched.calls["ModelReplica"] :]]
+        looks = resting.calls("ModelReplica")[-watched.calls["ModelReplica"] :]
         assert sum(call.of.name == replica.partition("/")[2] for call in looks) >= 2 * 2

@@ -1,9 +1,9 @@
 """The breaker that Crossplane puts between watch events and a composite's reconciles.
 
 A bucket of tokens per composite. Controller-runtime asks about an update twice, once with the object as it
-was and once as it is, so an update costs two tokens; whatever is being deleted costs none. What changes in the
-composite itself passes the same breaker: with the status that is written after most updates of a child, such
-an update costs 3.4 tokens on the real one.
+was and once as it is, so an update costs two tokens; whatever is being deleted costs none. What changes in
+the composite itself passes the same breaker: with the status that is written after most updates of a child,
+such an update costs 3.4 tokens on the real one.
 """
 
 from collections import Counter
