@@ -20,7 +20,8 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource, resource_of
 from modelplane.local import cluster_objects, permissions
-from modelplane.local.agent.devices import DiscoveredDevice, Share, discover
+from modelplane.local.agent.device import DiscoveredDevice
+from modelplane.local.agent.devices import Share, discover
 from modelplane.local.applying import all_of, apply_in_order, apply_together, until_established
 from modelplane.local.control_plane import ControlPlane, clusters, control_planes
 from modelplane.local.home import Home

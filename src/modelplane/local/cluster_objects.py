@@ -14,7 +14,7 @@ from modelplane.controllers.front_door import GATEWAY_CLASS
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import permissions, storage
-from modelplane.local.agent.devices import DiscoveredDevice
+from modelplane.local.agent.device import DiscoveredDevice
 from modelplane.local.applying import apply_in_order, apply_together, until_established
 from modelplane.routing.http_routes import GATEWAY_NAME
 

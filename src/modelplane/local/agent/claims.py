@@ -10,7 +10,7 @@ from typing import Any
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.agent.devices import DiscoveredDevice
+from modelplane.local.agent.device import DiscoveredDevice
 from modelplane.local.agent.refusals import Refusal
 
 REASON = "ClaimNotReady"

@@ -1,46 +1,18 @@
 """What hardware this machine has, described as Dynamic Resource Allocation describes devices (KEP-4381).
 
-The rule: a device is described in the words that its DRA driver would use, so that a selector
-written for a real cluster means the same here. A machine without a GPU has one device, its CPU.
-Nothing here knows of an API server.
+A machine without a GPU has one device, its CPU. Nothing here knows of an API server.
 """
 
 import os
 import platform
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-Attribute = Mapping[str, str | int | bool]
-"""One typed value in its wire form: ``{"string": "Hopper"}``, ``{"version": "9.0.0"}``, ``{"int": 8}``."""
+from modelplane.local.agent import nvidia
+from modelplane.local.agent.device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice, mebibytes
 
-NVIDIA_DRIVER = "gpu.nvidia.com"
-CPU_DRIVER = "cpu.modelplane.ai"
-
-_MEBIBYTE = 1024 * 1024
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoveredDevice:
-    """One device of this machine."""
-
-    driver: str
-    name: str
-    """Its name within the pool of its node, such as ``gpu-0``."""
-    attributes: Mapping[str, Attribute]
-    capacity: Mapping[str, str]
-    """Kubernetes quantities by bare name."""
-
-    @property
-    def uuid(self) -> str:
-        """What the vendor's own tools call it; empty where it has no such name."""
-        return str(self.attributes.get("uuid", {}).get("string", ""))
-
-    def kind(self) -> "DiscoveredDevice":
-        """Return what all devices like this one have in common: no name, no uuid."""
-        shared = {key: value for key, value in self.attributes.items() if key != "uuid"}
-        return replace(self, name="", attributes=shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +28,6 @@ WHOLE = Share()
 
 def discover(share: Share = WHOLE) -> tuple[DiscoveredDevice, ...]:
     """Return the devices of this machine that a node has: NVIDIA GPUs, else a share of the CPU."""
-    from modelplane.local.agent import nvidia  # noqa: PLC0415 - it needs the words above
-
     return nvidia.discover()[share.part - 1 :: share.parts] or (cpu(share),)
 
 
@@ -95,11 +65,6 @@ def memory_bytes() -> int:
     except OSError:
         return total
     return min(total, int(limit)) if limit.isdecimal() else total
-
-
-def mebibytes(size: int) -> str:
-    """Return a number of bytes as a quantity, rounded down."""
-    return f"{size // _MEBIBYTE}Mi"
 
 
 def environment(machine: Iterable[DiscoveredDevice], allocated: Iterable[DiscoveredDevice]) -> dict[str, str]:

@@ -33,6 +33,7 @@ from modelplane.local.agent import (
 )
 from modelplane.local.agent.container_arguments import Contents
 from modelplane.local.agent.container_engines import NEVER, Engine, EngineError, NoSuchObject
+from modelplane.local.agent.device import NVIDIA_DRIVER
 from modelplane.local.agent.http_check import Answer
 from modelplane.local.agent.images import Pulls, full_name
 from modelplane.local.agent.launch import NotYet
@@ -118,7 +119,7 @@ class EngineContainers:
         own = replace(self.record, address=addresses.reported(self.record.address))
         variables = environment.resolve(container, pod, own.address, node.ADDRESS, sources)
         mounted = await volumes.mounts_of(self.machine, pod, container, own, variables, sources)
-        nvidia = [device for device in allocated if device.driver == devices.NVIDIA_DRIVER]
+        nvidia = [device for device in allocated if device.driver == NVIDIA_DRIVER]
         # Images of CUDA ask for every device, which an engine may be set up to give them.
         hidden = {} if nvidia else {"NVIDIA_VISIBLE_DEVICES": _NOTHING_VISIBLE}
         user = str((image.get("Config") or {}).get("User") or "")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from modelplane.kube.client import Client
 from modelplane.local.agent.container_engines import Engines
-from modelplane.local.agent.devices import DiscoveredDevice
+from modelplane.local.agent.device import DiscoveredDevice
 from modelplane.local.agent.events import Recorder
 from modelplane.local.agent.records import AgentDirectory
 

@@ -16,7 +16,8 @@ from modelplane.kube.resources import Object
 from modelplane.local import descriptors
 from modelplane.local.agent import devices, node, resource_slices
 from modelplane.local.agent.container_engines import Choice, Engines
-from modelplane.local.agent.devices import DiscoveredDevice, Share
+from modelplane.local.agent.device import DiscoveredDevice
+from modelplane.local.agent.devices import Share
 from modelplane.local.agent.events import Recorder
 from modelplane.local.agent.logs import LogServer, ServerSettings
 from modelplane.local.agent.machine import Machine

@@ -18,6 +18,7 @@ from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local.agent import devices
+from modelplane.local.agent.device import mebibytes
 
 LEASE_NAMESPACE = "kube-node-lease"
 ADDRESS = "127.0.0.1"
@@ -64,7 +65,7 @@ def status(settings: NodeSettings, now: str, known: Mapping[str, Any]) -> Object
     """Return the Node's status; a condition that is known to hold keeps its time of transition."""
     room = {
         "cpu": f"{devices.cores() * 1000 // settings.share.parts}m",
-        "memory": devices.mebibytes(devices.memory_bytes() // settings.share.parts),
+        "memory": mebibytes(devices.memory_bytes() // settings.share.parts),
         "pods": str(_PODS),
     }
     before = {condition["type"]: condition for condition in known.get("conditions", ())}

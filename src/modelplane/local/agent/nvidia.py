@@ -6,7 +6,7 @@ The names of attributes and the spelling of their values are that driver's (k8s-
 
 from typing import Any
 
-from modelplane.local.agent.devices import NVIDIA_DRIVER, Attribute, DiscoveredDevice, mebibytes
+from modelplane.local.agent.device import NVIDIA_DRIVER, Attribute, DiscoveredDevice, mebibytes
 
 _ARCHITECTURES = {
     2: "Kepler",

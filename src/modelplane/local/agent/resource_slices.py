@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local.agent.devices import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
+from modelplane.local.agent.device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
 
 _DRIVERS = (CPU_DRIVER, NVIDIA_DRIVER)
 

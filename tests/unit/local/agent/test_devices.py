@@ -1,11 +1,8 @@
-from types import SimpleNamespace
-
 import pytest
 
-from modelplane.local.agent import claims, devices, nvidia, resource_slices
+from modelplane.local.agent import claims, devices, resource_slices
 from modelplane.local.agent.claims import ClaimNotReady
-from modelplane.local.agent.devices import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
-from modelplane.local.agent.nvidia import semantic_version
+from modelplane.local.agent.device import CPU_DRIVER, NVIDIA_DRIVER, DiscoveredDevice
 
 CPU = DiscoveredDevice(CPU_DRIVER, "cpu-0", {"type": {"string": "cpu"}}, {"memory": "1024Mi"})
 GPUS = tuple(
@@ -17,48 +14,6 @@ GPUS = tuple(
     )
     for index in range(2)
 )
-# What NVML (nvidia-ml-py 13) answers for an H100, by the names of its functions.
-H100 = SimpleNamespace(
-    nvmlDeviceGetHandleByIndex=lambda index: index,
-    nvmlDeviceGetCudaComputeCapability=lambda _handle: (9, 0),
-    nvmlSystemGetCudaDriverVersion_v2=lambda: 12080,
-    nvmlDeviceGetUUID=lambda _handle: "GPU-4404041a-04cf-1ccf-9e70-f139a9b1e23c",
-    nvmlDeviceGetName=lambda _handle: b"NVIDIA H100 80GB HBM3",
-    nvmlDeviceGetBrand=lambda _handle: 14,
-    nvmlDeviceGetArchitecture=lambda _handle: 9,
-    nvmlSystemGetDriverVersion=lambda: "570.04.15",
-    nvmlDeviceGetMemoryInfo=lambda _handle: SimpleNamespace(total=85520809984),
-)
-
-
-def test_a_gpu_is_described_as_its_dra_driver_does() -> None:
-    assert nvidia._gpu(H100, 3) == DiscoveredDevice(
-        "gpu.nvidia.com",
-        "gpu-3",
-        {
-            "type": {"string": "gpu"},
-            "uuid": {"string": "GPU-4404041a-04cf-1ccf-9e70-f139a9b1e23c"},
-            "productName": {"string": "NVIDIA H100 80GB HBM3"},
-            "brand": {"string": "Nvidia"},
-            "architecture": {"string": "Hopper"},
-            "cudaComputeCapability": {"version": "9.0.0"},
-            "driverVersion": {"version": "570.4.15"},
-            "cudaDriverVersion": {"version": "12.8.0"},
-        },
-        {"memory": "81559Mi"},
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        pytest.param("535.104.05", "535.104.5", id="a leading zero is dropped"),
-        pytest.param("12.8", "12.8.0", id="a missing number is 0"),
-        pytest.param("1.2.3.4", "1.2.3", id="a fourth number is dropped"),
-    ],
-)
-def test_a_version_is_strict(text: str, version: str) -> None:
-    assert semantic_version(text) == version
 
 
 def test_a_machine_without_a_gpu_has_its_cpu() -> None:
@@ -67,11 +22,6 @@ def test_a_machine_without_a_gpu_has_its_cpu() -> None:
     assert set(cpu.attributes) == {"type", "model", "architecture", "cores"}
     assert cpu.attributes["cores"] == {"int": devices.cores()}
     assert cpu.capacity == {"memory": f"{devices.memory_bytes() // 2**20}Mi"}
-
-
-def test_devices_of_one_kind_differ_in_name_and_uuid_only() -> None:
-    assert GPUS[0].kind() == GPUS[1].kind()
-    assert GPUS[0].kind().attributes == {"architecture": {"string": "Hopper"}}
 
 
 def test_an_engine_sees_its_own_gpus_only() -> None:
