@@ -18,7 +18,8 @@ from aiohttp import web
 
 from modelplane.local import envoy
 from modelplane.local.home import write_private
-from modelplane.routing.envoy import CLUSTERS, files, routes_file
+from modelplane.routing.envoy_files import CLUSTERS, files
+from modelplane.routing.envoy_routes import routes_file
 from modelplane.routing.table import Backend, Listener, Route, Table
 from support.certificates import authority, server_context
 

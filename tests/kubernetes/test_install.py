@@ -37,7 +37,7 @@ from modelplane.local import (
 from modelplane.local.agent.devices import discover
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
-from modelplane.routing.envoy import files
+from modelplane.routing.envoy_files import files
 from modelplane.routing.http_routes import workload_routes
 from modelplane.routing.table import Listener, Table
 from support.fleets import ControlPlane

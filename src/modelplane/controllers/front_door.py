@@ -19,7 +19,7 @@ from modelplane.controllers.clusters import Clusters, Connection
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
-from modelplane.routing.envoy import files
+from modelplane.routing.envoy_files import files
 from modelplane.routing.http_routes import attached, unsupported, workload_routes
 from modelplane.routing.services import service_routes
 from modelplane.routing.table import Listener, Table

@@ -15,7 +15,7 @@ from modelplane.controllers.gateway_directory import Write
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.routing.envoy import LISTENERS
+from modelplane.routing.envoy_files import LISTENERS
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,8 @@ from modelplane.local import unix_sockets
 from modelplane.local.errors import LocalError
 from modelplane.local.home import write_private
 from modelplane.routing.clusters import CA_BUNDLE, ENDPOINTS
-from modelplane.routing.envoy import CLUSTERS, LISTENERS, ROUTES, files, transition
+from modelplane.routing.envoy_files import CLUSTERS, LISTENERS, files, transition
+from modelplane.routing.envoy_routes import ROUTES
 from modelplane.routing.table import Listener, Table
 
 _BOOTSTRAP = "bootstrap.json"
@@ -111,7 +112,7 @@ def argv(directory: Path) -> tuple[str, ...]:
 
 
 def write(directory: Path, files: Mapping[str, str]) -> bool:
-    """Bring a directory to what ``modelplane.routing.envoy.files`` returned; tell whether it was not.
+    """Bring a directory to what ``modelplane.routing.envoy_files.files`` returned; tell whether it was not.
 
     A cluster that routes leave in this call stays until the next one, so after True a second call,
     a moment later, may clean up.

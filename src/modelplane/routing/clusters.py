@@ -10,7 +10,7 @@ import ipaddress
 from typing import Any
 
 from modelplane.routing import rewrite
-from modelplane.routing.table import Backend
+from modelplane.routing.table import Backend, Listener
 
 CA_BUNDLE = "ca.pem"
 """The file, in Envoy's working directory, of the authorities that outside providers are checked against."""
@@ -27,6 +27,11 @@ _LONGEST_NAME = 200
 
 # Engines close an idle connection after 5 s (uvicorn, llama.cpp); a request sent at that moment is lost.
 _IDLE = {False: "4s", True: "60s"}
+
+
+def cluster_name(listener: Listener, backend: Backend) -> str:
+    """Return the name of the cluster of a listener's backend."""
+    return f"{listener.name}/{backend.name}"
 
 
 def cluster(name: str, backend: Backend) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelplane.controllers.gateway_config import CHUNK_BYTES, INDEX, Incomplete, published, read
-from modelplane.routing.envoy import files
+from modelplane.routing.envoy_files import files
 from modelplane.routing.table import Backend, Listener, Route, Table
 
 FILES = {"lds.json": "{}\n", "routes/front-door.json": '{"a": "ü"}\n'}

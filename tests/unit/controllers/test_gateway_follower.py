@@ -11,7 +11,7 @@ from modelplane.controllers import gateway_follower
 from modelplane.controllers.gateway_config import published
 from modelplane.controllers.gateway_follower import GatewayFollower, listening
 from modelplane.kube.client import Client
-from modelplane.routing.envoy import files
+from modelplane.routing.envoy_files import files
 from modelplane.routing.table import Listener, Route, Table
 
 AT = ("127.0.0.1", 9000)

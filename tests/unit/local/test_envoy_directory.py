@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from modelplane.local import envoy, unix_sockets
-from modelplane.routing.envoy import CLUSTERS, LISTENERS, files, routes_file
+from modelplane.routing.envoy_files import CLUSTERS, LISTENERS, files
+from modelplane.routing.envoy_routes import routes_file
 from modelplane.routing.table import Backend, Listener, Route, Table
 
 DOOR = Listener("front-door", "127.0.0.1", 8080)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.routing.envoy import CLUSTERS, LISTENERS, files, routes_file, transition
+from modelplane.routing.envoy_files import CLUSTERS, LISTENERS, files, transition
+from modelplane.routing.envoy_routes import routes_file
 from modelplane.routing.table import Backend, Listener, Route, Table
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")
@@ -74,40 +75,6 @@ def test_listeners_share_nothing() -> None:
         "routes/front-door.json",
     }
     assert _clusters(files(both)) == ["cluster-local/ml/a", "front-door/ml/a"]
-
-
-def test_the_longest_prefix_comes_first_and_what_is_left_is_not_found() -> None:
-    routes = tuple(Route(prefix, prefix, unavailable="none") for prefix in ("/", "/a/", "/a/b/", "/b/"))
-    written = _resources(files(Table((Listener("front-door", "127.0.0.1", 80, routes),))), ROUTES)
-    (host,) = written[0]["virtual_hosts"]
-    assert [(route["match"], route["direct_response"]["status"]) for route in host["routes"]] == [
-        ({"path_separated_prefix": "/a/b"}, 503),
-        ({"path_separated_prefix": "/a"}, 503),
-        ({"path_separated_prefix": "/b"}, 503),
-        ({"prefix": "/"}, 503),
-        ({"prefix": "/"}, 404),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("backends", "elsewhere", "other_cluster"),
-    [
-        pytest.param((A,), False, False, id="a single instance"),
-        pytest.param((B,), True, False, id="another instance"),
-        pytest.param((A, OUTSIDE), True, True, id="another backend"),
-    ],
-)
-def test_an_answer_of_503_is_tried_again_where_there_is_somewhere_else(
-    backends: tuple[Backend, ...], elsewhere: bool, other_cluster: bool
-) -> None:
-    route = _resources(files(door(*backends)), ROUTES)[0]["virtual_hosts"][0]["routes"][0]["route"]
-    policy = route["retry_policy"]
-    assert ("retriable-status-codes" in policy["retry_on"].split(","), policy["retriable_status_codes"]) == (
-        elsewhere,
-        [503] if elsewhere else [],
-    )
-    assert policy["refresh_cluster_on_retry"] is other_cluster
-    assert route["timeout"] == "0s"
 
 
 def test_a_cluster_stays_until_no_route_names_it() -> None:
