@@ -29,7 +29,7 @@ from modelplane.local import (
     applying,
     bootstrap,
     cluster_objects,
-    envoy,
+    envoy_files,
     lifecycle,
     settings,
     setup,
@@ -170,7 +170,7 @@ async def _open_the_way(cluster: Shell) -> None:
         found = [(await client.list(kind)).items for kind in kinds]
     port = settings.load(cluster.plane.home).ports.workload_gateway
     routes = workload_routes(*found, addresses.bound)
-    envoy.write(
+    envoy_files.write(
         cluster.plane.home.envoy, files(Table((Listener("cluster-local", "127.0.0.1", port, routes),)))
     )
 

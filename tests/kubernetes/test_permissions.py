@@ -27,7 +27,7 @@ from modelplane.install.permissions import INFERENCE_CLUSTER, Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import applying, cluster_objects, envoy, lifecycle, setup
+from modelplane.local import applying, cluster_objects, envoy_bootstrap, lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
 from support.audit import Asked, asked, audited
@@ -114,7 +114,7 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
         await _gateway(cluster)
         with ExitStack() as stack:
             files = folder / "envoy"
-            envoy.prepare(files, ())
+            envoy_bootstrap.prepare(files, ())
             _start(stack, fleet, folder, "gateway", GATEWAY, f"--dir={files}", "--drain-seconds=0")
             async with _kubelet(cluster):
                 access = kubeconfig(gpu, INFERENCE_CLUSTER, folder / "gpu.kubeconfig").read_bytes()

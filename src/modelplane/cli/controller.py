@@ -112,10 +112,10 @@ async def _run(options: _Options) -> None:
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":
     from modelplane.controllers.gateway_deployment import GatewayDeployment
     from modelplane.controllers.gateway_directory import GatewayDirectory
-    from modelplane.local import envoy
+    from modelplane.local import envoy_files
 
     if options.gateway_service:
         return GatewayDeployment(client, options.namespace, options.gateway_service)
     if options.gateway_dir:
-        return GatewayDirectory(options.gateway_dir, options.gateway_address, envoy.write)
+        return GatewayDirectory(options.gateway_dir, options.gateway_address, envoy_files.write)
     return None

@@ -16,20 +16,20 @@ from modelplane.cli.errors import UserError
 def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
     """Run the Envoy of this machine, or of this pod."""
     from modelplane.controllers.front_door import FRONT_DOOR
-    from modelplane.local import envoy as proxy
+    from modelplane.local import envoy_admin, envoy_bootstrap
     from modelplane.routing.table import Listener
 
     if check:
-        if problem := proxy.not_ready(directory):
+        if problem := envoy_admin.not_ready(directory):
             raise UserError(problem)
         return
     if port is None:
         raise click.UsageError("--port is missing")
     directory = directory.absolute()
-    proxy.prepare(directory, (Listener(FRONT_DOOR, address, port),))
-    if problem := proxy.port_taken(directory):
+    envoy_bootstrap.prepare(directory, (Listener(FRONT_DOOR, address, port),))
+    if problem := envoy_bootstrap.port_taken(directory):
         raise UserError(problem)
-    argv = proxy.argv(directory)
+    argv = envoy_bootstrap.argv(directory)
     # Its configuration names files relative to the directory. The pid stays, and the lock with it.
     os.chdir(directory)
     os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted

@@ -59,7 +59,7 @@ def gateway(log_format: str, debug: bool, **options: object) -> None:
 
 async def _run(options: _Options) -> None:
     from modelplane.controllers.gateway_follower import GatewayFollower
-    from modelplane.local import envoy
+    from modelplane.local import envoy_files
     from modelplane.local.gateway import Gateway
     from modelplane.local.signals import until_signalled
     from modelplane.telemetry.table import Program
@@ -69,7 +69,7 @@ async def _run(options: _Options) -> None:
             client,
             options.namespace,
             directory=options.directory,
-            write=envoy.write,
+            write=envoy_files.write,
             listens=(options.address, options.port),
         )
         running = Gateway(follower, options.directory, options.drain_seconds)

@@ -70,11 +70,11 @@ Counts = dict[str, dict[str, int]]
 
 
 def _gateway_problem(place: Home) -> str:
-    from modelplane.local import envoy
+    from modelplane.local import envoy_admin
     from modelplane.local.errors import LocalError
 
     try:
-        return envoy.reload_problem(place.envoy)
+        return envoy_admin.reload_problem(place.envoy)
     except LocalError as error:
         return str(error)
 

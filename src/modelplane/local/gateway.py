@@ -11,7 +11,7 @@ from pathlib import Path
 
 from modelplane.controllers.front_door import FRONT_DOOR
 from modelplane.controllers.gateway_follower import GatewayFollower
-from modelplane.local import envoy
+from modelplane.local import envoy_admin, envoy_bootstrap
 from modelplane.local.errors import LocalError
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Gateway:
         """Why nobody should send requests here; empty while they may. It may be asked in any thread."""
         if self._draining:
             return "the gateway is about to end"
-        return self._follower.problem or envoy.not_ready(self._directory)
+        return self._follower.problem or envoy_admin.not_ready(self._directory)
 
     async def run(self) -> None:
         """Follow until cancelled, and then for as long as requests come or are being answered."""
@@ -48,7 +48,7 @@ class Gateway:
             await asyncio.gather(following, return_exceptions=True)
 
     async def _follow(self) -> None:
-        while not envoy.prepared(self._directory):
+        while not envoy_bootstrap.prepared(self._directory):
             await asyncio.sleep(_POLL_S)
         await self._follower.run()
 
@@ -61,6 +61,6 @@ class Gateway:
 
     def _busy(self) -> bool:
         try:
-            return envoy.requests_under_way(self._directory, FRONT_DOOR) > 0
+            return envoy_admin.requests_under_way(self._directory, FRONT_DOOR) > 0
         except LocalError:
             return False

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from modelplane.controllers.gateway_follower import GatewayFollower
-from modelplane.local import envoy
+from modelplane.local import envoy_admin, envoy_bootstrap
 from modelplane.local.errors import LocalError
 from modelplane.local.gateway import Gateway
 
@@ -34,9 +34,9 @@ class Envoy:
         self.prepared = True
         self.problem = ""
         self.requests: int | None = 0
-        monkeypatch.setattr(envoy, "prepared", lambda _directory: self.prepared)
-        monkeypatch.setattr(envoy, "not_ready", lambda _directory: self.problem)
-        monkeypatch.setattr(envoy, "requests_under_way", self._requests)
+        monkeypatch.setattr(envoy_bootstrap, "prepared", lambda _directory: self.prepared)
+        monkeypatch.setattr(envoy_admin, "not_ready", lambda _directory: self.problem)
+        monkeypatch.setattr(envoy_admin, "requests_under_way", self._requests)
 
     def _requests(self, _directory: Path, listener: str) -> int:
         if self.requests is None or listener != "front-door":
