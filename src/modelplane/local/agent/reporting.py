@@ -5,6 +5,7 @@ The rule: what is known is set at once and sent when the server takes it; only t
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local.agent import pod_status
+from modelplane.local.agent.events import Reason, Recorder
 from modelplane.local.agent.pod_status import PodView
 
 _FIRST_RETRY_S = 0.5
@@ -21,14 +23,25 @@ _log = logging.getLogger(__name__)
 
 
 class Report:
-    """The newest known object of one pod, and the status that it should have."""
+    """The newest known object of one pod, the status that it should have, and what happened to it."""
 
-    def __init__(self, client: Client, pod: Object, view: PodView) -> None:
+    def __init__(self, client: Client, recorder: Recorder, pod: Object, view: PodView) -> None:
         self.pod = pod
         self.view = view
+        self.gone = False
+        """Whether the object is gone."""
+        self.changed = asyncio.Event()
+        """Set whenever a state of the object, or its end, is taken in."""
         self._client = client
+        self._recorder = recorder
         self._unsent = asyncio.Event()
         self._unsent.set()
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The pod's one container; its image may change while it runs."""
+        spec: Mapping[str, Any] = self.pod["spec"]["containers"][0]
+        return spec
 
     def set(self, **fields: Any) -> None:
         """Change what is known of the pod."""
@@ -39,6 +52,17 @@ class Report:
         """Take in a state of the pod's object, unless a newer one is known from a write."""
         self._take(pod)
         self._unsent.set()
+        self.changed.set()
+
+    def lose(self) -> None:
+        """Take in that the pod's object is gone."""
+        self.gone = True
+        self.changed.set()
+
+    def event(self, reason: Reason, note: str) -> None:
+        """Tell what happened to the container, unless its pod's object is gone."""
+        if not self.gone:
+            self._recorder.record(self.pod, reason, note)
 
     def _take(self, pod: Object) -> None:
         if int(pod["metadata"]["resourceVersion"]) >= int(self.pod["metadata"]["resourceVersion"]):
