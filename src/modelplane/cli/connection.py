@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from modelplane.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from modelplane.kube.client import Client, Fence
+    from modelplane.kube.client import Client
+    from modelplane.kube.fence import Fence
 
 
 def connect(kubeconfig: str | None, fence: "Fence | None" = None) -> "Client":

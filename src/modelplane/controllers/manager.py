@@ -29,7 +29,8 @@ from modelplane.controllers.ownership import owner_of
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import NotYet, Reconciler
 from modelplane.kube import errors, resources
-from modelplane.kube.client import Client, Fence
+from modelplane.kube.client import Client
+from modelplane.kube.fence import Fence
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource, resource_for
 from modelplane.telemetry import log_lines, metrics, traces

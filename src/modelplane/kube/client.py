@@ -1,25 +1,21 @@
 """One API server, spoken to in plain objects.
 
-lightkube reads the kubeconfig and authenticates (certificates, tokens, exec
-plugins); requests and answers are raw JSON, so that a kind needs no model of
-its own and nothing that the server sent is lost.
+Requests and answers are raw JSON, so that a kind needs no model of its own and
+nothing that the server sent is lost.
 """
 
 import asyncio
-import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import ConnectionParams
-from lightkube.config.kubeconfig import SERVICE_ACCOUNT, KubeConfig
+from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
-from modelplane.kube import errors
-from modelplane.kube.multiplexed import BODY_STARTED, HEADERS_STARTED, Multiplexed
+from modelplane.kube import connection, errors, list_watch, responses
+from modelplane.kube.fence import Fence, stopping
+from modelplane.kube.list_watch import ObjectList, WatchEvent
 from modelplane.kube.resources import Object, Resource, resource_of
 
 _CONTENT_TYPES = {
@@ -28,56 +24,13 @@ _CONTENT_TYPES = {
     "strategic": "application/strategic-merge-patch+json",
 }
 
-WATCH_SECONDS = 3600
-"""How long a watch request lasts at most before the server ends it and it is opened again.
-
-Each lasts another time, so that those that began together do not end together.
-"""
-
-_SILENCE_S = 90.0
-"""How long a watch over HTTP/1.1 may say nothing before it is opened anew: a server that went away unseen
-says nothing either, and none promises bookmarks."""
-
 _DEADLINE = 3
 """How many times the time-out a whole request may take, whatever the server sends meanwhile."""
 
 _AT_A_TIME = 32
 """How many requests may be under way, watches apart; the others wait for their turn without a time-out."""
 
-_LONGEST_TEXT = 200
-"""How much is told of an answer that is not the server's own."""
-
-Fence = Callable[[], str]
-"""Why nothing may be written at this moment; empty while it may."""
-
-_LAST_MOMENTS = frozenset(
-    {
-        "http11.send_request_headers.started",
-        "http11.send_request_body.started",
-        HEADERS_STARTED,
-        BODY_STARTED,
-    }
-)
-"""What a transport tells of just before it hands bytes to the kernel."""
-
-_decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectList:
-    """The objects of one list, and the resource version from which to watch."""
-
-    items: tuple[Object, ...]
-    resource_version: str
-
-
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
-    """One change: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``."""
-
-    type: str
-    object: Object
 
 
 class Client:
@@ -93,7 +46,7 @@ class Client:
         self._http = http
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(_AT_A_TIME)
-        self._extensions = {} if fence is None else {"trace": _stopping(fence)}
+        self._extensions = {} if fence is None else {"trace": stopping(fence)}
         self.field_manager = field_manager
 
     @classmethod
@@ -111,15 +64,7 @@ class Client:
         Nothing is sent yet. Raises ``ValueError`` for a kubeconfig that cannot be used. ``fence`` is asked
         before each write, at the last moment.
         """
-        try:
-            if isinstance(kubeconfig, str):
-                config = KubeConfig.from_file(kubeconfig)
-            else:
-                config = KubeConfig.from_dict(dict(kubeconfig))
-            http = _http(config, timeout_s, context)
-        except Exception as error:
-            # Certificates are read here too, and what is wrong with them is not one kind of error.
-            raise ValueError(f"cannot use the kubeconfig: {_sentence(error)}") from error
+        http = connection.of_kubeconfig(kubeconfig, timeout_s, context)
         return cls(http, field_manager, timeout_s, fence)
 
     @classmethod
@@ -136,11 +81,7 @@ class Client:
         Its token is read again whenever the server no longer takes the one before. Raises ``ValueError``
         where this is no pod, or one without a service account.
         """
-        try:
-            http = _http(KubeConfig.from_service_account(account), timeout_s)
-        except Exception as error:
-            missing = f"there is no {error.args[0]}" if isinstance(error, KeyError) else _sentence(error)
-            raise ValueError(f"cannot use a pod's service account: {missing}") from error
+        http = connection.of_service_account(account, timeout_s)
         return cls(http, field_manager, timeout_s, fence)
 
     async def __aenter__(self) -> Self:
@@ -171,15 +112,12 @@ class Client:
     ) -> ObjectList:
         """Return every object of a kind, in one namespace or in all, that the selectors match."""
         response = await self._send(
-            "GET", resource.path(namespace), _selectors(labels, fields), accept=_accept(metadata_only, "List")
+            "GET",
+            resource.path(namespace),
+            list_watch.selectors(labels, fields),
+            accept=list_watch.accept(metadata_only, "List"),
         )
-        answer = _object(response)
-        # The items of a list carry neither kind nor apiVersion; a reader should not have to know.
-        # An empty list of partial metadata is null.
-        items = answer.get("items") or ()
-        for item in items:
-            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-        return ObjectList(tuple(items), answer["metadata"]["resourceVersion"])
+        return list_watch.objects_of(responses.object_of(response), resource)
 
     async def watch(
         self,
@@ -195,28 +133,23 @@ class Client:
 
         Raises ``Gone`` when the version is too old to continue from.
         """
-        params = _selectors(labels, fields) | {
-            "watch": "true",
-            "resourceVersion": resource_version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(WATCH_SECONDS // 2, WATCH_SECONDS)),  # noqa: S311 - jitter
-        }
+        params = list_watch.selectors(labels, fields) | list_watch.watching(resource_version)
         request = self._http.build_request(
             "GET",
             resource.path(namespace),
             params=params,
-            headers={"Accept": _accept(metadata_only, "")},
-            timeout=httpx2.Timeout(self._timeout_s, read=_SILENCE_S),
+            headers={"Accept": list_watch.accept(metadata_only, "")},
+            timeout=httpx2.Timeout(self._timeout_s, read=list_watch.SILENCE_S),
         )
-        async with _answering():
+        async with responses.answering():
             async with asyncio.timeout(self._timeout_s * _DEADLINE):
                 response = await self._http.send(request, stream=True)
             try:
                 if response.is_error:
                     await response.aread()
-                    _raise_for_status(response)
-                async for line in _lines(response):
-                    yield _event(line, resource)
+                    responses.raise_for_status(response)
+                async for line in responses.lines(response):
+                    yield list_watch.event_of(line, resource)
             except httpx2.ReadTimeout:
                 return
             finally:
@@ -311,13 +244,13 @@ class Client:
         request = self._http.build_request(
             "GET", path, params=params, timeout=httpx2.Timeout(self._timeout_s, read=None)
         )
-        async with _answering():
+        async with responses.answering():
             response = await self._http.send(request, stream=True)
             try:
                 if response.is_error:
                     await response.aread()
-                    _raise_for_status(response)
-                async for line in _lines(response, unfinished=True):
+                    responses.raise_for_status(response)
+                async for line in responses.lines(response, unfinished=True):
                     yield line
             finally:
                 await response.aclose()
@@ -334,7 +267,7 @@ class Client:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        return _object(await self._send(method, path, params, body, content_type))
+        return responses.object_of(await self._send(method, path, params, body, content_type))
 
     async def _send(
         self,
@@ -348,88 +281,12 @@ class Client:
         content = None if body is None else _encode(body)
         headers = {"Accept": accept} | ({} if content is None else {"Content-Type": content_type})
         extensions = None if method == "GET" else self._extensions
-        async with self._turn, _answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
+        async with self._turn, responses.answering(), asyncio.timeout(self._timeout_s * _DEADLINE):
             response = await self._http.request(
                 method, path, params=params, content=content, headers=headers, extensions=extensions
             )
-        _raise_for_status(response)
+        responses.raise_for_status(response)
         return response
-
-
-def _http(config: KubeConfig, timeout_s: float, context: str = "") -> httpx2.AsyncClient:
-    single = config.get(context or None)
-    if single is None:
-        raise ValueError("it has no current context")
-    settings = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False).httpx_params(single)
-    if str(settings["base_url"]).startswith("https:"):
-        settings["transport"] = Multiplexed(settings["verify"])
-    return httpx2.AsyncClient(**settings)
-
-
-def _stopping(fence: Fence) -> Callable[[str, Any], Awaitable[None]]:
-    """Return what httpcore calls at each step of a request, and what ends one that may not be sent.
-
-    A request may have waited long for a connection, or the whole process may have been stopped, since
-    whoever writes decided to.
-    """
-
-    async def step(name: str, _info: Any) -> None:
-        if name in _LAST_MOMENTS and (why := fence()):
-            raise errors.Fenced(why)
-
-    return step
-
-
-@asynccontextmanager
-async def _answering() -> AsyncIterator[None]:
-    """Turn everything that keeps a request from being answered into ``Unreachable``.
-
-    Besides the network's errors, that is whatever authentication raises (an exec plugin that fails or
-    hangs), and a client that was closed meanwhile.
-    """
-    try:
-        yield
-    except errors.KubernetesError:
-        raise
-    except Exception as error:
-        raise errors.Unreachable(_sentence(error)) from error
-
-
-async def _lines(response: httpx2.Response, *, unfinished: bool = False) -> AsyncIterator[bytes]:
-    """Yield what stands between newlines, and nothing else: other line ends may occur within a string.
-
-    What comes after the last of them is left out, unless ``unfinished`` asks for it.
-    """
-    rest = b""
-    async for chunk in response.aiter_bytes():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-    if unfinished and rest:
-        yield rest
-
-
-def _event(line: bytes, resource: Resource) -> WatchEvent:
-    event: Object = _decode(line)
-    content: Object = event["object"]
-    if event["type"] == "ERROR":
-        raise errors.from_status(
-            content.get("code", 500), content.get("reason", ""), content.get("message", "")
-        )
-    content["apiVersion"], content["kind"] = resource.api_version, resource.kind
-    return WatchEvent(event["type"], content)
-
-
-def _object(response: httpx2.Response) -> Object:
-    try:
-        answer = _decode(response.content)
-    except msgspec.DecodeError:
-        answer = None
-    if not isinstance(answer, dict) or "kind" not in answer:
-        raise errors.ApiError(
-            response.status_code, "", f"{response.url.copy_with(query=None)} answers no Kubernetes object"
-        )
-    return answer
 
 
 def _has_version(groups: Object, resource: Resource) -> bool:
@@ -438,30 +295,3 @@ def _has_version(groups: Object, resource: Resource) -> bool:
         for group in groups.get("groups") or ()
         for version in group["versions"]
     )
-
-
-def _accept(metadata_only: bool, suffix: str) -> str:
-    if not metadata_only:
-        return "application/json"
-    return f"application/json;as=PartialObjectMetadata{suffix};v=v1;g=meta.k8s.io"
-
-
-def _selectors(labels: str, fields: str) -> dict[str, str]:
-    params = {"labelSelector": labels, "fieldSelector": fields}
-    return {key: value for key, value in params.items() if value}
-
-
-def _raise_for_status(response: httpx2.Response) -> None:
-    if not response.is_error:
-        return
-    try:
-        status = _decode(response.content)
-        reason, message = status.get("reason", ""), status.get("message", "")
-    except (msgspec.DecodeError, AttributeError):
-        # Whatever stands in front of the server: often a whole page.
-        reason, message = "", " ".join(response.text.split())[:_LONGEST_TEXT]
-    raise errors.from_status(response.status_code, reason, message or response.reason_phrase)
-
-
-def _sentence(error: Exception) -> str:
-    return str(error) or type(error).__name__

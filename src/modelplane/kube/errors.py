@@ -62,3 +62,8 @@ _BY_CODE: dict[int, type[ApiError]] = {
 def from_status(code: int, reason: str, message: str) -> ApiError:
     """Return the error for one answer, given its HTTP status code."""
     return _BY_CODE.get(code, ApiError)(code, reason, message)
+
+
+def sentence(error: Exception) -> str:
+    """Return what an error says, or its class where it says nothing."""
+    return str(error) or type(error).__name__

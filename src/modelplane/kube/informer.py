@@ -15,7 +15,8 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from modelplane.kube import errors
-from modelplane.kube.client import Client, ObjectList
+from modelplane.kube.client import Client
+from modelplane.kube.list_watch import ObjectList
 from modelplane.kube.resources import Object, Resource
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.cli.pods_behind import behind
-from modelplane.kube.client import ObjectList
+from modelplane.kube.list_watch import ObjectList
 
 
 def replica(name, cluster, **labels):

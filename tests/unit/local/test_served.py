@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from modelplane.kube import errors
-from modelplane.kube.client import ObjectList
+from modelplane.kube.list_watch import ObjectList
 from modelplane.local import served
 
 KEY = ("ml-team", "first-answer")

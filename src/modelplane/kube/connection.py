@@ -1,0 +1,55 @@
+"""Connecting to an API server: the address, the certificates and the credentials of a kubeconfig or a pod.
+
+lightkube reads both, and authenticates (certificates, tokens, exec plugins). Nothing is sent yet.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from lightkube.config.client_adapter import ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+
+from modelplane.kube import errors
+from modelplane.kube.multiplexed import Multiplexed
+
+
+def of_kubeconfig(
+    kubeconfig: str | Mapping[str, Any], timeout_s: float, context: str = ""
+) -> httpx2.AsyncClient:
+    """Return the connections of a kubeconfig's current context, or of a named one.
+
+    Raises ``ValueError`` for a kubeconfig that cannot be used.
+    """
+    try:
+        if isinstance(kubeconfig, str):
+            config = KubeConfig.from_file(kubeconfig)
+        else:
+            config = KubeConfig.from_dict(dict(kubeconfig))
+        return _http(config, timeout_s, context)
+    except Exception as error:
+        # Certificates are read here too, and what is wrong with them is not one kind of error.
+        raise ValueError(f"cannot use the kubeconfig: {errors.sentence(error)}") from error
+
+
+def of_service_account(account: Path, timeout_s: float) -> httpx2.AsyncClient:
+    """Return the connections of the service account of the pod that this runs in.
+
+    Raises ``ValueError`` where this is no pod, or one without a service account.
+    """
+    try:
+        return _http(KubeConfig.from_service_account(account), timeout_s)
+    except Exception as error:
+        missing = f"there is no {error.args[0]}" if isinstance(error, KeyError) else errors.sentence(error)
+        raise ValueError(f"cannot use a pod's service account: {missing}") from error
+
+
+def _http(config: KubeConfig, timeout_s: float, context: str = "") -> httpx2.AsyncClient:
+    single = config.get(context or None)
+    if single is None:
+        raise ValueError("it has no current context")
+    settings = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False).httpx_params(single)
+    if str(settings["base_url"]).startswith("https:"):
+        settings["transport"] = Multiplexed(settings["verify"])
+    return httpx2.AsyncClient(**settings)

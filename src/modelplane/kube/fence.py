@@ -1,0 +1,34 @@
+"""A fence before every write: a client that may not write any more sends nothing, at the last moment."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from modelplane.kube import errors
+from modelplane.kube.multiplexed import BODY_STARTED, HEADERS_STARTED
+
+Fence = Callable[[], str]
+"""Why nothing may be written at this moment; empty while it may."""
+
+_LAST_MOMENTS = frozenset(
+    {
+        "http11.send_request_headers.started",
+        "http11.send_request_body.started",
+        HEADERS_STARTED,
+        BODY_STARTED,
+    }
+)
+"""What a transport tells of just before it hands bytes to the kernel."""
+
+
+def stopping(fence: Fence) -> Callable[[str, Any], Awaitable[None]]:
+    """Return what httpcore calls at each step of a request, and what ends one that may not be sent.
+
+    A request may have waited long for a connection, or the whole process may have been stopped, since
+    whoever writes decided to.
+    """
+
+    async def step(name: str, _info: Any) -> None:
+        if name in _LAST_MOMENTS and (why := fence()):
+            raise errors.Fenced(why)
+
+    return step

@@ -1,0 +1,78 @@
+"""Listing the objects of a kind, and watching what changes from there (Kubernetes, "API Concepts")."""
+
+import random
+from dataclasses import dataclass
+
+from modelplane.kube import errors, responses
+from modelplane.kube.resources import Object, Resource
+
+WATCH_SECONDS = 3600
+"""How long a watch request lasts at most before the server ends it and it is opened again.
+
+Each lasts another time, so that those that began together do not end together.
+"""
+
+SILENCE_S = 90.0
+"""How long a watch over HTTP/1.1 may say nothing before it is opened anew: a server that went away unseen
+says nothing either, and none promises bookmarks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """The objects of one list, and the resource version from which to watch."""
+
+    items: tuple[Object, ...]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change: ``ADDED``, ``MODIFIED``, ``DELETED`` or ``BOOKMARK``."""
+
+    type: str
+    object: Object
+
+
+def objects_of(answer: Object, resource: Resource) -> ObjectList:
+    """Return the list that a server answered."""
+    # The items of a list carry neither kind nor apiVersion; a reader should not have to know.
+    # An empty list of partial metadata is null.
+    items = answer.get("items") or ()
+    for item in items:
+        item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+    return ObjectList(tuple(items), answer["metadata"]["resourceVersion"])
+
+
+def watching(resource_version: str) -> dict[str, str]:
+    """Return the parameters of a watch after a resource version."""
+    return {
+        "watch": "true",
+        "resourceVersion": resource_version,
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(random.randint(WATCH_SECONDS // 2, WATCH_SECONDS)),  # noqa: S311 - jitter
+    }
+
+
+def event_of(line: bytes, resource: Resource) -> WatchEvent:
+    """Return the change that a line of a watch tells of; raise the error that it may tell of instead."""
+    event: Object = responses.decode(line)
+    content: Object = event["object"]
+    if event["type"] == "ERROR":
+        raise errors.from_status(
+            content.get("code", 500), content.get("reason", ""), content.get("message", "")
+        )
+    content["apiVersion"], content["kind"] = resource.api_version, resource.kind
+    return WatchEvent(event["type"], content)
+
+
+def accept(metadata_only: bool, suffix: str) -> str:
+    """Return the media type of whole objects, or of their metadata only."""
+    if not metadata_only:
+        return "application/json"
+    return f"application/json;as=PartialObjectMetadata{suffix};v=v1;g=meta.k8s.io"
+
+
+def selectors(labels: str, fields: str) -> dict[str, str]:
+    """Return the parameters of a label selector and of a field selector."""
+    params = {"labelSelector": labels, "fieldSelector": fields}
+    return {key: value for key, value in params.items() if value}

@@ -1,0 +1,70 @@
+"""What an API server responds: an object, a failure, or lines without end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import msgspec
+
+from modelplane.kube import errors
+from modelplane.kube.resources import Object
+
+_LONGEST_TEXT = 200
+"""How much is told of an answer that is not the server's own."""
+
+decode = msgspec.json.Decoder().decode
+
+
+@asynccontextmanager
+async def answering() -> AsyncIterator[None]:
+    """Turn everything that keeps a request from being answered into ``Unreachable``.
+
+    Besides the network's errors, that is whatever authentication raises (an exec plugin that fails or
+    hangs), and a client that was closed meanwhile.
+    """
+    try:
+        yield
+    except errors.KubernetesError:
+        raise
+    except Exception as error:
+        raise errors.Unreachable(errors.sentence(error)) from error
+
+
+async def lines(response: httpx2.Response, *, unfinished: bool = False) -> AsyncIterator[bytes]:
+    """Yield what stands between newlines, and nothing else: other line ends may occur within a string.
+
+    What comes after the last of them is left out, unless ``unfinished`` asks for it.
+    """
+    rest = b""
+    async for chunk in response.aiter_bytes():
+        *complete, rest = (rest + chunk).split(b"\n")
+        for line in complete:
+            yield line
+    if unfinished and rest:
+        yield rest
+
+
+def object_of(response: httpx2.Response) -> Object:
+    """Return the object that a server answered; ``ApiError`` where it is none of Kubernetes'."""
+    try:
+        answer = decode(response.content)
+    except msgspec.DecodeError:
+        answer = None
+    if not isinstance(answer, dict) or "kind" not in answer:
+        raise errors.ApiError(
+            response.status_code, "", f"{response.url.copy_with(query=None)} answers no Kubernetes object"
+        )
+    return answer
+
+
+def raise_for_status(response: httpx2.Response) -> None:
+    """Raise the error that a server answered, if it is one."""
+    if not response.is_error:
+        return
+    try:
+        status = decode(response.content)
+        reason, message = status.get("reason", ""), status.get("message", "")
+    except (msgspec.DecodeError, AttributeError):
+        # Whatever stands in front of the server: often a whole page.
+        reason, message = "", " ".join(response.text.split())[:_LONGEST_TEXT]
+    raise errors.from_status(response.status_code, reason, message or response.reason_phrase)
