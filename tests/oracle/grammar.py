@@ -30,18 +30,6 @@ _PATTERNS = ('"[a-z]+"', '"^H"', '"(a|o)*"', '"."', '"x"', '"[0-9]*"', '"\\\\."'
 _ORDER = ("<", "<=", ">", ">=", "==", "!=")
 _DURATIONS = ('"1s"', '"90m"', '"1.5h"', '"-1ms"', '"0"')
 _TIMESTAMPS = ('"2020-01-01T00:00:00Z"', '"2024-02-29T23:59:59.5+01:00"', '"0001-01-01T00:00:00Z"')
-_ADDRESSES = (
-    '"10.0.0.1"',
-    '"::1"',
-    '"fd00::12"',
-    '"010.0.0.1"',
-    '"::ffff:1.2.3.4"',
-    '"255.255.255.255"',
-    '"x"',
-)
-_NETWORKS = ('"10.0.0.0/8"', '"10.1.2.3/24"', '"fd00::/8"', '"::/0"', '"10.0.0.0/33"')
-_URLS = ('"https://a.b:80/c?d=e"', '"/a b"', '"https://[::1]/"', '"x"', '"a://u@h/%20?q=%41&q"')
-_FORMATS = ("dns1123Label", "dns1123Subdomain", "qualifiedName", "labelValue", "uuid", "date", "byte", "uri")
 
 
 class Grammar:
@@ -166,16 +154,6 @@ _BOOL: tuple[_Make, ...] = (
     _filled("sets.intersects({}, {})", "list<int>", "list<int>"),
     _filled("isQuantity({})", "string"),
     _filled("isSemver({})", "string"),
-    lambda grammar, depth: f"isIP({grammar.make('string', depth)})",
-    lambda grammar, _: f"cidr({grammar.one(*_NETWORKS)}).containsIP({grammar.one(*_ADDRESSES)})",
-    lambda grammar, _: f"cidr({grammar.one(*_NETWORKS)}).containsCIDR({grammar.one(*_NETWORKS)})",
-    lambda grammar, _: (
-        f"ip({grammar.one(*_ADDRESSES)}).{grammar.one('isLoopback', 'isGlobalUnicast', 'isUnspecified')}()"
-    ),
-    lambda grammar, _: f"isURL({grammar.one(*_URLS)})",
-    lambda grammar, depth: (
-        f"format.{grammar.one(*_FORMATS)}().validate({grammar.make('string', depth)}).hasValue()"
-    ),
     _filled("bool({})", "string"),
 )
 
@@ -201,7 +179,6 @@ _MAKERS: dict[str, tuple[tuple[_Make, ...], tuple[_Make, ...]]] = {
             _filled("{}.?foo.orValue({})", "any", "int"),
             _filled("{}.getHours()", "timestamp"),
             _filled("{}.getMinutes()", "duration"),
-            lambda grammar, _: f"ip({grammar.one(*_ADDRESSES)}).family()",
         ),
     ),
     "uint": ((_of(*_UINTS),), (_filled("({} + {})", "uint", "uint"), _filled("uint({})", "int"))),
@@ -230,13 +207,6 @@ _MAKERS: dict[str, tuple[tuple[_Make, ...], tuple[_Make, ...]]] = {
             _filled("string({})", "timestamp"),
             _filled("{}[{}]", "list<string>", "int"),
             lambda grammar, depth: f"{grammar.make('string', depth)}.find({grammar.one(*_PATTERNS)})",
-            lambda grammar, _: (
-                f"url({grammar.one(*_URLS)})."
-                f"{grammar.one('getHost', 'getPort', 'getScheme', 'getEscapedPath')}()"
-            ),
-            lambda grammar, depth: (
-                f'"%s-%d".format([{grammar.make("string", depth)}, {grammar.make("int", depth)}])'
-            ),
         ),
     ),
     "any": ((_attribute,), (_attribute, _attribute, _filled("dyn({})", "int"), _filled("dyn({})", "string"))),

@@ -38,12 +38,9 @@ WORDS: Final = st.sampled_from(
         *("'gpu.nvidia.com'", '"a"', "1", "1u", "1.5", "==", "<", "&&", "||", "+", "-", "*", "/", "%", "in"),
         *("has(", "all(x,", "map(x,", "x", "quantity(", "semver(", "cel.bind(x,", ".?", "[?", "dyn(", "null"),
         *(
-            ".format([",
             ".matches(",
             ".sortBy(x,",
             "lists.range(",
-            "ip(",
-            "url(",
             "true",
             "type(",
             "`",

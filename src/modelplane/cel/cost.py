@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from modelplane.cel import values
-from modelplane.cel.functions.formats import Format
 
 LIMIT: Final = 1_000_000
 
@@ -46,23 +45,12 @@ def _walk(value: Any) -> int:
     return 1
 
 
-def _equality(arguments: tuple[Any, ...], _: Any) -> int:
-    if isinstance(arguments[0], values.Opaque):
-        return 1
-    return _smaller(arguments, _)
-
-
 def _smaller(arguments: tuple[Any, ...], _: Any) -> int:
     return traversal(min(values.size(arguments[0]), values.size(arguments[1])))
 
 
 def _joined(_: tuple[Any, ...], result: Any) -> int:
     return traversal(values.size(result), 2 * _TEXT)
-
-
-def _validated(arguments: tuple[Any, ...], _: Any) -> int:
-    form, text = arguments
-    return pattern(values.size(text), form.pattern_size) if isinstance(form, Format) else 1
 
 
 def _made(_: tuple[Any, ...], result: Any) -> int:
@@ -91,12 +79,6 @@ def _contains_text(arguments: tuple[Any, ...], _: Any) -> int:
     return traversal(values.size(arguments[0])) * traversal(values.size(arguments[1]))
 
 
-def _network(arguments: tuple[Any, ...], *, parses: bool, masks: bool) -> int:
-    own = values.size(arguments[0])
-    cost = traversal(2 * own) + (traversal(own) + 1 if masks else 0)
-    return cost + (traversal(values.size(arguments[1])) if parses else 0)
-
-
 def _matched(arguments: tuple[Any, ...], _: Any) -> int:
     return pattern(values.size(arguments[0]), values.size(arguments[1]))
 
@@ -105,16 +87,12 @@ _BY_FUNCTION: Final[dict[str, Costing]] = {
     **dict.fromkeys(
         ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), lambda arguments, _: _walk(arguments[0])
     ),
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _first()),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _first(2 * _TEXT)),
-    **dict.fromkeys(("cidr", "ip", "isIP", "isCIDR"), _first()),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _first()),
+    **dict.fromkeys(("replace", "split"), _first(2 * _TEXT)),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _first()),
     **dict.fromkeys(("find", "findAll"), _matched),
-    "containsIP": lambda arguments, _: _network(arguments, parses=False, masks=False),
-    "containsCIDR": lambda arguments, _: _network(arguments, parses=False, masks=True),
     "join": _joined,
-    "validate": _validated,
-    "_==_": _equality,
+    "_==_": _smaller,
     "_!=_": _smaller,
 }
 
@@ -129,7 +107,7 @@ _BY_RESOLVED: Final[dict[str, Costing]] = {
 }
 
 _BY_OVERLOAD: Final[dict[str, Costing]] = {
-    **dict.fromkeys(("string_to_bytes", "bytes_to_string", "string_format", "strings_quote"), _first()),
+    **dict.fromkeys(("string_to_bytes", "bytes_to_string", "strings_quote"), _first()),
     **dict.fromkeys(
         ("starts_with_string", "ends_with_string"), lambda arguments, _: traversal(values.size(arguments[0]))
     ),
@@ -145,11 +123,6 @@ _BY_OVERLOAD: Final[dict[str, Costing]] = {
     **dict.fromkeys(("matches", "matches_string"), _matched),
     "in_list": lambda arguments, _: values.size(arguments[1]),
     "contains_string": _contains_text,
-    "cidr_ip": lambda _, __: 1,
-    "cidr_contains_ip_string": lambda arguments, _: _network(arguments, parses=True, masks=False),
-    "cidr_contains_ip_ip": lambda arguments, _: _network(arguments, parses=False, masks=False),
-    "cidr_contains_cidr_string": lambda arguments, _: _network(arguments, parses=True, masks=True),
-    "cidr_contains_cidr": lambda arguments, _: _network(arguments, parses=False, masks=True),
 }
 
 

@@ -34,8 +34,6 @@ from modelplane.cel.cost import LIST, MAP
 UNBOUNDED: Final = 2**64 - 1
 _TEXT: Final = 0.1
 _PATTERN: Final = 0.25
-_FORMAT_PATTERN: Final = 128  # characters of the longest pattern of a format
-_FORMAT_NAME: Final = 64
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -402,27 +400,9 @@ def _found(walk: _Estimator, node: Call) -> _Estimate:
     return _Estimate(_pattern(walk, node), Size(0, walk.size(node.arguments[0]).most))
 
 
-def _network(*, parses: bool, masks: bool) -> _Estimating:
-    def estimate(walk: _Estimator, node: Call) -> _Estimate:
-        cost = _by(32, _TEXT) + (_by(16, _TEXT) + 1 if masks else 0)
-        if parses:
-            cost = _bounded(cost + _by(walk.size(node.arguments[1]).most, _TEXT))
-        return _Estimate(cost)
-
-    return estimate
-
-
-def _validated(walk: _Estimator, node: Call) -> _Estimate:
-    size = walk.size(node.arguments[1])
-    return _Estimate(_by(_by(size.most, _TEXT), _FORMAT_PATTERN * _PATTERN))
-
-
 _CONSTANT_EQUALITY: Final = {
-    "net.IP": 1,
-    "net.CIDR": 1,
     "kubernetes.Quantity": 1,
     "kubernetes.Semver": 1,
-    "kubernetes.NamedFormat": _by(_FORMAT_NAME, _TEXT),
 }
 
 
@@ -430,9 +410,6 @@ def _equal(walk: _Estimator, node: Call) -> _Estimate:
     left, right = (walk.tree.type_of(argument.identity) for argument in node.arguments)
     if left == right and left.name in _CONSTANT_EQUALITY:
         return _Estimate(_CONSTANT_EQUALITY[left.name])
-    if left == right and left.name == "kubernetes.URL":
-        known = walk.known_size(node.arguments[1])
-        return _Estimate(_by(known.most, _TEXT) if known else 1)
     return _compared(walk, node)
 
 
@@ -537,15 +514,12 @@ def _sets(factor: int) -> _Estimating:
 
 _BY_FUNCTION: Final[dict[str, _Estimating]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _walked),
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _through(_TEXT, keeps=True)),
-    **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip"), _through(_TEXT)),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _through(_TEXT, keeps=True)),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _through(_TEXT)),
     **dict.fromkeys(("find", "findAll"), _found),
-    "ip.isCanonical": _through(2 * _TEXT),
     "replace": _replaced,
     "split": _split,
     "join": _joined,
-    "validate": _validated,
     "slice": _sliced,
     "flatten": _flattened,
     "lists.range": _ranged,
@@ -560,7 +534,6 @@ _BY_FUNCTION: Final[dict[str, _Estimating]] = {
 
 _BY_OVERLOAD: Final[dict[str, _Estimating]] = {
     **dict.fromkeys(("starts_with_string", "ends_with_string"), _through(_TEXT, 1)),
-    **dict.fromkeys(("string_format",), _through(_TEXT)),
     **dict.fromkeys(("matches", "matches_string"), _matched),
     **dict.fromkeys(
         (
@@ -573,11 +546,6 @@ _BY_OVERLOAD: Final[dict[str, _Estimating]] = {
     **dict.fromkeys(("add_string", "add_bytes"), _added),
     "add_list": _appended,
     "bytes_to_string": _from_bytes,
-    "cidr_contains_cidr": _network(parses=False, masks=True),
-    "cidr_contains_cidr_string": _network(parses=True, masks=True),
-    "cidr_contains_ip_ip": _network(parses=False, masks=False),
-    "cidr_contains_ip_string": _network(parses=True, masks=False),
-    "cidr_ip": lambda _, __: _Estimate(1),
     "conditional": _chosen,
     "contains_string": _contained,
     "in_list": _through(1, 1),

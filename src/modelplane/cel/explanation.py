@@ -10,7 +10,7 @@ from typing import Final
 
 from modelplane.cel import environment, restrictions
 from modelplane.cel.errors import SelectorError
-from modelplane.cel.functions import NAMES
+from modelplane.cel.functions import NAMES, absent
 
 _ISSUE: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
 _STATUS: Final = re.compile("^[A-Z_]+: ")
@@ -59,7 +59,7 @@ def explained(expression: str, output: str) -> SelectorError:
     written = ""  # what the compiler's place is behind, and ours is before
     if undeclared:
         name = undeclared[1]
-        problem = _unknown(name, called=called)
+        problem = absent.message(name) or _unknown(name, called=called)
         if not name.startswith("device."):
             written = name if called else name.rpartition(".")[0]
     elif overload:

@@ -18,7 +18,6 @@ from modelplane.cel import environment
 from modelplane.cel.checked import (
     DYNAMIC,
     Call,
-    Constant,
     Fold,
     Identifier,
     ListLiteral,
@@ -29,9 +28,7 @@ from modelplane.cel.checked import (
     Type,
     Unsupported,
 )
-from modelplane.cel.errors import EvaluationError
-from modelplane.cel.functions import formatting
-from modelplane.cel.functions.formats import Format
+from modelplane.cel.functions import absent
 
 LISTED: Final = f"{', '.join(environment.FIELDS[:-1])} and {environment.FIELDS[-1]}"
 FIELDS: Final = tuple(name.removeprefix("device.") for name in environment.FIELDS)
@@ -45,7 +42,6 @@ def check(tree: Tree) -> None:
         _device_stands_alone(tree.root, frozenset())
     for call in tree.calls("indexOf", "lastIndexOf"):
         _element_is_of_the_list(tree, call)
-    _validations_are_asked_for_a_value(tree)
     for call in tree.calls("flatten"):
         _lists_are_flattened(tree, call)
     for call in tree.calls("optional.unwrap", "unwrapOpt"):
@@ -59,7 +55,7 @@ def check(tree: Tree) -> None:
         if tree.type_of(fold.items.identity) == DYNAMIC and opens.of(fold.items):
             raise Unsupported("an attribute cannot be iterated over", fold.items.identity)
     for call in tree.calls("format"):
-        _values_fit_the_format(tree, call, opens)
+        raise Unsupported(absent.message("format"), call.identity)
     if tree.type_of(tree.root.identity) == DYNAMIC and not opens.of(tree.root):
         problem = "it gives dyn, but a selector gives true or false: compare it, as in `... == true`"
         raise Unsupported(problem, tree.root.identity)
@@ -113,16 +109,6 @@ def _element_is_of_the_list(tree: Tree, call: Call) -> None:
         raise Unsupported(problem, call.identity)
 
 
-def _validations_are_asked_for_a_value(tree: Tree) -> None:
-    asked = {call.arguments[0].identity for call in tree.calls("hasValue")}
-    for call in tree.calls("validate"):
-        receiver = tree.type_of(call.arguments[0].identity)
-        if receiver.name != Format.kind:
-            raise Unsupported(f"validate cannot be applied to {receiver.name}", call.identity)
-        if call.identity not in asked:
-            raise Unsupported("what validate gives can only be asked .hasValue()", call.identity)
-
-
 def _lists_are_flattened(tree: Tree, call: Call) -> None:
     for inside in tree.type_of(call.arguments[0].identity).parameters:
         if inside.name not in ("list", "dyn"):
@@ -134,30 +120,6 @@ def _optionals_are_open(tree: Tree, call: Call) -> None:
     found = tree.type_of(call.arguments[0].identity)
     if found != Type("list", (Type("optional_type", (DYNAMIC,)),)):
         raise Unsupported(f"{call.function} takes optional attributes only", call.identity)
-
-
-def _values_fit_the_format(tree: Tree, call: Call, opens: "_Openness") -> None:
-    template, handed = call.arguments
-    if not isinstance(template, Constant) or not isinstance(template.value, str):
-        return
-    try:
-        clauses = formatting.clauses(template.value)
-    except EvaluationError as error:
-        raise Unsupported(str(error), template.identity) from error
-    if not isinstance(handed, ListLiteral):
-        return
-    if len(clauses) != len(handed.elements):
-        problem = f"a format of {len(clauses)} clauses is given {len(handed.elements)} values"
-        raise Unsupported(problem, handed.identity)
-    for clause, value in zip(clauses, handed.elements, strict=True):
-        found = tree.type_of(value.identity)
-        if found.name not in formatting.ACCEPTED[clause]:
-            raise Unsupported(f"%{clause} cannot write {found.name}", value.identity)
-        if found == DYNAMIC and opens.of(value):
-            problem = (
-                f"%{clause} cannot write an attribute, whose type is open: convert it, as in string(...)"
-            )
-            raise Unsupported(problem, value.identity)
 
 
 _PASSED_ON: Final = frozenset({"optional.of", "value", "or", "orValue"})

@@ -28,19 +28,6 @@ class TypeName:
     name: str
 
 
-class Opaque:
-    """A value that only functions of its own library can look into; `kind` is its type's name.
-
-    `size` is what Kubernetes' accounting of cost takes it for, `weight` how many steps there are to go.
-    It can be compared with its own kind only.
-    """
-
-    __slots__ = ()
-    kind = "opaque"
-    size = 1
-    weight = 30
-
-
 _KINDS: Final = {
     bool: "bool",
     int: "int",
@@ -64,7 +51,7 @@ _KINDS: Final = {
 
 def kind(value: Value) -> str:
     """Return the name of a value's type."""
-    return value.kind if isinstance(value, Opaque) else _KINDS.get(type(value), type(value).__name__)
+    return _KINDS.get(type(value), type(value).__name__)
 
 
 def no_overload(name: str, arguments: tuple[Value, ...]) -> str:
@@ -196,12 +183,10 @@ def size(value: Value) -> int:
             return len(value.domains)
         case Optional():
             return size(value.value) if value.present else 1
-        case Opaque():
-            return value.size
     return 1
 
 
-_OWN: Final = (Quantity, Semver, Opaque)
+_OWN: Final = (Quantity, Semver)
 _MAPS: Final = frozenset({dict, Domain, Domains})
 
 

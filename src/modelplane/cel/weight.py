@@ -5,7 +5,6 @@ One rule: a part that a value holds twice counts twice, because it is gone throu
 
 from typing import Any, Final
 
-from modelplane.cel import values
 from modelplane.cel.bindings import Domain, Domains
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.optional import Optional
@@ -44,8 +43,6 @@ def of(value: Any) -> int:
                 rest.append(each.value)
             case Semver():
                 total += len(each.prerelease)
-            case values.Opaque():
-                total += each.weight
     return total
 
 

@@ -7,16 +7,13 @@ import functools
 from typing import Final
 
 from modelplane.cel.functions import (
-    addresses,
     conversions,
-    formats,
     lists,
     operators,
     optionals,
     quantities,
     semvers,
     texts,
-    urls,
 )
 from modelplane.cel.functions.overload import Implementation, Overload
 
@@ -28,9 +25,6 @@ DECLARED: Final[tuple[Overload, ...]] = tuple(
     for library in (
         quantities.OVERLOADS,
         semvers.OVERLOADS,
-        addresses.OVERLOADS,
-        urls.OVERLOADS,
-        formats.OVERLOADS,
         texts.OVERLOADS,
         lists.OVERLOADS,
         conversions.TO_TEXT,
@@ -39,7 +33,7 @@ DECLARED: Final[tuple[Overload, ...]] = tuple(
     if each.identity
 )
 # Functions that it merges with those it has under the same name.
-MERGED: Final = (*lists.MERGED, *formats.MERGED)
+MERGED: Final = lists.MERGED
 
 _ALL: Final = (
     *DECLARED,

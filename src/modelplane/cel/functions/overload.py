@@ -79,10 +79,8 @@ def overload(
     identity: str = "",
     *,
     member: bool = False,
-    kinds: dict[str, type] | None = None,
 ) -> Overload:
-    """Return an overload; `kinds` are the Python types of what only its library has."""
-    known = TYPES | (kinds or {})
+    """Return an overload."""
     return Overload(
         function,
         parameters,
@@ -90,5 +88,5 @@ def overload(
         result,
         identity,
         member,
-        tuple(known.get(each.partition("<")[0], object) for each in parameters),
+        tuple(TYPES.get(each.partition("<")[0], object) for each in parameters),
     )

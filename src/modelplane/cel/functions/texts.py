@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from modelplane.cel import standard, weight
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.functions import formatting
 from modelplane.cel.functions.overload import ANY, Overload, overload
 
 _S: Final = "string"
@@ -108,7 +107,6 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     overload("startsWith", (_S, _S), str.startswith),
     overload("endsWith", (_S, _S), str.endswith),
     overload("matches", (_S, _S), _matches),
-    overload("format", (_S, "list"), formatting.written),
     *(
         overload(name, parameters, call)
         for name, call in (("indexOf", _index_of), ("lastIndexOf", _last_index_of), ("split", _split))
