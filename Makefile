@@ -6,6 +6,8 @@ PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.1
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Two workers where each can have a network of its own, else one.
+NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test test-kubernetes chaos check contract format generate golden bench wheel clean
@@ -31,10 +33,10 @@ down: setup ## Stop it
 	@$(BIN)/modelplane down
 
 test: setup ## Run the tests that need neither Go nor a server
-	@$(BIN)/python -m pytest -q -m "not kubernetes"
+	@$(BIN)/python -m pytest -q -m "not kubernetes" --numprocesses=2 --dist=loadfile --durations=25
 
 test-kubernetes: setup ## Run the tests against a real control plane, proxy and engine
-	@$(BIN)/python -m pytest -q -m kubernetes
+	@$(BIN)/python -m pytest -q -m kubernetes --numprocesses=$(NETWORKS) --dist=loadfile --durations=25
 
 chaos: setup ## Kill processes at random during the tour, for thirty rounds
 	@mkdir -p build

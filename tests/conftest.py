@@ -1,7 +1,15 @@
 """What holds for every test."""
 
 import os
+import shutil
 import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from modelplane.local import binary
+from support import network_namespace
 
 # Else gRPC starts threads in every process that is forked off, and a process with threads
 # may not enter a user namespace.
@@ -10,3 +18,16 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # A shell starts what is to run in the background with SIGINT ignored, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each of several workers a network of its own, once everything is there that is downloaded."""
+    if config.getoption("markexpr", "") != "kubernetes":
+        return
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        network_namespace.enter()
+    elif getattr(config.option, "numprocesses", 0):
+        binary.find_or_build(lambda _progress: None)
+        if go := shutil.which("go"):
+            for module in ("helm", "oracle"):
+                subprocess.run([go, "mod", "download"], cwd=Path(__file__).parent / module, check=True)

@@ -31,7 +31,7 @@ from support.fleets import Fleet
 
 pytestmark = pytest.mark.kubernetes
 
-ROUNDS = int(os.environ.get("MODELPLANE_CHAOS_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("MODELPLANE_CHAOS_ROUNDS", "1"))
 RECORD = os.environ.get("MODELPLANE_CHAOS_RECORD", "")
 CONVERGED_WITHIN_S = 90.0
 HEALED_WITHIN_S = 30.0

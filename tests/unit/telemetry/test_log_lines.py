@@ -65,7 +65,16 @@ def test_an_exception_is_a_field_and_the_line_stays_one(log: logging.Logger, wri
     assert line["exception"].endswith("first\\nsecond'")
 
 
-@pytest.mark.parametrize("text", ["a\nb", "\u2028", "\ud800", 'quote " and \\', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a\nb", id="two lines"),
+        pytest.param("\u2028", id="a line separator"),
+        pytest.param("\ud800", id="half a surrogate pair"),
+        pytest.param('quote " and \\', id="a quote and a backslash"),
+        pytest.param("\x00", id="a zero byte"),
+    ],
+)
 def test_any_text_is_one_line(log: logging.Logger, written: io.StringIO, text: str) -> None:
     log.info("%s", text)
     assert [line["message"] for line in _lines(written)] == [text]
