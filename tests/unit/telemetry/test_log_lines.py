@@ -6,7 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,14 +21,13 @@ def written() -> io.StringIO:
 
 
 @pytest.fixture
-def log(written: io.StringIO) -> Iterator[logging.Logger]:
+def log(written: io.StringIO) -> logging.Logger:
     handler = logging.StreamHandler(written)
     handler.setFormatter(JsonFormatter())
-    logger = logging.getLogger("modelplane.test")
+    # Apart from all others: pytest's own copy of a line would have to be valid Unicode.
+    logger = logging.Logger("modelplane.test", logging.INFO)
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    yield logger
-    logger.removeHandler(handler)
+    return logger
 
 
 def _lines(written: io.StringIO) -> list[dict[str, Any]]:
