@@ -274,9 +274,23 @@ class TestBreaker:
     def test_an_update_costs_two_tokens_and_all_else_one(self) -> None:
         fleet = composed(composing(child()))
         breaker = fleet.breaker(KIND, ENDPOINT)
-        assert (breaker.events, breaker.charged) == (1, 1)
+        own = self._own_updates(fleet)
+        assert (breaker.updates, breaker.charged) == (0, 1 + 1 + 2 * own), "two are new, the rest are updates"
         answers(fleet, composing(child(key="new")))
-        assert (breaker.events, breaker.charged) == (2, 3)
+        own = self._own_updates(fleet)
+        assert (breaker.updates, breaker.charged) == (1, 1 + 1 + 2 + 2 * own)
+
+    def _own_updates(self, fleet: Fleet) -> int:
+        events = [event for event in fleet.history if event.key == fleet.key(KIND, ENDPOINT)]
+        return sum(event.old is not None for event in events)
+
+    def test_what_changes_in_the_composite_is_dropped_as_well(self) -> None:
+        fleet = composed(composing(child()))
+        fleet.breaker(KIND, ENDPOINT).open(fleet.clock.now)
+        asked = len(fleet.calls(KIND))
+        fleet.edit(KIND, ENDPOINT, url="https://other.example/v1")
+        fleet.simulation.settle()
+        assert len(fleet.calls(KIND)) == asked
 
     def test_what_is_being_deleted_costs_nothing(self) -> None:
         held = {**child(), "metadata": {"name": "child", "finalizers": ["test/held"]}}

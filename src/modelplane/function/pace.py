@@ -40,6 +40,9 @@ _SETTLE_S = 10.0
 _SKEW_S = 1.0
 """How far apart the clocks of Crossplane and the function may be for that; times are whole seconds."""
 
+_DEAF_S = 360.0
+"""How long Crossplane drops events once it has begun to: five minutes, and a look that shows it."""
+
 _SOON_S = 2
 _FAILING_S = 60
 _USUAL_S = 60
@@ -87,9 +90,10 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     kind, since = str(owner["kind"]), 0.0 if state.is_news else quiet(owner, now)
     ordinary = usual(kind)
     if not state.is_ready:
-        return int(min(max(_SOON_S, since / 4), ordinary)) if state.awaits or is_deaf(owner) else ordinary
+        hurries = state.awaits or is_deaf(owner, now)
+        return int(min(max(_SOON_S, since / 4), ordinary)) if hurries else ordinary
     longest = _FAILING_S if state.is_failing else _LONGEST_S.get(kind, ordinary)
-    if is_deaf(owner) or longest <= ordinary:
+    if is_deaf(owner, now) or longest <= ordinary:
         return ordinary
     within = int(min(max(ordinary, since / 2), longest))
     return within - within * _share(str(owner["metadata"].get("uid", ""))) // 500
@@ -114,9 +118,13 @@ def _age(time: str, now: datetime) -> float:
         return 0.0
 
 
-def is_deaf(owner: Object) -> bool:
-    """Whether Crossplane drops the events of an object."""
-    return condition_of(owner, RESPONSIVE).get("status") == "False"
+def is_deaf(owner: Object, now: datetime) -> bool:
+    """Whether Crossplane drops the events of an object.
+
+    It says so until the next event that it lets through, which after a while is any.
+    """
+    said = condition_of(owner, RESPONSIVE)
+    return said.get("status") == "False" and _age(str(said.get("lastTransitionTime", "")), now) < _DEAF_S
 
 
 class Paced(NamedTuple):
