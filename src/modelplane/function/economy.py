@@ -1,7 +1,7 @@
 """Saving Crossplane writes that it would make of each child.
 
-Crossplane counts the changes of an object's children, an update as two, and looks away from the object for
-minutes after a hundred at once. A new child gives rise to some before it has said anything: each composite
+Crossplane counts the changes of an object and of its children, an update as two, and looks away from the
+object for minutes after a hundred at once. A new child gives rise to some before it has said anything: each composite
 gets a finalizer, a composition and a revision of it, each managed resource its external name. What
 Crossplane would come to is known here, so a child has it from the start.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from modelplane.api.kinds import KINDS
 from modelplane.compose.composition import Object
 from modelplane.function import remote
-from modelplane.function.owned_fields import owned
+from modelplane.function.owned_fields import has_finalizer_of_ours
 
 FINALIZER = "composite.apiextensions.crossplane.io"
 """What Crossplane puts on every composite."""
@@ -63,11 +63,7 @@ def _managed(manifest: Object, name: str, observed: Object | None, reached: bool
     }
     # Of a cluster that does not answer, what was never made would be held for nothing. One that was given
     # the finalizer has it from nobody else; one that is on its way out has lost it.
-    given = reached if observed is None else PROVIDERS_FINALIZER in _given_finalizers(observed)
+    given = reached if observed is None else has_finalizer_of_ours(observed, PROVIDERS_FINALIZER)
     if given:
         metadata["finalizers"] = [PROVIDERS_FINALIZER]
     return {**manifest, "metadata": metadata}
-
-
-def _given_finalizers(observed: Object) -> list[str]:
-    return list(owned(observed)["metadata"].get("finalizers", ()))

@@ -41,6 +41,14 @@ def owned(item: Object) -> Object:
     return {**content, "apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata}
 
 
+def has_finalizer_of_ours(item: Object, finalizer: str) -> bool:
+    """Whether an object has a finalizer that Crossplane applied, or may have: then it goes on applying it."""
+    if finalizer not in item["metadata"].get("finalizers", ()):
+        return False
+    fields = _fields(item)
+    return fields is None or finalizer in _part(item, fields).get("metadata", {}).get("finalizers", ())
+
+
 def without_crossplane(item: Object) -> Object:
     """Return one of our objects as its kind knows it: Crossplane keeps notes in spec and status."""
     group = str(item.get("apiVersion", "")).partition("/")[0]

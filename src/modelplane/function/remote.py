@@ -28,6 +28,9 @@ _SERVES = {
 }
 """When the provider may look less often, by kind; any other is as good as it gets once it is there."""
 
+_CHANGES = frozenset({"HTTPRoute", "InferencePool", "CustomResourceDefinition"})
+"""Other kinds of which changes on the cluster matter: what a gateway says of them, that they come and go."""
+
 _ABSENT = ("external resource does not exist", "no matches for kind")
 """What the provider says of an object to look at that is not there."""
 
@@ -94,9 +97,12 @@ def _object(manifest: Object, provider_config: str, *, policies: tuple[str, ...]
         "forProvider": for_provider,
         "providerConfigRef": {"kind": "ClusterProviderConfig", "name": provider_config},
     }
-    if query := _SERVES.get(manifest["kind"]):
+    query = _SERVES.get(manifest["kind"])
+    if query:
+        spec["readiness"] = {"policy": "DeriveFromCelQuery", "celQuery": query}
+    if query or manifest["kind"] in _CHANGES:
         # The provider watches where that was switched on.
-        spec |= {"readiness": {"policy": "DeriveFromCelQuery", "celQuery": query}, "watch": True}
+        spec["watch"] = True
     if policies:
         spec["managementPolicies"] = list(policies)
     return {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from modelplane.function import remote
-from modelplane.function.economy import FINALIZER, settled
+from modelplane.function.economy import FINALIZER, PROVIDERS_FINALIZER, settled
 
 REPLICA: dict[str, Any] = {
     "apiVersion": "modelplane.ai/v1alpha1",
@@ -58,6 +58,31 @@ def test_an_object_has_its_external_name() -> None:
     }
     observed = {**manifest, "metadata": {"name": "r-0123456789ab"}}
     assert settled(manifest, "r-service-1a2b3", observed, "")["metadata"]["name"] == "r-0123456789ab"
+
+
+OBJECT: dict[str, Any] = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {}, "spec": {}}
+
+
+def managed(*finalizers: str, ours: bool) -> dict[str, Any]:
+    """Return an Object as it is there, and whether Crossplane applied its finalizer or the provider added it."""
+    fields = {"f:metadata": {"f:finalizers": {f'v:"{each}"': {} for each in finalizers}}} if ours else {}
+    manager = {"manager": "apiextensions.crossplane.io/composed/1", "operation": "Apply", "fieldsV1": fields}
+    return {**OBJECT, "metadata": {"name": "o", "finalizers": [*finalizers], "managedFields": [manager]}}
+
+
+def test_an_object_of_a_cluster_that_answers_has_the_providers_finalizer() -> None:
+    assert settled(OBJECT, "o", None, "", reached=True)["metadata"]["finalizers"] == [PROVIDERS_FINALIZER]
+    assert "finalizers" not in settled(OBJECT, "o", None, "", reached=False)["metadata"]
+
+
+def test_an_object_goes_on_having_it_whatever_becomes_of_the_cluster() -> None:
+    there = managed(PROVIDERS_FINALIZER, ours=True)
+    assert settled(OBJECT, "o", there, "", reached=False)["metadata"]["finalizers"] == [PROVIDERS_FINALIZER]
+
+
+def test_the_providers_own_is_left_to_it_and_one_that_is_gone_stays_gone() -> None:
+    for there in (managed(PROVIDERS_FINALIZER, ours=False), managed(ours=True)):
+        assert "finalizers" not in settled(OBJECT, "o", there, "", reached=True)["metadata"]
 
 
 def test_what_crossplane_knows_nothing_of_is_left_alone() -> None:
