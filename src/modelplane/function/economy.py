@@ -1,9 +1,9 @@
 """Saving Crossplane writes that it would make of each child.
 
 Crossplane counts the changes of an object and of its children, an update as two, and looks away from the
-object for minutes after a hundred at once. A new child gives rise to some before it has said anything: each composite
-gets a finalizer, a composition and a revision of it, each managed resource its external name. What
-Crossplane would come to is known here, so a child has it from the start.
+object for minutes after a hundred at once. A new child gives rise to some before it has said anything: each
+composite gets a finalizer, a composition and a revision of it, each managed resource its external name and
+its provider's finalizer. What Crossplane would come to is known here, so a child has it from the start.
 """
 
 from typing import Any
