@@ -111,9 +111,10 @@ def test_new_replicas(replicas: int, within: float) -> None:
 def test_registering_a_cluster() -> None:
     watched = Watched(with_clusters(1))
     fleet = watched.fleet
+    fleet.simulation.shuffle(seed=7, longest=1.0)
     fleet.cluster("another", kinds=(_GANGS,))
     fleet.apply(inference_cluster("another"))
-    fleet.run_until_ready("InferenceCluster", "another", within=3)
+    fleet.run_until_ready("InferenceCluster", "another", within=10)
     tell(f"registration: {watched}")
     key = fleet.key("InferenceCluster", "another")
     said = [
