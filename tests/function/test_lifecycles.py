@@ -449,8 +449,12 @@ def test_a_deletion_that_was_refused_is_not_carried_out_later(a: Fleet, kind: st
 class TestNamespace:
     def test_deleting_it_frees_what_its_models_hold(self, a: Fleet) -> None:
         a.apply(model_cache())
-        serving(a, replicas=2).run_for(70)
-        assert far(a, "Deployment")
+        a.run_until_ready("ModelCache", CACHE, within=120)
+        a.apply(model_deployment(replicas=2, modelCacheRef={"name": "weights"}))
+        a.run_until_ready("ModelDeployment", DEPLOYMENT, within=120)
+        a.run_for(70)
+        assert len(far(a, "Deployment")) == 2
+        assert [usage["kind"] for usage in a.children("ModelCache", CACHE).values()].count("Usage") == 1
         a.api.delete(Key("", "Namespace", "", TEAM))
         a.run_until(lambda: a.api.get(Key("", "Namespace", "", TEAM)) is None, within=300)
         assert far(a, "Deployment") == []

@@ -155,8 +155,13 @@ async def test_without_the_policy_the_provider_loses_its_way_and_cleanup_is_the_
     await provided.delete(resources.NAMESPACES, "lost")
     await _until(is_being_deleted)
     assert await _usages(provided, "lost") == 0
-    arguments = ["lost", "--yes", "--kubeconfig", str(own_control_plane.kubeconfig)]
-    ran = await asyncio.to_thread(CliRunner().invoke, cleanup, arguments)
+    arguments = ["lost", "--kubeconfig", str(own_control_plane.kubeconfig)]
+    shown = await asyncio.to_thread(CliRunner().invoke, cleanup, [*arguments, "--dry-run"])
+    assert (shown.exit_code, shown.output.splitlines()) == (
+        0,
+        ['a: ConfigMap "default/far"', "1 to delete, 1 Objects to let go"],
+    )
+    ran = await asyncio.to_thread(CliRunner().invoke, cleanup, [*arguments, "--yes"])
     assert (ran.exit_code, ran.output.splitlines()[0]) == (0, 'a: ConfigMap "default/far"')
     assert await provided.get(resources.CONFIG_MAPS, "far", "default") is None
     await _until(is_gone)
