@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import pytest
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from google.protobuf.message import DecodeError
+from google.protobuf.struct_pb2 import Struct
 
 from support.crossplane.api import ApiError, Change
 from support.crossplane.composite import Run
@@ -21,7 +23,7 @@ from support.crossplane.manifests import (
 from support.crossplane.objects import Key, Object, condition, key_of
 from support.crossplane.protobuf import plain, struct
 from support.crossplane.provider_kubernetes import OBJECT
-from support.crossplane.schemas import PROTECTION
+from support.crossplane.schemas import PROTECTION, definition_of
 
 KIND = "ModelEndpoint"
 
@@ -397,6 +399,20 @@ class TestProvider:
         fleet.clusters["a"].api.update(far, "somebody")
         fleet.simulation.settle()
         assert condition(self._object(fleet), "Ready")["status"] == "True"
+
+    def test_what_it_looks_at_is_reported_whole_however_deep(self, fleet: Fleet) -> None:
+        definition = definition_of("leaderworkersets.leaderworkerset.x-k8s.io")
+        fleet.clusters["a"].api.create(definition, "kubectl")
+        looked = {field: definition[field] for field in ("apiVersion", "kind")}
+        named = {"metadata": {"name": definition["metadata"]["name"]}}
+        fleet.apply(wrapped(policies=["Observe"], forProvider={"manifest": looked | named}))
+        fleet.simulation.settle()
+        seen = self._object(fleet)
+        assert seen["status"]["atProvider"]["manifest"]["spec"] == definition["spec"]
+        carried = struct(seen)
+        assert plain(carried) == seen
+        with pytest.raises(DecodeError):
+            Struct.FromString(carried.SerializeToString())
 
     def test_deleting_it_deletes_what_it_stands_for(self, fleet: Fleet) -> None:
         fleet.apply(wrapped())

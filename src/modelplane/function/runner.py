@@ -24,7 +24,7 @@ from modelplane.function.answer import answer, decide, keep_everything, refuse
 from modelplane.function.companions import companions
 from modelplane.function.observation import Observation, observe
 from modelplane.function.reservations import Reservations
-from modelplane.function.structs import Decoder, metadata_of
+from modelplane.function.structs import Decoder, kind_in
 from modelplane.telemetry import log_lines, metrics, traces
 from modelplane.telemetry.table import Result
 
@@ -49,7 +49,7 @@ class Runner:
     def run(self, request: Any) -> fnv1.RunFunctionResponse:
         """Answer one ``RunFunctionRequest``; never raise."""
         begun = perf_counter()
-        kind = _kind(request)
+        kind = kind_in(request.observed.composite.resource)
         with traces.span("RunFunction", kind=kind) as span:
             response, result = self._answered(request, kind)
             span.set(result=str(result))
@@ -168,10 +168,3 @@ def _new_replicas(request: Request[Any], composition: Composition) -> tuple[Obje
         for child in composition.children
         if isinstance(child, Desired) and child.key not in request.observed
     )
-
-
-def _kind(request: Any) -> str:
-    try:
-        return str(metadata_of(request.observed.composite.resource).get("kind", ""))
-    except InvalidObject:
-        return ""

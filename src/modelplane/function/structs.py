@@ -59,6 +59,14 @@ def to_struct(item: Mapping[str, Any]) -> Struct:
     return struct
 
 
+def kind_in(encoded: bytes) -> str:
+    """Return the kind that an object says it is of; empty where that cannot be read."""
+    with suppress(_Unreadable):
+        fields = _fields(encoded)
+        return str(_value(fields["kind"], 0)) if "kind" in fields else ""
+    return ""
+
+
 def metadata_of(encoded: bytes) -> Object:
     """Return of an object, given as an encoded ``Struct``, what it is and its metadata.
 

@@ -6,7 +6,15 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 
 from modelplane.api.decode import InvalidObject
-from modelplane.function.structs import Decoder, look_of, metadata_of, to_object, to_struct, without_status
+from modelplane.function.structs import (
+    Decoder,
+    kind_in,
+    look_of,
+    metadata_of,
+    to_object,
+    to_struct,
+    without_status,
+)
 
 
 def _bytes(item: dict[str, Any]) -> bytes:
@@ -148,3 +156,15 @@ def test_an_object_can_be_read_but_for_its_status() -> None:
     assert without_status(_bytes({**item, "status": _nested(150)})) == item
     with pytest.raises(InvalidObject, match="nested more than 100 levels"):
         without_status(_bytes({**item, "spec": _nested(150)}))
+
+
+@pytest.mark.parametrize(
+    ("encoded", "kind"),
+    [
+        pytest.param(_bytes({"kind": "K", "spec": _nested(150)}), "K", id="whatever else there is"),
+        pytest.param(_bytes({"metadata": {}}), "", id="none"),
+        pytest.param(b"\xff\xff", "", id="no message"),
+    ],
+)
+def test_the_kind_of_an_object_is_what_it_says(encoded: bytes, kind: str) -> None:
+    assert kind_in(encoded) == kind
