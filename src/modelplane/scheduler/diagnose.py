@@ -15,8 +15,7 @@ from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.remedies import remedies
 from modelplane.scheduler.retention import Kept, Leaving
 from modelplane.scheduler.rooms import NodeRoom, Room
-from modelplane.scheduler.selection import Selection
-from modelplane.scheduler.unmet import by_request, of_pool
+from modelplane.scheduler.unmet import Details, by_request
 from modelplane.scheduler.verdict import Rejected
 
 
@@ -32,13 +31,14 @@ def diagnose(
 ) -> Diagnosis:
     """Explain a placement."""
     placed = len(kept) + len(filled.placed)
+    details = Details(placer.selection)
     refused = sorted(filled.refused, key=lambda each: each.cluster.name)
     waits = deployment.cache is not None and not deployment.cache.known and placed < deployment.replicas
     return Diagnosis(
         wanted=deployment.replicas,
         placed=placed,
         clusters=len(clusters),
-        refusals=tuple(refusal for each in refused for refusal in _refusals(each, placer.selection)),
+        refusals=tuple(refusal for each in refused for refusal in _refusals(each, details)),
         blocked="its ModelCache is not known, so nothing new is placed" if waits else "",
         causes=by_request(refused, placer.selection),
         remedies=remedies(deployment, refused, leaving, clusters, placer, ledger, effort) if refused else (),
@@ -46,19 +46,12 @@ def diagnose(
     )
 
 
-def _refusals(refused: Refused, selection: Selection) -> Iterable[Refusal]:
-    name, refusal = refused.cluster.name, refused.refusal
+def _refusals(refused: Refused, details: Details) -> Iterable[Refusal]:
+    cluster, refusal = refused.cluster, refused.refusal
     if isinstance(refusal, Rejected):
-        return (_refusal(name, "", "", refusal, refusal.detail),)
-    pools = {pool.name: pool for pool in refused.cluster.pools}
+        return (_refusal(cluster.name, "", "", refusal, refusal.detail),)
     return (
-        _refusal(
-            name,
-            pool,
-            refusal.engine,
-            each,
-            of_pool(each, pools[pool], selection) if each.selectors else each.detail,
-        )
+        _refusal(cluster.name, pool, refusal.engine, each, details.of(each, cluster, pool))
         for pool, each in refusal.pools
     )
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from modelplane.cel import NoMatch
 from modelplane.cel.conditions import conditions, reads
-from modelplane.scheduler.cluster import Pool
+from modelplane.scheduler.cluster import Cluster, Pool
 from modelplane.scheduler.deployment import DeviceRequest
 from modelplane.scheduler.device import Device
 from modelplane.scheduler.engines import Misfit
@@ -55,14 +55,17 @@ class Unmet:
 def by_request(refused: Iterable[Refused], selection: Selection) -> dict[str, Unmet]:
     """Return what keeps the devices of all pools from requests, by the request's name."""
     offered: dict[tuple[str, tuple[str, ...]], dict[int, Device]] = {}
+    # What refused one pool is one value with what refused all others of the same hardware.
+    known: set[int] = set()
     for each in refused:
-        if isinstance(each.refusal, Misfit):
-            pools = {pool.name: pool for pool in each.cluster.pools}
-            for name, rejected in each.refusal.pools:
-                if rejected.selectors:
-                    known = offered.setdefault((rejected.subject, rejected.selectors), {})
-                    for device in pools[name].devices:
-                        known.setdefault(selection.identity(device), device)
+        if not isinstance(each.refusal, Misfit):
+            continue
+        for name, rejected in each.refusal.pools:
+            if id(rejected) not in known and rejected.selectors:
+                known.add(id(rejected))
+                devices = offered.setdefault((rejected.subject, rejected.selectors), {})
+                for device in _named(each.cluster, name).devices:
+                    devices.setdefault(selection.identity(device), device)
     names = [name for name, _ in offered]
     found = (
         (name, _unmet(selectors, devices.values(), selection))
@@ -73,12 +76,26 @@ def by_request(refused: Iterable[Refused], selection: Selection) -> dict[str, Un
     return dict(found)
 
 
-def of_pool(rejected: Rejected, pool: Pool, selection: Selection) -> str:
-    """Return what keeps the devices of one pool from a request, where the values compared do not tell it."""
-    if not rejected.selectors or rejected.reads:
-        return rejected.detail
-    cause = _unmet(rejected.selectors, pool.devices, selection)
-    return rejected.detail if cause.elsewhere else str(cause)
+class Details:
+    """What keeps the devices of each pool from a request, where the values compared do not tell it."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._known: dict[int, tuple[Rejected, str]] = {}
+
+    def of(self, rejected: Rejected, cluster: Cluster, pool: str) -> str:
+        """Return the detail of what refused a pool."""
+        if not rejected.selectors or rejected.reads:
+            return rejected.detail
+        if id(rejected) not in self._known:
+            cause = _unmet(rejected.selectors, _named(cluster, pool).devices, self._selection)
+            # The value is kept beside its id, so that the id is not used again while it is a key.
+            self._known[id(rejected)] = (rejected, rejected.detail if cause.elsewhere else str(cause))
+        return self._known[id(rejected)][1]
+
+
+def _named(cluster: Cluster, pool: str) -> Pool:
+    return next(each for each in cluster.pools if each.name == pool)
 
 
 def _unmet(selectors: tuple[str, ...], devices: Collection[Device], selection: Selection) -> Unmet:
