@@ -9,8 +9,11 @@ READY := $(VENV)/.ready
 # Two workers where each can have a network of its own, else one.
 NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
 
+# The commit whose fleets must go on under the code of the working tree, unless BASE names another.
+LAST_RELEASE := HEAD~1
+
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-kubernetes chaos check contract format generate golden bench wheel clean
+.PHONY: help setup up down test test-kubernetes chaos check contract takeover format generate golden bench wheel clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +55,9 @@ check: setup ## Lint, types, layers, drift of generated files
 
 contract: setup ## Record what a move must not change; BASE=COMMIT compares with that commit
 	@PYTHONPATH=tests $(BIN)/python -m contract.record $(if $(BASE),--base $(BASE))
+
+takeover: setup ## Begin fleets with the code of BASE, go on with this one and back: nothing restarts
+	@MODELPLANE_TAKEOVER_BASE=$(or $(BASE),$(LAST_RELEASE)) $(BIN)/python -m pytest -q tests/takeover
 
 format: setup ## Format the code
 	@$(BIN)/ruff check --fix --quiet . || true

