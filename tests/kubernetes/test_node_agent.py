@@ -156,6 +156,35 @@ async def test_an_agent_that_was_killed_takes_its_pods_over_again(agent: Agent) 
     await agent.pod("adopted", lambda found: status_of(found).get("restartCount") == 1, 5)
 
 
+async def test_a_pod_stays_ready_while_its_agent_is_away_and_after(agent: Agent, tmp_path: Path) -> None:
+    gate, asked = tmp_path / "gate", tmp_path / "asked"
+    gate.touch()
+    container = python(
+        SERVE.replace("pass\n", "open(os.environ['ASKED'], 'a').write('.')\n"),
+        env=[{"name": "GATE", "value": str(gate)}, {"name": "ASKED", "value": str(asked)}],
+        startupProbe={"httpGet": {"path": "/alive", "port": 8000}, "periodSeconds": 1},
+        readinessProbe={
+            "httpGet": {"path": "/ready", "port": 8000},
+            "periodSeconds": 1,
+            "successThreshold": 3,
+        },
+    )
+    await agent.create(pod("steady", container))
+    before = (await agent.pod("steady", is_ready))["status"]["conditions"]
+    agent.end(signal.SIGKILL)
+    known = asked.stat().st_size
+    await agent.start()
+
+    async def asked_again() -> bool:
+        return asked.stat().st_size >= known + 2
+
+    await until(asked_again)
+    after = (await agent.pod("steady", lambda _: True))["status"]["conditions"]
+    assert after == before
+    gate.unlink()
+    await agent.pod("steady", lambda found: not is_ready(found))
+
+
 async def _ended(process: Process) -> bool:
     return not process.alive
 

@@ -206,7 +206,11 @@ def test_who_takes_over_under_load_restarts_nothing_and_no_request_fails(
             until_looked_at(fleet)
             until_ready(fleet)
             load.until_answered(10)
-            assert there(fleet) == before
+            changed = there(fleet) ^ before
+            if checkout == earlier:
+                # Agents up to 0.1.0 report a pod as not ready until they have probed it themselves.
+                changed = {each for each in changed if each[1] != "EndpointSlice"}
+            assert changed == set()
             assert files(fleet) == known
     assert load.failures == []
 

@@ -1,6 +1,7 @@
 """How an attempt to run a container is reported (core/v1 ``ContainerStatus``)."""
 
 from modelplane.kube import timestamps
+from modelplane.local.agent import pod_status
 from modelplane.local.agent.pod_status import Running, Terminated, Waiting
 from modelplane.local.agent.records import Attempt, ContainerDirectory, Exit
 from modelplane.local.agent.reporting import Report
@@ -18,16 +19,19 @@ class ContainerStatus:
     async def note_running(self, attempt: Attempt) -> None:
         """Report that an attempt runs."""
         runtime = self._runtimes.of(attempt)
+        container_id = runtime.container_id(attempt)
+        # One that was ready when the agent before ended stays so until a probe fails.
+        started, ready = pod_status.told(self._report.pod, container_id)
         self._report.set(
             # One whose engine has not started is reported by its end.
             state=Running(timestamps.to_seconds(attempt.started_at)) if attempt.started_at else Waiting(),
             last=await self._before(attempt),
             restarts=attempt.number,
-            container_id=runtime.container_id(attempt),
+            container_id=container_id,
             image=attempt.image,
             image_id=runtime.image_id(attempt),
-            started=False,
-            ready=False,
+            started=started,
+            ready=ready,
             finished=False,
         )
 

@@ -95,6 +95,14 @@ def status(pod: Mapping[str, Any], view: PodView, now: str) -> Object:
     }
 
 
+def told(pod: Mapping[str, Any], container_id: str) -> tuple[bool, bool]:
+    """Return whether the API has a container as started and as ready; neither where it has another one."""
+    for found in pod.get("status", {}).get("containerStatuses") or ():
+        if container_id and found.get("containerID") == container_id:
+            return bool(found.get("started")), bool(found.get("ready"))
+    return False, False
+
+
 def changes(pod: Mapping[str, Any], wanted: Object) -> Object:
     """Return the fields of a wanted status that a pod's status does not have yet."""
     known = pod.get("status", {})

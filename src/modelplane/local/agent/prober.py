@@ -33,10 +33,11 @@ class Prober:
     async def run(self, attempt: Attempt) -> None:
         """Probe an attempt until it fails for good, or for as long as this is not cancelled."""
         startup = probes.probe(self._report.spec, "startupProbe")
-        if startup is not None and not await self._started_up(startup, attempt):
+        started = self._report.view.started
+        if startup is not None and not started and not await self._started_up(startup, attempt):
             return
         readiness = probes.probe(self._report.spec, "readinessProbe")
-        self._report.set(started=True, ready=readiness is None)
+        self._report.set(started=True, ready=readiness is None or self._report.view.ready)
         async with asyncio.TaskGroup() as tasks:
             if readiness is not None:
                 tasks.create_task(self._watch_readiness(readiness, attempt))

@@ -114,3 +114,18 @@ def test_an_end_is_reported_without_empty_fields() -> None:
             "containerID": "process://u/0",
         }
     }
+
+
+@pytest.mark.parametrize(
+    ("container_id", "told"),
+    [
+        pytest.param("process://u/0", (True, True), id="the one that was reported"),
+        pytest.param("process://u/1", (False, False), id="the next attempt"),
+        pytest.param("", (False, False), id="one without an identity"),
+    ],
+)
+def test_what_was_told_of_a_container_holds_for_that_one_alone(
+    container_id: str, told: tuple[bool, bool]
+) -> None:
+    assert pod_status.told(POD | {"status": pod_status.status(POD, RUNNING, NOW)}, container_id) == told
+    assert pod_status.told(POD, container_id) == (False, False)
