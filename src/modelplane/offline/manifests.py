@@ -49,7 +49,6 @@ class Manifest:
         return _problem(self.source.name, self.node.place_of(path), self.name, wording.field(path), message)
 
 
-@dataclass(frozen=True, slots=True)
 class Foreign:
     """A document of a folder that is not a Kubernetes object, such as a ``package.json``."""
 
