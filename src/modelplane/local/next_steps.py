@@ -24,9 +24,9 @@ _TOUR_GOES_ON = (
 
 
 def next_steps(home: Home, settings: Settings, *, elsewhere: bool = False) -> str:
-    """Return how to deploy the first example and to ask it something, or how to register a cluster before.
+    """Return the lines that deploy the first example and ask it something, or that register a cluster.
 
-    ``elsewhere``: in a new terminal, about which nothing is known.
+    ``elsewhere``: for a new terminal, which has none of this shell's settings.
     """
     kubectl = "kubectl" if shutil.which("kubectl") else "modelplane kubectl"
     here = Path("/") if elsewhere else Path.cwd()
