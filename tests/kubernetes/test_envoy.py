@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from modelplane.local import envoy_admin, envoy_bootstrap, envoy_files
-from modelplane.local.home import write_private
+from modelplane.local.private_files import write_private
 from modelplane.routing.envoy_files import CLUSTERS, files
 from modelplane.routing.envoy_routes import routes_file
 from modelplane.routing.table import Backend, Listener, Route, Table

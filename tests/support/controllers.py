@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from modelplane.controllers.front_door import Proxy
+from modelplane.controllers.gateway_proxy import Proxy
 from modelplane.controllers.manager import Manager
 from modelplane.kube.client import Client
 from support.fleets import ControlPlane

@@ -17,7 +17,7 @@ from modelplane.cli.log_format import FORMATS, log_to_stderr
 from modelplane.cli.options import gateway_address_option
 
 if TYPE_CHECKING:
-    from modelplane.controllers.front_door import Proxy
+    from modelplane.controllers.gateway_proxy import Proxy
     from modelplane.kube.client import Client
 
 _log = logging.getLogger(__name__)

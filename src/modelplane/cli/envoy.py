@@ -15,7 +15,7 @@ from modelplane.cli.errors import UserError
 @click.option("--check", is_flag=True, help="Only say whether the Envoy of the directory takes requests.")
 def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
     """Run the Envoy of this machine, or of this pod."""
-    from modelplane.controllers.front_door import FRONT_DOOR
+    from modelplane.controllers.gateway_proxy import FRONT_DOOR
     from modelplane.local import envoy_admin, envoy_bootstrap
     from modelplane.routing.table import Listener
 

@@ -9,13 +9,12 @@ once.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
 
 from modelplane.api.decode import InvalidObject, ModelT, decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.controllers.gateway_proxy import FRONT_DOOR, Door, Proxy
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
@@ -26,47 +25,12 @@ from modelplane.routing.table import Listener, Table
 
 _log = logging.getLogger(__name__)
 
-FRONT_DOOR = "front-door"
-"""The listener of the services."""
-
 GATEWAY_CLASS = "modelplane"
 """The GatewayClass of gateways that a laptop's Envoy serves."""
 
 _SETTLE_S = 0.05
 _CLEAN_UP_S = 5.0
 _RETRY_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Door:
-    """Where clients find the front door."""
-
-    address: str = ""
-    """``host:port``, or a host whose port is 80; empty while there is none."""
-    problem: str = ""
-    """Why there is none, where that is known."""
-
-
-class Proxy(Protocol):
-    """An Envoy as the controllers see it: what takes its configuration, and where it answers."""
-
-    @property
-    def listens(self) -> tuple[str, int]:
-        """The address and port of the front door's listener."""
-
-    @property
-    def serves_clusters(self) -> bool:
-        """Whether it is also the gateway of the inference clusters themselves."""
-
-    @property
-    def informers(self) -> tuple[Informer, ...]:
-        """What has to be read before anything is written, if anything has."""
-
-    async def bring(self, files: Mapping[str, str]) -> bool:
-        """Make the proxy's files these; return whether they were not yet."""
-
-    def door(self) -> Door:
-        """Return where clients find it."""
 
 
 class FrontDoor:

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.controllers.front_door import Door
 from modelplane.controllers.gateway_config import INDEX, SELECTOR, Published, published
+from modelplane.controllers.gateway_proxy import Door
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

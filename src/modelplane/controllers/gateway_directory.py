@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from modelplane.controllers.front_door import Door
+from modelplane.controllers.gateway_proxy import Door
 from modelplane.kube.informer import Informer
 
 Write = Callable[[Path, Mapping[str, str]], bool]

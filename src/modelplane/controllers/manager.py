@@ -19,8 +19,9 @@ from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.engine_check import Definitions
-from modelplane.controllers.front_door import FrontDoor, Proxy
+from modelplane.controllers.front_door import FrontDoor
 from modelplane.controllers.garbage import collect_seldom
+from modelplane.controllers.gateway_proxy import Proxy
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects

@@ -18,7 +18,7 @@ from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.finalizer import Finalizer
-from modelplane.controllers.front_door import Door
+from modelplane.controllers.gateway_proxy import Door
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter

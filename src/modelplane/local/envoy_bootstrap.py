@@ -14,7 +14,7 @@ from typing import Any
 from modelplane.local.envoy_admin import ADMIN_SOCKET
 from modelplane.local.envoy_files import write
 from modelplane.local.errors import LocalError
-from modelplane.local.home import write_private
+from modelplane.local.private_files import write_private
 from modelplane.routing.clusters import CA_BUNDLE
 from modelplane.routing.envoy_files import CLUSTERS, LISTENERS, files
 from modelplane.routing.table import Listener, Table

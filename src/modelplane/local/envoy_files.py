@@ -8,7 +8,7 @@ not there yet. Envoy keeps what it has where it refuses a file;
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelplane.local.home import write_private
+from modelplane.local.private_files import write_private
 from modelplane.routing.clusters import ENDPOINTS
 from modelplane.routing.envoy_files import CLUSTERS, LISTENERS, transition
 from modelplane.routing.envoy_routes import ROUTES

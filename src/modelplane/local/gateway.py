@@ -9,8 +9,8 @@ import asyncio
 import logging
 from pathlib import Path
 
-from modelplane.controllers.front_door import FRONT_DOOR
 from modelplane.controllers.gateway_follower import GatewayFollower
+from modelplane.controllers.gateway_proxy import FRONT_DOOR
 from modelplane.local import envoy_admin, envoy_bootstrap
 from modelplane.local.errors import LocalError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from modelplane.local.certificate_files import Pki
-from modelplane.local.home import write_private
+from modelplane.local.private_files import write_private
 
 
 @dataclass(frozen=True, slots=True)

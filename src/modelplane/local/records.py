@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from modelplane.local.home import Home, write_private
+from modelplane.local.home import Home
+from modelplane.local.private_files import write_private
 
 
 class State(StrEnum):

@@ -12,8 +12,9 @@ from typing import Any
 
 from modelplane.local import ports
 from modelplane.local.errors import LocalError
-from modelplane.local.home import Home, write_private
+from modelplane.local.home import Home
 from modelplane.local.ports import Ports
+from modelplane.local.private_files import write_private
 
 _FORMER_PORTS = frozenset({"controller_manager", "scheduler"})
 """What an earlier version chose ports for, on which nothing listens any more."""

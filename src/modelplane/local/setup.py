@@ -9,8 +9,9 @@ import sys
 from modelplane.local import disk_room, kubeconfig, locks, pki, ports, settings
 from modelplane.local.control_plane import HEALTH_PATHS, ControlPlane, control_planes
 from modelplane.local.errors import LocalError
-from modelplane.local.home import Home, write_private
+from modelplane.local.home import Home
 from modelplane.local.kubeconfig import Access
+from modelplane.local.private_files import write_private
 from modelplane.local.processes import LEADER
 from modelplane.local.settings import AS_BEFORE, Choice, Settings
 

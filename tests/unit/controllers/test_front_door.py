@@ -10,8 +10,9 @@ import pytest
 
 from modelplane.controllers import front_door
 from modelplane.controllers.clusters import Clusters
-from modelplane.controllers.front_door import Door, FrontDoor, Proxy
+from modelplane.controllers.front_door import FrontDoor
 from modelplane.controllers.gateway_directory import GatewayDirectory
+from modelplane.controllers.gateway_proxy import Door, Proxy
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer

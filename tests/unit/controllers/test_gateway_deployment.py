@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from modelplane.controllers.front_door import Door
 from modelplane.controllers.gateway_config import INDEX, published, read
 from modelplane.controllers.gateway_deployment import GatewayDeployment, door_of
+from modelplane.controllers.gateway_proxy import Door
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 

@@ -4,7 +4,7 @@ from typing import Any
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
-from modelplane.controllers.front_door import Door
+from modelplane.controllers.gateway_proxy import Door
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reconciler import Reconciler

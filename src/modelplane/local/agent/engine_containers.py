@@ -50,7 +50,7 @@ from modelplane.local.agent.records import (
 from modelplane.local.agent.refusals import Refusal
 from modelplane.local.agent.runtime import Tell
 from modelplane.local.agent.shim import timestamp
-from modelplane.local.home import write_private
+from modelplane.local.private_files import write_private
 
 UNAVAILABLE = "ContainerEngineUnavailable"
 

@@ -22,7 +22,7 @@ from modelplane.kube.resources import Object
 from modelplane.local.agent.container_engines import Engine, EngineError, NoSuchObject
 from modelplane.local.agent.launch import NotYet
 from modelplane.local.agent.refusals import Refusal
-from modelplane.local.home import write_private
+from modelplane.local.private_files import write_private
 
 PULLING = "Pulling"
 _FIRST_BACK_OFF_S = 10.0

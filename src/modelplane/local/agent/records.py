@@ -24,7 +24,7 @@ from typing import Any
 from modelplane.local.agent import folders
 from modelplane.local.agent.processes import Process
 from modelplane.local.agent.shim import write_record
-from modelplane.local.home import write_private
+from modelplane.local.private_files import write_private
 
 _ATTEMPTS_KEPT = 2
 

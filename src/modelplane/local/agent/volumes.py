@@ -23,7 +23,7 @@ from modelplane.local.agent.mounts import Mount
 from modelplane.local.agent.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.local.agent.refusals import Refusal
 from modelplane.local.agent.volume_files import File
-from modelplane.local.home import write_private
+from modelplane.local.private_files import write_private
 from modelplane.local.storage import STORAGE_CLASS
 
 REASON = "VolumeNotReady"
