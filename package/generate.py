@@ -16,8 +16,8 @@ from reference_pages import conditions_page, kind_page
 
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
-from modelplane.crossplane import installation, prerequisites
-from modelplane.crossplane.project import project
+from modelplane.crossplane.package import installation, prerequisites
+from modelplane.crossplane.package.project import project
 from modelplane.install.helm import chart
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -35,8 +35,8 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.cli.main import main
 from modelplane.compose.backends.workload import workload_key
-from modelplane.crossplane.installation import installation
-from modelplane.crossplane.prerequisites import prerequisites
+from modelplane.crossplane.package.installation import installation
+from modelplane.crossplane.package.prerequisites import prerequisites
 
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"

@@ -10,8 +10,8 @@ import yaml
 from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.routing.gateway_api import route
-from modelplane.routing.services import rewriting, select
+from modelplane.gateway.gateway_api import route
+from modelplane.gateway.services import rewriting, select
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "concepts" / "model-endpoint.yaml"

@@ -23,8 +23,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from modelplane.kubelet.records import AgentDirectory
 from modelplane.local import lifecycle, locks, process_status
-from modelplane.local.agent.records import AgentDirectory
 from modelplane.local.home import Home
 from modelplane.local.processes import LEADER, STANDBY
 from support.fleets import Fleet

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modelplane.kubelet.devices import discovery
+from modelplane.kubelet.devices.device import mebibytes
 from modelplane.local import process_status
-from modelplane.local.agent import devices
-from modelplane.local.agent.device import mebibytes
 from modelplane.local.home import Home
 from support.fleets import Fleet
 
@@ -49,7 +49,7 @@ def test_the_clusters_divide_the_machine(two: Fleet) -> None:
         for each in CLUSTERS
     ]
     memory = [each[0]["spec"]["devices"][0]["capacity"]["memory"]["value"] for each in slices]
-    assert memory == [mebibytes(devices.memory_bytes() // 2)] * 2
+    assert memory == [mebibytes(discovery.memory_bytes() // 2)] * 2
 
 
 def test_the_administrator_of_one_cluster_is_nobody_on_another(two: Fleet, tmp_path: Path) -> None:

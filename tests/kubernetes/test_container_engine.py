@@ -16,11 +16,11 @@ from typing import Any
 import psutil
 import pytest
 
+from modelplane.host import addresses
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import addresses
-from modelplane.local.agent import pods
+from modelplane.kubelet.pods import pods
 from support.container_engine import IMAGE, Engine
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_ready, is_running, pod, status_of, until

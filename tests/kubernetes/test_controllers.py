@@ -17,11 +17,11 @@ from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.readiness import condition_of, holds
 from modelplane.controllers import ownership
-from modelplane.controllers.gateway_directory import GatewayDirectory
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local import applying, cluster_objects, permissions
+from modelplane.proxy.directory import GatewayDirectory
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 

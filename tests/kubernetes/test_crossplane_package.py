@@ -20,12 +20,12 @@ import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from modelplane.api.decode import decode
-from modelplane.crossplane.addresses import Registry
-from modelplane.crossplane.building import build
-from modelplane.crossplane.contents import configuration, function
-from modelplane.crossplane.installation import installation
-from modelplane.crossplane.prerequisites import prerequisites
-from modelplane.crossplane.reading import stored_image
+from modelplane.crossplane.package.addresses import Registry
+from modelplane.crossplane.package.building import build
+from modelplane.crossplane.package.contents import configuration, function
+from modelplane.crossplane.package.installation import installation
+from modelplane.crossplane.package.prerequisites import prerequisites
+from modelplane.crossplane.package.reading import stored_image
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object, Resource

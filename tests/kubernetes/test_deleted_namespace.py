@@ -12,8 +12,8 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.cleanup import cleanup
-from modelplane.crossplane.prerequisites import prerequisites
-from modelplane.function.companions import provider_config_name
+from modelplane.crossplane.function.companions import provider_config_name
+from modelplane.crossplane.package.prerequisites import prerequisites
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource

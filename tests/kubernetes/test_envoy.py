@@ -16,11 +16,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from modelplane.local import envoy_admin, envoy_bootstrap, envoy_files
-from modelplane.local.private_files import write_private
-from modelplane.routing.envoy_files import CLUSTERS, files
-from modelplane.routing.envoy_routes import routes_file
-from modelplane.routing.table import Backend, Listener, Route, Table
+from modelplane.gateway.envoy.files import CLUSTERS, files
+from modelplane.gateway.envoy.routes import routes_file
+from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.host.private_files import write_private
+from modelplane.proxy import admin, bootstrap
+from modelplane.proxy import files as envoy_files
 from support.certificates import authority, server_context
 
 pytestmark = pytest.mark.kubernetes
@@ -113,7 +114,7 @@ class Gateway:
 
     def stat(self, name: str) -> int:
         """Return one of Envoy's own counters."""
-        return envoy_admin.stats(self.directory, f"^{name}$")[name]
+        return admin.stats(self.directory, f"^{name}$")[name]
 
     async def events(self, path: str) -> AsyncIterator[str]:
         async with self.client.get(self.url(path)) as response:
@@ -136,12 +137,10 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     async with aiohttp.ClientSession() as client:
         ports = _free_ports()
         running = Gateway(tmp_path, client, ports)
-        envoy_bootstrap.prepare(
-            tmp_path, (Listener("front-door", "127.0.0.1", running.port),), authority(tmp_path)
-        )
+        bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", running.port),), authority(tmp_path))
         log = (tmp_path / "log").open("wb")
         process = await asyncio.create_subprocess_exec(
-            *envoy_bootstrap.argv(tmp_path), cwd=tmp_path, stdout=log, stderr=log
+            *bootstrap.argv(tmp_path), cwd=tmp_path, stdout=log, stderr=log
         )
         try:
             await _open(running, process)
@@ -150,7 +149,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
             process.terminate()
             await process.wait()
             log.close()
-            envoy_admin.admin_socket(tmp_path).unlink(missing_ok=True)
+            admin.admin_socket(tmp_path).unlink(missing_ok=True)
 
 
 async def _open(gateway: Gateway, process: asyncio.subprocess.Process) -> None:
@@ -457,13 +456,13 @@ async def test_an_outside_provider_is_reached_over_tls(gateway: Gateway, certifi
 async def test_a_refused_file_changes_nothing_and_is_reported(gateway: Gateway) -> None:
     async with engines("a") as (engine,):
         await gateway.apply(service(engine.backend()))
-        assert envoy_admin.reload_problem(gateway.directory) == ""
+        assert admin.reload_problem(gateway.directory) == ""
         for name in (CLUSTERS, routes_file("front-door")):
             write_private(gateway.directory / name, '{"resources":[{"@type":"nothing"}]}')
         wanted = f"envoy refused {CLUSTERS}, {routes_file('front-door')} and keeps what it had before: "
         async with asyncio.timeout(5):
-            while not (problem := envoy_admin.reload_problem(gateway.directory)).startswith(wanted):
+            while not (problem := admin.reload_problem(gateway.directory)).startswith(wanted):
                 await asyncio.sleep(0.05)
         assert (await gateway.get("/ml/qwen/x"))["by"] == "a"
         await gateway.apply(service(engine.backend()))
-        assert (problem != "", envoy_admin.reload_problem(gateway.directory)) == (True, "")
+        assert (problem != "", admin.reload_problem(gateway.directory)) == (True, "")

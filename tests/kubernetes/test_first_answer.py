@@ -205,7 +205,7 @@ def test_a_killed_engine_is_back(served: Fleet) -> None:
     engines = [
         process
         for process in psutil.process_iter(["cmdline"])
-        if "modelplane.local.agent.llama_cpp" in (process.info["cmdline"] or ())
+        if "modelplane.kubelet.engines.llama_cpp.server" in (process.info["cmdline"] or ())
         and home in process.environ().get("MODELPLANE_POD_DIR", home)
     ]
     assert engines

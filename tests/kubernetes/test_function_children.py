@@ -12,10 +12,10 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.function.messages import RunFunctionRequest
-from modelplane.function.owned_fields import owned
-from modelplane.function.runner import Runner
-from modelplane.function.structs import to_object
+from modelplane.crossplane.function.messages import RunFunctionRequest
+from modelplane.crossplane.function.owned_fields import owned
+from modelplane.crossplane.function.runner import Runner
+from modelplane.crossplane.function.structs import to_object
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource

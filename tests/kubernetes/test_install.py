@@ -19,27 +19,20 @@ import pytest
 import yaml
 
 from modelplane import __version__
+from modelplane.gateway.envoy.files import files
+from modelplane.gateway.http_routes import workload_routes
+from modelplane.gateway.table import Listener, Table
+from modelplane.host import addresses
 from modelplane.install.identity import CONTROLLER, GATEWAY
 from modelplane.install.inference_cluster import instructions
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.local import (
-    addresses,
-    applying,
-    bootstrap,
-    cluster_objects,
-    envoy_files,
-    lifecycle,
-    settings,
-    setup,
-)
-from modelplane.local.agent.devices import discover
+from modelplane.kubelet.devices.discovery import discover
+from modelplane.local import applying, bootstrap, cluster_objects, lifecycle, settings, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
-from modelplane.routing.envoy_files import files
-from modelplane.routing.http_routes import workload_routes
-from modelplane.routing.table import Listener, Table
+from modelplane.proxy import files as envoy_files
 from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig
 from support.shells import Shell, shell

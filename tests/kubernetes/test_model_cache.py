@@ -15,8 +15,8 @@ import pytest
 
 from modelplane.compose.cache_volume import MARKER
 from modelplane.kube.resources import Object
-from modelplane.local.agent import volumes
-from modelplane.local.agent.records import AgentDirectory
+from modelplane.kubelet.records import AgentDirectory
+from modelplane.kubelet.volumes import volumes
 from modelplane.local.home import Home
 from support import hub
 from support.fleets import Fleet

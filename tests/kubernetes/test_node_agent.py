@@ -16,13 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
+from modelplane.host import addresses
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import addresses
-from modelplane.local.agent import pods
-from modelplane.local.agent.devices import discover
-from modelplane.local.agent.processes import Process
+from modelplane.kubelet.devices.discovery import discover
+from modelplane.kubelet.pods import pods
+from modelplane.kubelet.runtime.processes import Process
 from modelplane.local.certificate_files import Pki
 from modelplane.local.control_plane import NODE
 from support.node_agent import IMAGE, Agent, is_ready, is_running, pod, python, status_of, until

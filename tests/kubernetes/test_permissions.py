@@ -27,9 +27,10 @@ from modelplane.install.permissions import INFERENCE_CLUSTER, Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local import applying, cluster_objects, envoy_bootstrap, lifecycle, setup
+from modelplane.local import applying, cluster_objects, lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
+from modelplane.proxy import bootstrap
 from support.audit import Asked, asked, audited
 from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig
@@ -114,7 +115,7 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
         await _gateway(cluster)
         with ExitStack() as stack:
             files = folder / "envoy"
-            envoy_bootstrap.prepare(files, ())
+            bootstrap.prepare(files, ())
             _start(stack, fleet, folder, "gateway", GATEWAY, f"--dir={files}", "--drain-seconds=0")
             async with _kubelet(cluster):
                 access = kubeconfig(gpu, INFERENCE_CLUSTER, folder / "gpu.kubeconfig").read_bytes()

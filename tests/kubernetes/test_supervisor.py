@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.host.errors import LocalError
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.local import lifecycle, locks, process_status, records, setup
-from modelplane.local.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE, LEADER, STANDBY
 from modelplane.local.records import State

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from modelplane.controllers.gateway_proxy import Proxy
 from modelplane.controllers.manager import Manager
 from modelplane.kube.client import Client
+from modelplane.proxy.interface import Proxy
 from support.fleets import ControlPlane
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
+from modelplane.kubelet.records import AgentDirectory, Attempt
 from modelplane.local import settings
-from modelplane.local.agent.records import AgentDirectory, Attempt
 from modelplane.local.certificate_files import Pki
 from modelplane.local.control_plane import NODE
 from modelplane.local.home import Home

@@ -63,10 +63,10 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
     """Run the node agent of this machine."""
     from ipaddress import IPv4Network
 
-    from modelplane.local.agent.container_engines import Choice
-    from modelplane.local.agent.devices import Share
-    from modelplane.local.agent.logs import ServerSettings
-    from modelplane.local.agent.main import Settings, run
+    from modelplane.kubelet.devices.discovery import Share
+    from modelplane.kubelet.logs.server import ServerSettings
+    from modelplane.kubelet.main import Settings, run
+    from modelplane.kubelet.runtime.containers.cli import Choice
 
     log_to_stderr()
     server = ServerSettings(port, str(tls_cert), str(tls_key), str(client_ca))

@@ -17,8 +17,8 @@ from modelplane.cli.log_format import FORMATS, log_to_stderr
 from modelplane.cli.options import gateway_address_option
 
 if TYPE_CHECKING:
-    from modelplane.controllers.gateway_proxy import Proxy
     from modelplane.kube.client import Client
+    from modelplane.proxy.interface import Proxy
 
 _log = logging.getLogger(__name__)
 
@@ -77,8 +77,8 @@ async def _run(options: _Options) -> None:
     from modelplane.controllers.engine_check import NotOurs
     from modelplane.controllers.leader import Deposed, Election
     from modelplane.controllers.manager import Manager
-    from modelplane.local import addresses
-    from modelplane.local.signals import until_signalled
+    from modelplane.host import addresses
+    from modelplane.host.signals import until_signalled
     from modelplane.telemetry import event_loop, metrics, traces
     from modelplane.telemetry.table import Program
 
@@ -110,12 +110,12 @@ async def _run(options: _Options) -> None:
 
 
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":
-    from modelplane.controllers.gateway_deployment import GatewayDeployment
-    from modelplane.controllers.gateway_directory import GatewayDirectory
-    from modelplane.local import envoy_files
+    from modelplane.proxy import files
+    from modelplane.proxy.deployment import GatewayDeployment
+    from modelplane.proxy.directory import GatewayDirectory
 
     if options.gateway_service:
         return GatewayDeployment(client, options.namespace, options.gateway_service)
     if options.gateway_dir:
-        return GatewayDirectory(options.gateway_dir, options.gateway_address, envoy_files.write)
+        return GatewayDirectory(options.gateway_dir, options.gateway_address, files.write)
     return None

@@ -15,21 +15,21 @@ from modelplane.cli.errors import UserError
 @click.option("--check", is_flag=True, help="Only say whether the Envoy of the directory takes requests.")
 def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
     """Run the Envoy of this machine, or of this pod."""
-    from modelplane.controllers.gateway_proxy import FRONT_DOOR
-    from modelplane.local import envoy_admin, envoy_bootstrap
-    from modelplane.routing.table import Listener
+    from modelplane.gateway.table import Listener
+    from modelplane.proxy import admin, bootstrap
+    from modelplane.proxy.interface import FRONT_DOOR
 
     if check:
-        if problem := envoy_admin.not_ready(directory):
+        if problem := admin.not_ready(directory):
             raise UserError(problem)
         return
     if port is None:
         raise click.UsageError("--port is missing")
     directory = directory.absolute()
-    envoy_bootstrap.prepare(directory, (Listener(FRONT_DOOR, address, port),))
-    if problem := envoy_bootstrap.port_taken(directory):
+    bootstrap.prepare(directory, (Listener(FRONT_DOOR, address, port),))
+    if problem := bootstrap.port_taken(directory):
         raise UserError(problem)
-    argv = envoy_bootstrap.argv(directory)
+    argv = bootstrap.argv(directory)
     # Its configuration names files relative to the directory. The pid stays, and the lock with it.
     os.chdir(directory)
     os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted

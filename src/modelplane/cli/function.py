@@ -54,7 +54,7 @@ def function(
         raise UserError(
             "there are no certificates to serve with: give --tls-certs-dir, or serve anybody with --insecure"
         )
-    from modelplane.function import server
+    from modelplane.crossplane.function import server
     from modelplane.telemetry import metrics, traces
     from modelplane.telemetry.server import CannotListen, serve
     from modelplane.telemetry.table import Program

@@ -58,10 +58,10 @@ def gateway(log_format: str, debug: bool, **options: object) -> None:
 
 
 async def _run(options: _Options) -> None:
-    from modelplane.controllers.gateway_follower import GatewayFollower
-    from modelplane.local import envoy_files
-    from modelplane.local.gateway import Gateway
-    from modelplane.local.signals import until_signalled
+    from modelplane.host.signals import until_signalled
+    from modelplane.proxy import files
+    from modelplane.proxy.companion import Gateway
+    from modelplane.proxy.follower import GatewayFollower
     from modelplane.telemetry.table import Program
 
     async with connect(options.kubeconfig) as client:
@@ -69,7 +69,7 @@ async def _run(options: _Options) -> None:
             client,
             options.namespace,
             directory=options.directory,
-            write=envoy_files.write,
+            write=files.write,
             listens=(options.address, options.port),
         )
         running = Gateway(follower, options.directory, options.drain_seconds)

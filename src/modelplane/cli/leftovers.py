@@ -16,8 +16,8 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import GROUP
 from modelplane.cli.inference_clusters import InferenceClusters, NoWay
 from modelplane.compose import pods
-from modelplane.function import remote
-from modelplane.function.companions import provider_config_name
+from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.install.refusals import Refused
 from modelplane.install.waiting import Deadline
 from modelplane.kube import errors, resources

@@ -98,7 +98,7 @@ def _processes(place: Home) -> list[str]:
 def _list(live: Live) -> None:
     """Say what can be named."""
     from modelplane.cli.pods_behind import RESOURCES
-    from modelplane.local.errors import LocalError
+    from modelplane.host.errors import LocalError
 
     place = home_directory(live.home)
     try:

@@ -13,7 +13,7 @@ import click
 
 from modelplane import __version__
 from modelplane.cli.errors import INTERRUPTED, UserError
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.files import output_option
 
 if TYPE_CHECKING:
-    from modelplane.crossplane.contents import Contents
-    from modelplane.crossplane.inspection import Inspection
+    from modelplane.crossplane.package.contents import Contents
+    from modelplane.crossplane.package.inspection import Inspection
 
 _FILE = click.Path(exists=True, path_type=Path)
 
@@ -52,10 +52,10 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
 
     The function's runtime is this Python with what the function needs, for this machine's architecture.
     """
-    from modelplane.crossplane import building, contents
-    from modelplane.crossplane.addresses import Registry, Version
-    from modelplane.crossplane.errors import PackageError
-    from modelplane.crossplane.runtime import from_this_python
+    from modelplane.crossplane.package import building, contents
+    from modelplane.crossplane.package.addresses import Registry, Version
+    from modelplane.crossplane.package.errors import PackageError
+    from modelplane.crossplane.package.runtime import from_this_python
 
     try:
         version = Version.parse(version_text)
@@ -85,8 +85,8 @@ def _chosen(packages: "tuple[Contents, ...]", what: str) -> "tuple[Contents, ...
 @output_option("text", "Lines to read, or a JSON document.")
 def inspect(file: Path, output: str) -> None:
     """Check every digest in the package FILE, and show what is in it."""
-    from modelplane.crossplane import inspection
-    from modelplane.crossplane.errors import PackageError
+    from modelplane.crossplane.package import inspection
+    from modelplane.crossplane.package.errors import PackageError
 
     try:
         found = inspection.inspect(file)
@@ -101,7 +101,7 @@ def inspect(file: Path, output: str) -> None:
 @package.command()
 def prerequisites() -> None:
     """Print what has to be applied before the packages: kubectl apply -f -."""
-    from modelplane.crossplane.prerequisites import manifest
+    from modelplane.crossplane.package.prerequisites import manifest
 
     click.echo(manifest(), nl=False)
 

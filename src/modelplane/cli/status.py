@@ -70,11 +70,11 @@ Counts = dict[str, dict[str, int]]
 
 
 def _gateway_problem(place: Home) -> str:
-    from modelplane.local import envoy_admin
-    from modelplane.local.errors import LocalError
+    from modelplane.host.errors import LocalError
+    from modelplane.proxy import admin
 
     try:
-        return envoy_admin.reload_problem(place.envoy)
+        return admin.reload_problem(place.envoy)
     except LocalError as error:
         return str(error)
 

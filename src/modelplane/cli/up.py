@@ -17,10 +17,10 @@ from modelplane.cli.build_progress import BuildProgress
 from modelplane.cli.errors import UserError
 from modelplane.cli.listening import sentence
 from modelplane.cli.options import home_option
+from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
 from modelplane.local import binary, bootstrap, lifecycle, processes, records, served, settings, setup
-from modelplane.local.errors import LocalError
 from modelplane.local.home import Home, home_directory
 from modelplane.local.next_steps import next_steps
 from modelplane.local.records import Record

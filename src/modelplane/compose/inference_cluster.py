@@ -20,8 +20,8 @@ from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement, Silence, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.reachability import reported
-from modelplane.routing.hosts import authority
-from modelplane.routing.http_routes import GATEWAY_NAME
+from modelplane.gateway.hosts import authority
+from modelplane.gateway.http_routes import GATEWAY_NAME
 
 CRD_API_VERSION = "apiextensions.k8s.io/v1"
 CAPABILITY_CRDS = {

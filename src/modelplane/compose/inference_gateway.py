@@ -6,7 +6,7 @@ from modelplane.api.reasons import InferenceGatewayCondition as Type
 from modelplane.api.reasons import InferenceGatewayReason as Reason
 from modelplane.compose.composition import Composition, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
-from modelplane.routing.gateway_api import GATEWAY
+from modelplane.gateway.gateway_api import GATEWAY
 
 _NAMES = {
     Backend.ENVOY: "Envoy",

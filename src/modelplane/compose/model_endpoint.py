@@ -8,8 +8,8 @@ from modelplane.compose import front_door
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
 from modelplane.compose.readiness import exists
-from modelplane.routing import gateway_api
-from modelplane.routing.services import InvalidURL, parse_url
+from modelplane.gateway import gateway_api
+from modelplane.gateway.services import InvalidURL, parse_url
 
 
 def requirements(_endpoint: ModelEndpoint) -> tuple[Requirement, ...]:

@@ -20,8 +20,8 @@ from modelplane.compose import front_door
 from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import refusal
-from modelplane.routing.gateway_api import MOST_BACKENDS, left_out, route
-from modelplane.routing.services import Selected, select, without_target
+from modelplane.gateway.gateway_api import MOST_BACKENDS, left_out, route
+from modelplane.gateway.services import Selected, select, without_target
 
 ROUTE = "httproute"
 """Key of the route that a front door reads which is told by Gateway API."""

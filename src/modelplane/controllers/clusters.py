@@ -21,12 +21,12 @@ from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.compose.inference_cluster import CAPABILITY_CRDS
 from modelplane.controllers.children import ChildIndex
+from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube import errors, kubeconfig_secret, resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource, resource_for, resource_of
-from modelplane.routing.http_routes import GATEWAY_NAME
 from modelplane.telemetry import traces
 from modelplane.telemetry.log_lines import fields
 

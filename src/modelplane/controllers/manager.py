@@ -19,9 +19,8 @@ from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.engine_check import Definitions
-from modelplane.controllers.front_door import FrontDoor
 from modelplane.controllers.garbage import collect_seldom
-from modelplane.controllers.gateway_proxy import Proxy
+from modelplane.controllers.gateway_controller import FrontDoor
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
@@ -34,6 +33,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource, resource_for
+from modelplane.proxy.interface import Proxy
 from modelplane.telemetry import log_lines, metrics, traces
 from modelplane.telemetry.observed import Queue, State
 from modelplane.telemetry.table import Result

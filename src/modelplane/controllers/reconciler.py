@@ -18,7 +18,6 @@ from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.finalizer import Finalizer
-from modelplane.controllers.gateway_proxy import Door
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
@@ -26,6 +25,7 @@ from modelplane.controllers.writer import Writer
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from modelplane.proxy.interface import Door
 from modelplane.telemetry import traces
 
 

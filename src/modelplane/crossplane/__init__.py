@@ -1,1 +1,1 @@
-"""Modelplane as Crossplane packages: a Configuration, and the function that composes."""
+"""Modelplane under Crossplane: its packages and its composition function."""

@@ -13,7 +13,6 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.engines import crossplane_owns
 from modelplane.compose.readiness import condition_of
-from modelplane.controllers.gateway_config import SELECTOR
 from modelplane.controllers.leader import LEASE
 from modelplane.install import refusals
 from modelplane.install.found import PARTS, Found, look, metadata_of
@@ -24,6 +23,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of
 from modelplane.kube.resources import Object, Resource, resource_of
+from modelplane.proxy.config_maps import SELECTOR
 
 _MODELS = (
     resources.MODEL_SERVICES,

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import modelplane
+from modelplane.host.errors import LocalError
 from modelplane.local import build, go_toolchain
 from modelplane.local.build import Progress, Report
-from modelplane.local.errors import LocalError
 
 ENVIRONMENT_VARIABLE = "MODELPLANE_KUBERNETES_BINARY"
 """Names a binary built elsewhere, which is then used as it is."""

@@ -19,15 +19,15 @@ from modelplane.compose.readiness import is_true
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource, resource_of
+from modelplane.kubelet.devices.device import DiscoveredDevice
+from modelplane.kubelet.devices.discovery import Share, discover
+from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
 from modelplane.local import cluster_objects, permissions
-from modelplane.local.agent.device import DiscoveredDevice
-from modelplane.local.agent.devices import Share, discover
 from modelplane.local.applying import all_of, apply_in_order, apply_together, until_established
 from modelplane.local.control_plane import ControlPlane, clusters, control_planes
 from modelplane.local.home import Home
 from modelplane.local.processes import POOL
 from modelplane.local.settings import Settings
-from modelplane.local.storage import STORAGE_CLASS
 
 _READY_S = 60.0
 

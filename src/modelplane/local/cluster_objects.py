@@ -10,13 +10,14 @@ from collections.abc import Iterable
 import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.controllers.front_door import GATEWAY_CLASS
+from modelplane.controllers.gateway_controller import GATEWAY_CLASS
+from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import permissions, storage
-from modelplane.local.agent.device import DiscoveredDevice
+from modelplane.kubelet.devices.device import DiscoveredDevice
+from modelplane.kubelet.volumes import storage_class
+from modelplane.local import permissions
 from modelplane.local.applying import apply_in_order, apply_together, until_established
-from modelplane.routing.http_routes import GATEWAY_NAME
 
 # The one in C is ten times as fast, and not in every build of the library.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -28,7 +29,7 @@ async def install(client: Client, workload_port: int, devices: Iterable[Discover
     await apply_in_order(client, permissions.of_a_cluster())
     await apply_together(client, kinds)
     await until_established(client, [kind["metadata"]["name"] for kind in kinds])
-    own = [*device_classes(devices), *storage.manifests(), *gateway(workload_port)]
+    own = [*device_classes(devices), *storage_class.manifests(), *gateway(workload_port)]
     await apply_together(client, own)
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import modelplane
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
 
 _PACKAGE = Path(modelplane.__file__).parent
 _README = "README.md"

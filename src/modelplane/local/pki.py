@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from modelplane.host.private_files import write_private
 from modelplane.local.certificate_files import AUTHORITY, Pki
-from modelplane.local.private_files import write_private
 
 _AUTHORITY_LIFETIME = timedelta(days=3650)
 _LIFETIME = timedelta(days=1825)

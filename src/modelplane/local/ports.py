@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
 
 _HIGHEST = 32767
 """Above it Linux hands out ports to whoever dials out."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modelplane.local import addresses
+from modelplane.host import addresses
 from modelplane.local.control_plane import ENVIRONMENT, ControlPlane, clusters, control_planes
 from modelplane.local.home import Home
 from modelplane.local.readiness import Check, Healthy, HealthyOnSocket, Listens, Lived
@@ -146,6 +146,6 @@ def supervisor_argv(home: Home, binary: Path, only: Collection[str] = ()) -> tup
 
 
 def _stop_pods(home: Home) -> None:
-    from modelplane.local.agent.pods import stop_all  # noqa: PLC0415 - large, and wanted only at the end
+    from modelplane.kubelet.pods.pods import stop_all  # noqa: PLC0415 - large, and wanted only at the end
 
     stop_all(home.agent, grace_s=_POD_GRACE_S)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from modelplane.local import unix_sockets
+from modelplane.host import unix_sockets
 
 _TIMEOUT_S = 0.5
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from modelplane.host.private_files import write_private
 from modelplane.local.home import Home
-from modelplane.local.private_files import write_private
 
 
 class State(StrEnum):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelplane.host.errors import LocalError
+from modelplane.host.private_files import write_private
 from modelplane.local import ports
-from modelplane.local.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.ports import Ports
-from modelplane.local.private_files import write_private
 
 _FORMER_PORTS = frozenset({"controller_manager", "scheduler"})
 """What an earlier version chose ports for, on which nothing listens any more."""

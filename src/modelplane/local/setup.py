@@ -6,12 +6,12 @@ Each step leaves alone what is there and good, so it runs before every start.
 import json
 import sys
 
+from modelplane.host.errors import LocalError
+from modelplane.host.private_files import write_private
 from modelplane.local import disk_room, kubeconfig, locks, pki, ports, settings
 from modelplane.local.control_plane import HEALTH_PATHS, ControlPlane, control_planes
-from modelplane.local.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.kubeconfig import Access
-from modelplane.local.private_files import write_private
 from modelplane.local.processes import LEADER
 from modelplane.local.settings import AS_BEFORE, Choice, Settings
 

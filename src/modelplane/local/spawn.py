@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from modelplane.local import descriptors, locks
+from modelplane.host import descriptors
+from modelplane.local import locks
 from modelplane.local.home import Home
 from modelplane.local.processes import Process
 

@@ -21,12 +21,12 @@ from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaConditi
 from modelplane.compose import front_door, model_service, status
 from modelplane.compose.composition import Object, Request
 from modelplane.compose.readiness import condition_of
+from modelplane.gateway import gateway_api
+from modelplane.gateway.services import InvalidURL, Selected, parse_url, select
 from modelplane.offline.fleet import NEVER, Files, Unplannable
 from modelplane.offline.output import Output, Report
 from modelplane.offline.problems import ObjectName
 from modelplane.offline.statuses import Said, conditions, why_not_ready
-from modelplane.routing import gateway_api
-from modelplane.routing.services import InvalidURL, Selected, parse_url, select
 
 
 class RoutedEndpoint(Output, frozen=True, kw_only=True):

@@ -17,8 +17,8 @@ import yaml
 from modelplane.api.kinds import kind_named
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.crossplane.prerequisites import prerequisites
-from modelplane.routing import gateway_api, http_routes
+from modelplane.crossplane.package.prerequisites import prerequisites
+from modelplane.gateway import gateway_api, http_routes
 from support.crossplane.api import ApiServer, Event, Stored
 from support.crossplane.breaker import Breaker
 from support.crossplane.composite import NAME, Call, CompositeController, Run

@@ -2,8 +2,8 @@
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.function.messages import RunFunctionRequest
-from modelplane.function.runner import Runner
+from modelplane.crossplane.function.messages import RunFunctionRequest
+from modelplane.crossplane.function.runner import Runner
 from support.crossplane.fleet import Fleet
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from modelplane.cli.inference_clusters import NoWay
 from modelplane.cli.leftovers import OBJECTS, Cleaner
-from modelplane.function.companions import provider_config_name
+from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.install.refusals import Refused
 from modelplane.install.waiting import Deadline, NotInTime
 from modelplane.kube import errors

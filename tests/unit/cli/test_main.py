@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import COMMANDS, main
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
 
 
 def run(*arguments):

@@ -4,9 +4,10 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.local import disk_room, envoy_admin, process_status, settings
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
+from modelplane.local import disk_room, process_status, settings
 from modelplane.local.process_status import ProcessStatus
+from modelplane.proxy import admin
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_what_envoy_refused_is_a_problem(monkeypatch, home, answer, said):
     running = ProcessStatus("envoy", "Running", 7, 0.0, 0, 0, "")
     starting = ProcessStatus("control-plane", "Starting", 8, 0.0, 0, 0, "")
     monkeypatch.setattr(process_status, "of", lambda _home: (running, starting))
-    monkeypatch.setattr(envoy_admin, "reload_problem", reload_problem)
+    monkeypatch.setattr(admin, "reload_problem", reload_problem)
     result = status(home, "-o", "json")
     assert result.exit_code == 1
     assert json.loads(result.output)["problems"][1:] == [said]

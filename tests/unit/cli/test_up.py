@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
 
 up = importlib.import_module("modelplane.cli.up")
 

@@ -4,13 +4,13 @@ from typing import Any
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
-from modelplane.controllers.gateway_proxy import Door
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import resource_for
+from modelplane.proxy.interface import Door
 
 CLASS = OwnerKey("InferenceClass", "", "l4")
 DEPLOYMENT = OwnerKey("ModelDeployment", "n", "model")

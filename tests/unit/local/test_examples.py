@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.host.errors import LocalError
 from modelplane.local import examples
-from modelplane.local.errors import LocalError
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,7 +1,7 @@
 import pytest
 
+from modelplane.host.errors import LocalError
 from modelplane.local import binary
-from modelplane.local.errors import LocalError
 from modelplane.local.go_toolchain import find_or_install, needed_version, version
 
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.host.private_files import write_private
 from modelplane.local.home import Home, home_directory
-from modelplane.local.private_files import write_private
 
 
 def test_every_directory_is_for_the_owner_only_even_one_that_was_open_before(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
+from modelplane.host.errors import LocalError
 from modelplane.local import lifecycle, locks
-from modelplane.local.errors import LocalError
 from modelplane.local.home import Home
 
 _HAS_ITS_TURN = """

@@ -5,7 +5,7 @@ from dataclasses import asdict, astuple
 
 import pytest
 
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
 from modelplane.local.ports import ALONE, BEHIND, FRONT, OWNERS, Ports, choose, free, taken
 
 

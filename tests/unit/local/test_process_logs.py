@@ -13,7 +13,7 @@ NOW = datetime(2027, 1, 1, 0, 30, tzinfo=TOKYO)
     ("line", "moment"),
     [
         pytest.param(
-            b"2026-12-31 23:59:58,123 INFO modelplane.local.agent.main: registered",
+            b"2026-12-31 23:59:58,123 INFO modelplane.kubelet.main: registered",
             datetime(2026, 12, 31, 23, 59, 58, 123000, TOKYO),
             id="our own are in local time",
         ),

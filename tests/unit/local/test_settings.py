@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from modelplane.local.errors import LocalError
+from modelplane.host.errors import LocalError
 from modelplane.local.home import Home
 from modelplane.local.ports import Ports
 from modelplane.local.settings import AS_BEFORE, Choice, Settings, choose, load

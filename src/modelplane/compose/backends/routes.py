@@ -14,7 +14,7 @@ from modelplane.compose.backends.endpoint_picker import PORT, picker, picker_nam
 from modelplane.compose.backends.workload import ENGINE_PORT
 from modelplane.compose.composition import Desired, Object
 from modelplane.compose.readiness import exists
-from modelplane.routing.http_routes import GATEWAY_NAME
+from modelplane.gateway.http_routes import GATEWAY_NAME
 
 ROUTE_KEY = "model-route"
 """Key of the HTTPRoute."""

@@ -1,0 +1,192 @@
+"""Keeping the gateway's configuration in step with services, endpoints and replicas' routes.
+
+The front door takes a service's requests to its endpoints. On a laptop the same
+Envoy is also each local cluster's own gateway, which takes a replica's requests
+to its pods; both tables come from one look. Changes within a moment are written
+once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from modelplane.api.decode import InvalidObject, ModelT, decode_as
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.gateway.envoy.files import files
+from modelplane.gateway.http_routes import attached, unsupported, workload_routes
+from modelplane.gateway.services import service_routes
+from modelplane.gateway.table import Listener, Table
+from modelplane.kube import errors, resources
+from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.resources import Object
+from modelplane.proxy.interface import FRONT_DOOR, Door, Proxy
+
+_log = logging.getLogger(__name__)
+
+GATEWAY_CLASS = "modelplane"
+"""The GatewayClass of gateways that a laptop's Envoy serves."""
+
+_SETTLE_S = 0.05
+_CLEAN_UP_S = 5.0
+_RETRY_S = 5.0
+
+
+class FrontDoor:
+    """Writes the configuration of one proxy; without any, it does nothing."""
+
+    def __init__(
+        self,
+        proxy: Proxy | None,
+        *,
+        dial: Callable[[str], str],
+        services: Informer,
+        endpoints: Informer,
+        clusters: Clusters,
+        opened: Callable[[], None],
+    ) -> None:
+        self._proxy = proxy
+        self._dial = dial
+        self._services = services
+        self._endpoints = endpoints
+        self._clusters = clusters
+        self._opened = opened
+        self._touched = asyncio.Event()
+        self._workloads: dict[str, Listener] = {}
+        self._problems: Mapping[str, str] = {}
+        self._written = False
+        self.door = Door()
+        """Where clients find the front door, once the proxy has been told of it."""
+        for informer in self.informers:
+            informer.add_handler(lambda _item: self.touch())
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """What somebody has to run before ``run``."""
+        return self._proxy.informers if self._proxy else ()
+
+    def touch(self) -> None:
+        """Say that something changed that may concern the configuration."""
+        self._touched.set()
+
+    async def run(self) -> None:
+        """Write whatever changes, until cancelled."""
+        if self._proxy is None:
+            return
+        self._touched.set()
+        while True:
+            await self._touched.wait()
+            await asyncio.sleep(_SETTLE_S)
+            self._touched.clear()
+            if not self._written and self._reading(self._proxy):
+                # What was written before the start stays until all that answers has been read.
+                self._touched.set()
+                continue
+            try:
+                changed = await self._proxy.bring(await asyncio.to_thread(files, self._table(self._proxy)))
+            except (errors.KubernetesError, OSError) as error:
+                _log.warning("cannot write the gateway configuration; trying again: %s", error)
+                asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+                continue
+            except Exception:  # noqa: BLE001 - Envoy goes on with what it has, and the next try may do
+                _log.exception("cannot write the gateway configuration; trying again in %.0f s", _RETRY_S)
+                asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+                continue
+            self._written = True
+            if changed:
+                _log.info("gateway configuration written")
+                # What the change left behind is cleaned up once Envoy has moved on from it.
+                asyncio.get_running_loop().call_later(_CLEAN_UP_S, self.touch)
+            if self.door != (door := self._proxy.door()):
+                self.door = door
+                self._opened()
+            if self._proxy.serves_clusters:
+                await asyncio.gather(*(self._announce(each, self._proxy) for each in self._clusters))
+
+    def _reading(self, proxy: Proxy) -> bool:
+        return proxy.serves_clusters and any(connection.loading for connection in self._clusters)
+
+    def _table(self, proxy: Proxy) -> Table:
+        host, port = proxy.listens
+        problems: dict[str, str] = {}
+        routes = service_routes(
+            _readable(ModelService, self._services, problems),
+            _readable(ModelEndpoint, self._endpoints, problems),
+        )
+        listeners = {port: Listener(FRONT_DOOR, host, port, routes)}
+        workloads: dict[str, Listener] = {}
+        served = self._clusters if proxy.serves_clusters else ()
+        for connection in sorted(served, key=lambda connection: connection.name):
+            # While a cluster is being read anew, what is known of it stays.
+            listener = self._workloads.get(connection.name)
+            if connection.routable:
+                listener = self._workload(connection, host, problems)
+            if listener is None:
+                continue
+            workloads[connection.name] = listener
+            if taken := listeners.get(listener.port):
+                problems[listener.name] = f"its gateway's port {listener.port} is that of {taken.name}"
+            listeners.setdefault(listener.port, listener)
+        self._workloads = workloads
+        self._say(problems)
+        return Table(tuple(listeners.values()))
+
+    def _workload(self, connection: Connection, host: str, problems: dict[str, str]) -> Listener | None:
+        gateway = _gateway(connection)
+        if gateway is None:
+            return None
+        http_routes = connection.objects(resources.HTTP_ROUTES)
+        for route in http_routes:
+            if attached(route) and (problem := unsupported(route)):
+                problems[f"HTTPRoute {key_of(route)} of cluster {connection.name}"] = problem
+        routes = workload_routes(
+            http_routes,
+            connection.objects(resources.SERVICES),
+            connection.objects(resources.ENDPOINT_SLICES),
+            self._dial,
+        )
+        port = int(gateway["spec"]["listeners"][0]["port"])
+        return Listener(f"cluster-{connection.name}", host, port, routes)
+
+    def _say(self, problems: Mapping[str, str]) -> None:
+        """Log what is left out of the configuration, once for each change."""
+        for subject, problem in problems.items():
+            if self._problems.get(subject) != problem:
+                _log.warning("%s is not served: %s", subject, problem)
+        self._problems = problems
+
+    async def _announce(self, connection: Connection, proxy: Proxy) -> None:
+        """Write the gateway's address into its status, as any Gateway API implementation does."""
+        gateway = _gateway(connection)
+        if gateway is None or gateway.get("status", {}).get("addresses") or connection.problem:
+            return
+        host, _ = proxy.listens
+        metadata = gateway["metadata"]
+        patch = {"status": {"addresses": [{"type": "IPAddress", "value": host}]}}
+        try:
+            await connection.client.patch(
+                resources.GATEWAYS, metadata["name"], patch, metadata["namespace"], subresource="status"
+            )
+        except errors.KubernetesError as error:
+            _log.warning("cannot write the address of Gateway %s: %s", metadata["name"], error)
+            asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+
+
+def _readable(type_: type[ModelT], items: Iterable[Object], problems: dict[str, str]) -> tuple[ModelT, ...]:
+    """Decode what can be decoded: one bad object must not stop the gateway for all others."""
+    decoded = []
+    for item in items:
+        try:
+            decoded.append(decode_as(type_, item))
+        except InvalidObject as error:
+            problems[f"{type_.__name__} {key_of(item)}"] = str(error)
+    return tuple(decoded)
+
+
+def _gateway(connection: Connection) -> Object | None:
+    """Return the cluster's gateway where it is one that a laptop's Envoy serves."""
+    for gateway in connection.objects(resources.GATEWAYS):
+        if gateway["spec"].get("gatewayClassName") == GATEWAY_CLASS:
+            return gateway
+    return None

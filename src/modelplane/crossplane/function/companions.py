@@ -1,0 +1,126 @@
+"""What Crossplane needs beside what the core composes.
+
+The controllers reach a cluster by themselves, make a missing namespace, look at what they
+require there, and hold an object that is in use by a finalizer. Under Crossplane each of
+these is one more child of the same owner, under a key of its own that the core never sees.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from modelplane.api.inference_cluster import InferenceCluster, Source
+from modelplane.api.kinds import Kind
+from modelplane.api.listing import listing
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.names import child_name
+from modelplane.compose.composition import Composition, Desired, Object, Requirement
+from modelplane.crossplane.function import remote
+
+PREFIX = "crossplane-"
+"""How the keys of these children begin; no key of the core does."""
+
+PROVIDER_CONFIG = f"{PREFIX}provider-config"
+IN_USE = f"{PREFIX}in-use"
+NAMESPACE = f"{PREFIX}namespace-"
+"""How the keys of namespaces begin; the cluster's name follows."""
+
+_FOLLOW = {"InferenceCluster": {"ModelCache"}}
+"""Users that leave by themselves when an object is deleted, which a Usage would not let happen at all."""
+
+_PROTECTION = "protection.crossplane.io/v1beta1"
+
+
+def provider_config_name(cluster: str) -> str:
+    """Return the ClusterProviderConfig by which the provider reaches an InferenceCluster."""
+    return child_name(cluster, "cluster-kubeconfig")
+
+
+def looks(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
+    """Return the requirements that the provider answers, by the key of the child that asks.
+
+    Objects of a cluster that have no certain name are not asked for: a list of pods would be a child for
+    each pod, and explains no more than a message.
+    """
+    return {f"{PREFIX}{each.key}": each for each in requirements if each.cluster and each.name}
+
+
+def companions(
+    kind: Kind, owner: Any, composition: Composition, requirements: Iterable[Requirement]
+) -> Iterator[tuple[str, Object]]:
+    """Yield these children of an owner, by key. Each is ready as soon as it is there."""
+    if isinstance(owner, InferenceCluster):
+        yield from _connection(owner, requirements)
+    for place, name in sorted(_namespaces(composition)):
+        yield f"{NAMESPACE}{place}", remote.namespace(name, provider_config_name(place))
+    if users := sorted({guard.kind for guard in composition.guards} - _FOLLOW.get(kind.name, set())):
+        yield IN_USE, _usage(kind, owner.metadata.name, users)
+
+
+def _connection(
+    cluster: InferenceCluster, requirements: Iterable[Requirement]
+) -> Iterator[tuple[str, Object]]:
+    existing = cluster.spec.cluster.existing
+    if cluster.spec.cluster.source is not Source.EXISTING or existing is None:
+        return
+    name = provider_config_name(cluster.metadata.name)
+    spec: dict[str, Any] = {
+        "credentials": {
+            "source": "Secret",
+            "secretRef": {
+                "namespace": SYSTEM_NAMESPACE,
+                "name": existing.secret_ref.name,
+                "key": existing.secret_ref.key,
+            },
+        }
+    }
+    if identity := existing.identity_secret_ref:
+        spec["identity"] = {
+            "type": str(identity.type),
+            "source": "Secret",
+            "secretRef": {
+                "namespace": SYSTEM_NAMESPACE,
+                "name": identity.name,
+                "key": identity.key,
+            },
+        }
+    yield (
+        PROVIDER_CONFIG,
+        {
+            "apiVersion": remote.API_VERSION,
+            "kind": "ClusterProviderConfig",
+            "metadata": {"name": name},
+            "spec": spec,
+        },
+    )
+    for key, requirement in looks(requirements).items():
+        # The owner belongs to no namespace, and what looks for it has to.
+        yield key, {**remote.look(requirement, name), "metadata": {"namespace": SYSTEM_NAMESPACE}}
+
+
+def _namespaces(composition: Composition) -> set[tuple[str, str]]:
+    """Return the namespaces that children are written to, with the cluster of each."""
+    return {
+        (child.cluster, child.manifest["metadata"]["namespace"])
+        for child in composition.children
+        if isinstance(child, Desired) and child.cluster and child.manifest["metadata"].get("namespace")
+    }
+
+
+def _usage(kind: Kind, name: str, users: list[str]) -> Object:
+    """Return what refuses the deletion of an owner that is in use.
+
+    It says which kinds need the owner and not which objects, so that it need not change with each. A
+    deletion that was refused is forgotten: nobody expects it to be carried out minutes later.
+    """
+    return {
+        "apiVersion": _PROTECTION,
+        "kind": "Usage" if kind.namespaced else "ClusterUsage",
+        "spec": {
+            "of": {
+                "apiVersion": kind.api_version,
+                "kind": kind.name,
+                "resourceRef": {"name": name},
+            },
+            "reason": f"{listing(f'{user}s' for user in users)} need it: delete or move them first",
+        },
+    }

@@ -1,0 +1,83 @@
+"""What Crossplane shows of an owner's children, and what the core may take from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from modelplane.api.decode import InvalidObject
+from modelplane.compose.composition import Object, Unknown
+from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.companions import NAMESPACE, PREFIX
+from modelplane.crossplane.function.owned_fields import without_crossplane
+from modelplane.crossplane.function.structs import Decoder, look_of, without_status
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The owner's children, by key, as Crossplane has them."""
+
+    composed: Mapping[str, Object]
+    """Each child, without its status where that cannot be read."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Why the status of a child cannot be read, by key."""
+
+    @cached_property
+    def children(self) -> Mapping[str, Object]:
+        """The children as the core knows them: those of other clusters only as they are there."""
+        seen = {}
+        for key, item in self.composed.items():
+            if key.startswith(PREFIX) or key in self.unreadable:
+                continue
+            child = remote.there(item) if remote.is_remote(item) else without_crossplane(item)
+            if child is not None:
+                seen[key] = child
+        return seen
+
+    @cached_property
+    def unseen(self) -> frozenset[str]:
+        """The children of which nobody can tell yet whether they are there."""
+        keys = {key for key in self.composed if not key.startswith(PREFIX)}
+        return frozenset(keys - self.children.keys())
+
+    def looked(self, key: str) -> tuple[Object, ...] | Unknown:
+        """Return what a look at another cluster found, by the key of the child that looks."""
+        if key in self.unreadable:
+            return Unknown(self.unreadable[key])
+        return remote.seen(self.composed.get(key))
+
+    @cached_property
+    def problems(self) -> Mapping[str, str]:
+        """Why a child of another cluster is not there as it should be, by key."""
+        found = {
+            key: remote.problem(item)
+            for key, item in sorted(self.composed.items())
+            if remote.is_remote(item) and not key.startswith(PREFIX)
+        }
+        return {key: cause for key, cause in found.items() if cause}
+
+
+def observe(resources: Mapping[str, Any], decode: Decoder) -> Observation:
+    """Return the children of a request, by key.
+
+    Raises ``InvalidObject`` for one of which more than the status cannot be read: it could not be
+    given back, and Crossplane would delete it.
+    """
+    composed: dict[str, Object] = {}
+    unreadable: dict[str, str] = {}
+    for key, child in resources.items():
+        encoded = child.resource
+        try:
+            looks = key.startswith(PREFIX) and not key.startswith(NAMESPACE)
+            composed[key] = look_of(encoded) if looks else decode(encoded)
+        except InvalidObject as error:
+            unreadable[key] = f'cannot read child "{key}": {error.cause}'
+            composed[key] = _rest(key, encoded)
+    return Observation(composed, unreadable)
+
+
+def _rest(key: str, encoded: bytes) -> Object:
+    try:
+        return without_status(encoded)
+    except InvalidObject as error:
+        raise InvalidObject("child", key, "", error.cause) from error

@@ -1,0 +1,19 @@
+"""Signs that a cluster does not answer: the errors that provider-kubernetes reports of an owner's Objects."""
+
+from collections.abc import Mapping
+
+from modelplane.compose.composition import Object, Silence
+from modelplane.compose.conditions import SYNCED
+from modelplane.compose.reachability import connection_error
+from modelplane.compose.readiness import condition_of
+from modelplane.crossplane.function import remote
+
+
+def silence(composed: Mapping[str, Object]) -> Silence | None:
+    """Return the earliest connection error among an owner's Objects; None where there is none."""
+    found = [
+        Silence(cause, str(condition_of(item, SYNCED).get("lastTransitionTime", "")))
+        for item in composed.values()
+        if remote.is_remote(item) and (cause := connection_error(remote.problem(item)))
+    ]
+    return min(found, key=lambda each: (each.since, each.cause), default=None)

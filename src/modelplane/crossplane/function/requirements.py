@@ -1,0 +1,186 @@
+"""What a composition needs to see, in Crossplane's terms.
+
+Crossplane asks a function again until two answers in a row require the same, and gives the
+objects from the second request on. So there are three states: not asked for yet (no entry),
+asked for and not there (an empty entry), and there.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from modelplane.api.decode import InvalidObject
+from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.kinds import Kind, kind_of
+from modelplane.api.listing import listing
+from modelplane.api.meta import SYSTEM_NAMESPACE, Model
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.reasons import InferenceClusterCondition
+from modelplane.compose import engines
+from modelplane.compose.composition import Guard, Object, Requirement, Unknown
+from modelplane.compose.guards import matters_only_on_deletion
+from modelplane.compose.inference_cluster import CRD_API_VERSION
+from modelplane.compose.model_replica import CLUSTER_KEY, ENDPOINT_KEY
+from modelplane.compose.readiness import is_true
+from modelplane.crossplane.function.companions import looks
+from modelplane.crossplane.function.observation import Observation
+from modelplane.crossplane.function.structs import Decoder, metadata_of
+from modelplane.gateway import gateway_api
+from modelplane.gateway.hosts import authority
+
+_ENGINE = "engine"
+_REVISION = "revision"
+_FRONT_DOOR = "front-door"
+_ROUTES = "routes"
+
+_GATEWAY = Requirement(
+    _FRONT_DOOR,
+    "gateway.networking.k8s.io/v1",
+    "Gateway",
+    namespace=SYSTEM_NAMESPACE,
+    name=gateway_api.GATEWAY,
+)
+
+_COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, ModelReplica: ModelEndpoint}
+"""Our kinds that are composed of others of ours."""
+
+
+def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
+    """Return what this engine needs to see beside what the core does."""
+    definition = Requirement(_ENGINE, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
+    if kind.type is InferenceGateway:
+        return definition, _GATEWAY
+    if child := _COMPOSES.get(kind.type):
+        composition = {"crossplane.io/composition-name": kind_of(child).definition}
+        revisions = Requirement(
+            _REVISION, "apiextensions.crossplane.io/v1", "CompositionRevision", labels=composition
+        )
+        if not backend_of_leaving(owner, composed):
+            return definition, revisions
+        routes = Requirement(_ROUTES, _GATEWAY.api_version, "HTTPRoute", owner.metadata.namespace)
+        return definition, revisions, routes
+    return (definition,)
+
+
+def backend_of_leaving(owner: Any, composed: Mapping[str, Object]) -> str:
+    """Return what routes name for the endpoint of a replica that is to go, empty where they name nothing."""
+    if not (isinstance(owner, ModelReplica) and owner.spec.draining):
+        return ""
+    routing = composed.get(ENDPOINT_KEY, {}).get("status", {}).get("routing", {})
+    return str(routing.get("backendName", ""))
+
+
+def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
+    """Return what Crossplane is to fetch; what is on a cluster it cannot."""
+    wanted = fnv1.Requirements()
+    for each in requirements:
+        if each.cluster:
+            continue
+        selector = wanted.resources[each.key]
+        selector.api_version, selector.kind = each.api_version, each.kind
+        if each.namespace:
+            selector.namespace = each.namespace
+        if each.name:
+            selector.match_name = each.name
+        else:
+            # Present although empty: without it, a selector matches by nothing at all.
+            selector.match_labels.labels.update(each.labels)
+    return wanted
+
+
+class Answers:
+    """What Crossplane gave of what was required."""
+
+    def __init__(self, request: Any, decode: Decoder) -> None:
+        """Read what a ``RunFunctionRequest`` gives, as far as it can be read."""
+        self._given: dict[str, tuple[Object, ...]] = {}
+        self._unreadable: dict[str, InvalidObject] = {}
+        for key, found in request.required_resources.items():
+            # Of a definition only its metadata is wanted, and the rest is nested deeply.
+            read = metadata_of if key == _ENGINE else decode
+            self._given[key] = ()
+            try:
+                self._given[key] = tuple(read(item.resource) for item in found.items)
+            except InvalidObject as error:
+                self._unreadable[key] = error
+
+    def awaited(self, requirements: Iterable[Requirement]) -> bool:
+        """Whether something that was required has not been fetched yet."""
+        return any(not each.cluster and each.key not in self._given for each in requirements)
+
+    def engine_problem(self) -> str:
+        """Return why Crossplane may not compose objects of this kind; empty where it may."""
+        return engines.engine_problem(self._given.get(_ENGINE, ()), engines.Engine.CROSSPLANE)
+
+    def reaches_cluster(self) -> bool:
+        """Whether the cluster that was required is known to answer."""
+        given = self._given.get(CLUSTER_KEY, ())
+        return any(is_true(cluster, InferenceClusterCondition.CLUSTER_READY) for cluster in given)
+
+    def revision(self) -> str:
+        """Return the latest revision of the composition of children of ours, empty where none is known."""
+        found = [
+            (item["spec"]["revision"], item["metadata"]["name"]) for item in self._given.get(_REVISION, ())
+        ]
+        return str(max(found)[1]) if found else ""
+
+    def routed_by(self, backend: str) -> str:
+        """Return the routes that lead to a backend, as a message names them."""
+        if _ROUTES in self._unreadable:
+            return "an HTTPRoute that cannot be read"
+        named = [
+            str(route["metadata"]["name"])
+            for route in self._given.get(_ROUTES, ())
+            for rule in route["spec"].get("rules", ())
+            for reference in rule.get("backendRefs", ())
+            if reference["name"] == backend
+        ]
+        return f"HTTPRoute {listing(set(named))}" if named else ""
+
+    def possible_guards(self, requirements: Iterable[Requirement]) -> tuple[Guard, ...]:
+        """Return users that cannot be read, because any of them may need the owner."""
+        return tuple(
+            Guard(each.api_version, each.kind, "")
+            for each in requirements
+            if matters_only_on_deletion(each) and each.key in self._unreadable
+        )
+
+    def front_door(self) -> tuple[str, Backend]:
+        """Return where the fleet's gateway accepts requests, and what it is.
+
+        It is the Gateway that routes are attached to, whoever serves it.
+        """
+        for gateway in self._given.get(_FRONT_DOOR, ()):
+            for address in gateway.get("status", {}).get("addresses") or ():
+                return authority(str(address["value"])), Backend.GATEWAY_API
+        return "", Backend.GATEWAY_API
+
+    def required(
+        self, requirements: Iterable[Requirement], observation: Observation
+    ) -> dict[str, tuple[Object, ...] | Unknown]:
+        """Return what each requirement found."""
+        asked = {requirement.key: key for key, requirement in looks(requirements).items()}
+        found: dict[str, tuple[Object, ...] | Unknown] = {}
+        for each in requirements:
+            if each.key in asked:
+                found[each.key] = observation.looked(asked[each.key])
+            elif each.cluster:
+                found[each.key] = ()
+            elif each.key in self._unreadable:
+                error = self._unreadable[each.key]
+                # Who requires one object names it in any case.
+                found[each.key] = Unknown(error.cause if each.name else str(error))
+            else:
+                found[each.key] = _matching(each, self._given[each.key])
+        return found
+
+
+def _matching(requirement: Requirement, given: tuple[Object, ...]) -> tuple[Object, ...] | Unknown:
+    # Older versions of Crossplane do not heed the namespace of a selector by labels.
+    matching = tuple(item for item in given if requirement.matches(item))
+    if requirement.name and given and not matching:
+        return Unknown(f'what was given for {requirement.kind} "{requirement.name}" is another object')
+    return matching

@@ -1,0 +1,170 @@
+"""Answering one request of Crossplane's.
+
+A request that makes no sense gets an answer that says so and keeps what is there; no
+request ends the process or is answered with nothing.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from google.protobuf.message import DecodeError
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.kinds import kind_of
+from modelplane.compose.composition import Composition, Desired, Object, Request
+from modelplane.compose.kinds import COMPOSERS, Composer
+from modelplane.crossplane.function import reach
+from modelplane.crossplane.function import requirements as wanted
+from modelplane.crossplane.function.answer import answer, decide, keep_everything, refuse
+from modelplane.crossplane.function.companions import companions
+from modelplane.crossplane.function.observation import Observation, observe
+from modelplane.crossplane.function.reservations import Reservations
+from modelplane.crossplane.function.structs import Decoder, kind_in
+from modelplane.telemetry import log_lines, metrics, traces
+from modelplane.telemetry.table import Result
+
+_log = logging.getLogger(__name__)
+
+_DEPLOYMENT = "ModelDeployment"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Runner:
+    """Answers requests about objects of every kind, several at a time."""
+
+    def __init__(self, now: Callable[[], datetime] = _now) -> None:
+        self._now = now
+        self._composed = Decoder(managed_fields=True)
+        self._required = Decoder(managed_fields=False)
+        self._reservations = Reservations()
+
+    def run(self, request: Any) -> fnv1.RunFunctionResponse:
+        """Answer one ``RunFunctionRequest``; never raise."""
+        begun = perf_counter()
+        kind = kind_in(request.observed.composite.resource)
+        with traces.span("RunFunction", kind=kind) as span:
+            response, result = self._answered(request, kind)
+            span.set(result=str(result))
+        metrics.answered(kind, result, perf_counter() - begun)
+        decoders = (self._composed, self._required)
+        metrics.decoded(sum(each.decoded() for each in decoders), sum(map(len, decoders)))
+        return response
+
+    def _answered(self, request: Any, kind: str) -> tuple[fnv1.RunFunctionResponse, Result]:
+        try:
+            response = answer(request, kind)
+        except DecodeError:
+            response = fnv1.RunFunctionResponse()
+            refuse(
+                response, "what an earlier step of the pipeline composes is nested too deeply to be passed on"
+            )
+            return response, Result.FATAL
+        owner: Object = {}
+        observation = Observation({})
+        try:
+            owner = self._composed(request.observed.composite.resource)
+            observation = observe(request.observed.resources, self._composed)
+            problem = self._compose(request, response, owner, observation)
+            result = Result.FATAL if problem else Result.SUCCESS
+        except InvalidObject as error:
+            problem, result = str(error), Result.FATAL
+        except Exception:  # noqa: BLE001 - one request that nobody thought of must not stop all others
+            _log.exception("a bug; nothing is changed", extra=log_lines.fields(kind=kind))
+            problem, result = "a bug in Modelplane: see its log", Result.BUG
+        if problem:
+            requirements = response.requirements
+            response = answer(request, kind)
+            response.requirements.CopyFrom(requirements)
+            refuse(response, problem)
+            try:
+                keep_everything(response, owner, observation.composed)
+            except Exception:  # noqa: BLE001 - of a fatal answer Crossplane applies nothing anyway
+                _log.exception("cannot say what is there", extra=log_lines.fields(kind=kind))
+        return response, result
+
+    def _compose(
+        self,
+        request: Any,
+        response: fnv1.RunFunctionResponse,
+        owner: Object,
+        observation: Observation,
+    ) -> str:
+        """Fill in the answer; return why nothing can be decided, empty where something was."""
+        api_version, name = owner.get("apiVersion", ""), owner.get("kind", "")
+        composer = COMPOSERS.get(str(name))
+        if composer is None or kind_of(composer.type).api_version != api_version:
+            return f'"{name}" of "{api_version}" is not a kind that Modelplane composes'
+        kind = kind_of(composer.type)
+        decoded: Any = decode_as(composer.type, owner)
+        core, composed = composer.requirements(decoded), observation.composed
+        own = wanted.own(kind, decoded, composed)
+        response.requirements.CopyFrom(wanted.selectors((*own, *core)))
+        given = wanted.Answers(request, self._required)
+        if given.awaited((*own, *core)):
+            keep_everything(response, owner, composed)
+            return ""
+        if problem := given.engine_problem():
+            return problem
+        front_door, proxy = given.front_door()
+        asked: Request[Any] = Request(
+            decoded,
+            observation.children,
+            given.required(core, observation),
+            front_door,
+            proxy,
+            routed_by=given.routed_by(wanted.backend_of_leaving(decoded, composed)),
+            unseen=observation.unseen,
+            silence=reach.silence(composed),
+        )
+        composition = self._decided(composer, asked)
+        if composition.doubt:
+            return composition.doubt
+        guards = (*composition.guards, *given.possible_guards(core))
+        beside = companions(kind, decoded, replace(composition, guards=guards), core)
+        decide(response, owner, observation, composition, beside, given, self._now())
+        return ""
+
+    def _decided(self, composer: Composer, request: Request[Any]) -> Composition:
+        if composer.type.__name__ != _DEPLOYMENT:
+            return composer.compose(request)
+        composition = self._placed(composer, request)
+        if not _new_replicas(request, composition):
+            self._reservations.release(request.owner.metadata.uid)
+            return composition
+        # Only who takes room has to wait for the others that do.
+        with self._reservations.turn:
+            composition = self._placed(composer, request)
+            self._reservations.hold(request.owner.metadata.uid, _new_replicas(request, composition))
+        return composition
+
+    def _placed(self, composer: Composer, request: Request[Any]) -> Composition:
+        listed = request.found("replicas")
+        taken = (*listed, *self._reservations.others(request.owner.metadata.uid, listed))
+        return composer.compose(replace(request, required={**request.required, "replicas": taken}))
+
+
+def _new_replicas(request: Request[Any], composition: Composition) -> tuple[Object, ...]:
+    """Return the replicas that a composition adds, as others will see them."""
+    now = datetime.now(UTC).isoformat()
+    uid = request.owner.metadata.uid
+    reference = {"apiVersion": "", "kind": _DEPLOYMENT, "name": "", "uid": uid, "controller": True}
+    return tuple(
+        {
+            **child.manifest,
+            "metadata": {
+                **child.manifest["metadata"],
+                "creationTimestamp": now,
+                "ownerReferences": [reference],
+            },
+        }
+        for child in composition.children
+        if isinstance(child, Desired) and child.key not in request.observed
+    )

@@ -1,0 +1,103 @@
+"""The gRPC server of the function.
+
+Callers authenticate by certificate (mutual TLS), unless the server is told to do without.
+Each request has a thread of its own, of which there are a few, so that one that takes long
+holds up nobody but itself.
+"""
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from modelplane.crossplane.function.messages import RunFunctionRequest
+from modelplane.crossplane.function.runner import Runner
+
+_log = logging.getLogger(__name__)
+
+_THREADS = 16
+_GRACE_S = 5.0
+"""How long requests under way may take when the server ends, as with the SDK's own."""
+
+_SERVICE = fnv1.DESCRIPTOR.services_by_name["FunctionRunnerService"].full_name
+
+
+class CannotServe(Exception):
+    """An address or a certificate cannot be used; the message is a sentence."""
+
+
+def credentials(directory: Path) -> grpc.ServerCredentials:
+    """Return what the server proves itself by, and what it takes from callers.
+
+    The directory has ``tls.crt``, ``tls.key`` and ``ca.crt``, as Crossplane mounts it.
+    Raises ``CannotServe``.
+    """
+    from crossplane.function.runtime import load_credentials  # noqa: PLC0415 - it brings much more
+
+    try:
+        return load_credentials(str(directory))
+    except OSError as error:
+        name = Path(error.filename or directory).name
+        message = f"cannot read {name} of the certificates in {directory}: {error.strerror}"
+        raise CannotServe(f"{message}: Crossplane mounts them, or say --insecure") from error
+
+
+def _handler(runner: Runner) -> grpc.GenericRpcHandler:
+    """Return the service, with the requests read by messages of our own."""
+
+    def run(encoded: bytes, context: grpc.ServicerContext) -> fnv1.RunFunctionResponse:
+        try:
+            request = RunFunctionRequest.FromString(encoded)
+        except DecodeError:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is no RunFunctionRequest")
+        return runner.run(request)
+
+    method: grpc.RpcMethodHandler[bytes, fnv1.RunFunctionResponse] = grpc.unary_unary_rpc_method_handler(
+        run, response_serializer=fnv1.RunFunctionResponse.SerializeToString
+    )
+    return grpc.method_handlers_generic_handler(_SERVICE, {"RunFunction": method})
+
+
+@contextmanager
+def serving(
+    address: str, creds: grpc.ServerCredentials | None, *, max_receive_bytes: int
+) -> Iterator[grpc.Server]:
+    """Serve at an address, without encryption where there are no credentials, until the block ends.
+
+    Raises ``CannotServe``.
+    """
+    options: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", max_receive_bytes),
+        ("grpc.max_send_message_length", -1),
+        # Another server at the same address would take half of the requests.
+        ("grpc.so_reuseport", 0),
+    ]
+    server = grpc.server(ThreadPoolExecutor(_THREADS, "request"), options=options)
+    server.add_generic_rpc_handlers((_handler(Runner()),))
+    checks = health.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    try:
+        if creds is None:
+            server.add_insecure_port(address)
+        else:
+            server.add_secure_port(address, creds)
+    except (RuntimeError, ValueError) as error:
+        raise CannotServe(
+            f"cannot listen at {address}: it is taken, or no address of this machine"
+        ) from error
+    server.start()
+    for service in ("", _SERVICE):
+        checks.set(service, health_pb2.HealthCheckResponse.SERVING)
+    _log.info("serving at %s%s", address, "" if creds else ", without encryption")
+    try:
+        yield server
+    finally:
+        checks.enter_graceful_shutdown()
+        server.stop(_GRACE_S).wait()

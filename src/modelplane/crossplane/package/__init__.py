@@ -1,0 +1,1 @@
+"""Modelplane as Crossplane packages: a Configuration, and the function that composes."""

@@ -1,0 +1,96 @@
+"""Where packages are published, and the name of one that another package brings along.
+
+One rule: names follow from addresses. A Configuration names its dependencies by address only. Crossplane
+installs each under the path of its repository, without the registry's host, made a DNS label: so
+``ghcr.io/modelplane/function`` becomes the Function ``modelplane-function``, and that is what a Composition
+has to call it. (Crossplane v2.3: ``NewPackage`` in ``internal/controller/pkg/resolver/reconciler.go`` and
+``ToDNSLabel`` in ``internal/xpkg/name.go``.)
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from modelplane.crossplane.package.errors import PackageError
+
+DEFAULT_PREFIX = "ghcr.io/modelplane"
+"""Where Modelplane's own packages are."""
+
+FUNCTION = "function"
+CONFIGURATION = "configuration"
+
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?::[0-9]+)?"
+_PREFIX = re.compile(rf"(?P<host>{_HOST})(?P<path>(?:/{_COMPONENT})*)")
+_SEMVER = re.compile(
+    r"v?(?P<version>(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)"
+    r"(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?)"
+)
+_LABEL_LENGTH = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A registry, and the path in it below which the repositories of the packages are."""
+
+    prefix: str = DEFAULT_PREFIX
+
+    @classmethod
+    def parse(cls, prefix: str) -> Self:
+        """Return the registry that a person names."""
+        found = _PREFIX.fullmatch(prefix)
+        # Without a dot or a port, a host is taken for a path on Docker Hub by those who read addresses.
+        if found is None or not set(found["host"]) & {".", ":"}:
+            raise PackageError(
+                f'cannot publish packages below "{prefix}": it is not a registry\'s host and a path in lower '
+                f"case: name both, as in {DEFAULT_PREFIX}"
+            )
+        return cls(prefix)
+
+    def address(self, repository: str) -> str:
+        """Return the address of one package, without a version."""
+        return f"{self.prefix}/{repository}"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of Modelplane, as its packages have it."""
+
+    number: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the version that a person names, with or without a leading v."""
+        found = _SEMVER.fullmatch(text)
+        if found is None:
+            raise PackageError(
+                f'"{text}" is not a version of a package: Crossplane finds packages by semantic versions: '
+                "write one, such as 0.1.0 or 1.2.0-rc.1"
+            )
+        return cls(found["version"])
+
+    @property
+    def tag(self) -> str:
+        """The tag of the packages."""
+        return f"v{self.number}"
+
+    @property
+    def or_newer(self) -> str:
+        """This version and those that may take its place before the next major one.
+
+        Room upwards lets a function be upgraded before the Configuration that needs it.
+        """
+        major = int(self.number.partition(".")[0])
+        # A constraint that names no pre-release matches none, and each of the two has to match.
+        last = "-0" if "-" in self.number else ""
+        return f">=v{self.number}, <v{major + 1}.0.0{last}"
+
+
+def installed_name(address: str) -> str:
+    """Return the name under which Crossplane installs a dependency."""
+    path = address.partition("/")[2]
+    known = (_LABEL.get(character, character) for character in path[:_LABEL_LENGTH])
+    return "".join(character for character in known if re.fullmatch("[a-z0-9-]", character)).strip("-")
+
+
+_LABEL = {".": "-", "/": "-", ":": "-"}

@@ -1,0 +1,107 @@
+"""Packages as files: a layer with ``package.yaml``, and for the function its runtime below it.
+
+What makes an image a package is that one layer holds ``package.yaml`` at its root, and that the layer's
+annotation says so; Crossplane then reads no other (its "xpkg Specification", in
+``contributing/specifications/xpkg.md``).
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from modelplane.crossplane.package import archive
+from modelplane.crossplane.package.addresses import Registry, Version
+from modelplane.crossplane.package.blobs import Blobs
+from modelplane.crossplane.package.contents import Contents
+from modelplane.crossplane.package.documents import stream
+from modelplane.crossplane.package.entries import File
+from modelplane.crossplane.package.errors import PackageError
+from modelplane.crossplane.package.metadata import PackageKind
+from modelplane.crossplane.package.oci import (
+    TITLE,
+    VERSION,
+    XPKG,
+    XPKG_BASE,
+    Image,
+    Layer,
+    MediaType,
+    Platform,
+    xpkg_label,
+)
+from modelplane.crossplane.package.reading import stored_image
+from modelplane.crossplane.package.runtime import COMMAND, PORT, from_this_python
+
+PACKAGE_FILE = "package.yaml"
+SUFFIX = ".xpkg"
+
+Runtime = Callable[[Blobs], Image]
+
+_NO_RUNTIME = Image(Platform("amd64"), {}, ())
+"""A Configuration runs nowhere. Where several images are listed, Crossplane takes that of linux/amd64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A package that was written."""
+
+    name: str
+    address: str
+    digest: str
+    path: Path
+    size: int
+
+
+def build(
+    contents: Contents,
+    registry: Registry,
+    version: Version,
+    folder: Path,
+    runtime: Runtime = from_this_python,
+) -> Built:
+    """Write one package into a folder; the runtime is the function's."""
+    address = registry.address(contents.repository)
+    path = folder / f"modelplane-{contents.repository}-{version.number}{SUFFIX}"
+    with tempfile.TemporaryDirectory(prefix="modelplane-package-") as scratch:
+        blobs = Blobs(Path(scratch))
+        below = runtime(blobs) if contents.kind is PackageKind.FUNCTION else _NO_RUNTIME
+        package = blobs.add_entries([File(PACKAGE_FILE, stream(contents.documents).encode())])
+        image = _with_package(below, package, contents.name, version)
+        digest = archive.write(path, image, blobs, address, version.tag)
+    return Built(contents.name, address, digest, path, path.stat().st_size)
+
+
+def _with_package(image: Image, package: Layer, name: str, version: Version) -> Image:
+    blob = replace(package.blob, annotations={XPKG: XPKG_BASE})
+    labels = (image.config.get("Labels") or {}) | {
+        TITLE: name,
+        VERSION: version.number,
+        xpkg_label(blob.digest): XPKG_BASE,
+    }
+    return replace(
+        image, config=image.config | {"Labels": labels}, layers=(*image.layers, replace(package, blob=blob))
+    )
+
+
+def runtime_from(path: Path) -> Runtime:
+    """Return a runtime that is in a file, as any container engine writes images."""
+
+    def copy(blobs: Blobs) -> Image:
+        with stored_image(path) as stored:
+            stored.verify()
+            if not stored.image.config.get("Entrypoint"):
+                raise PackageError(
+                    f'"{path}" cannot be the function\'s runtime: no entrypoint takes the word "{COMMAND}": '
+                    "give an image that starts `modelplane`"
+                )
+            layers = []
+            for number, layer in enumerate(stored.image.layers):
+                with stored.layer(number) as file:
+                    if layer.blob.media_type == MediaType.TAR:
+                        layers.append(blobs.add_tar(file))
+                    else:
+                        layers.append(replace(layer, blob=blobs.add_stream(file, layer.blob.media_type)))
+            config = stored.image.config | {"Cmd": [COMMAND], "ExposedPorts": {f"{PORT}/tcp": {}}}
+            return replace(stored.image, config=config, layers=tuple(layers))
+
+    return copy

@@ -1,0 +1,65 @@
+"""The providers that clouds need, each cloud in a package of its own.
+
+One rule: whoever runs on one cloud installs one cloud's providers. A provider of a cloud is hundreds of
+kinds and several pods, so none is a dependency of the Configuration itself.
+
+A cloud without kinds to activate is not composed by this version. It is in the table, so that the kind that
+stands for its clusters is known, and has no package: one that installs providers which nobody asks for
+anything would only cost.
+"""
+
+from dataclasses import dataclass
+
+from modelplane.crossplane.package.addresses import Version
+from modelplane.crossplane.package.metadata import Dependency, PackageKind
+
+CONTRIB = "xpkg.crossplane.io/crossplane-contrib"
+"""Where the community's providers are, every version of them without an account."""
+
+_UPBOUND = "xpkg.upbound.io/upbound"
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A cloud: the kind that stands for its clusters, and what composing it takes."""
+
+    name: str
+    title: str
+    kind: str
+    providers: tuple[Dependency, ...]
+    activates: tuple[str, ...] = ()
+    """The definitions of the managed resources that it is composed of, such as ``clusters.eks.aws...``."""
+
+
+def _providers(registry: str, version: str, *names: str) -> tuple[Dependency, ...]:
+    versions = Version.parse(version).or_newer
+    return tuple(Dependency(PackageKind.PROVIDER, f"{registry}/provider-{name}", versions) for name in names)
+
+
+CLOUDS = (
+    Cloud(
+        "gcp",
+        "Google Cloud",
+        "GKECluster",
+        _providers(CONTRIB, "2.6.0", "family-gcp", "gcp-cloudplatform", "gcp-compute", "gcp-container"),
+    ),
+    Cloud(
+        "aws",
+        "Amazon Web Services",
+        "EKSCluster",
+        _providers(CONTRIB, "2.6.0", "aws-ec2", "aws-efs", "aws-eks", "aws-iam"),
+    ),
+    Cloud(
+        "azure",
+        "Microsoft Azure",
+        "AKSCluster",
+        _providers(CONTRIB, "2.6.0", "family-azure", "azure-containerservice", "azure-network"),
+    ),
+    Cloud("nebius", "Nebius", "NebiusCluster", _providers(_UPBOUND, "1.0.1", "nebius")),
+    Cloud("vultr", "Vultr", "VultrCluster", _providers(_UPBOUND, "1.0.0", "vultr")),
+)
+
+
+def packaged(clouds: tuple[Cloud, ...] = CLOUDS) -> tuple[Cloud, ...]:
+    """Return the clouds that have a package: those that are composed."""
+    return tuple(cloud for cloud in clouds if cloud.activates)

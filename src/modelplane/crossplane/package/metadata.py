@@ -1,0 +1,67 @@
+"""What a package says of itself: the one object of ``meta.pkg.crossplane.io`` that each begins with."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from modelplane.crossplane.package.documents import Document
+
+API_VERSION = "meta.pkg.crossplane.io/v1"
+CROSSPLANE = ">=v2.3.0"
+"""The first release whose XRDs can have a scale subresource; earlier ones drop it silently."""
+
+LICENSE = "Apache-2.0"
+
+_ANNOTATION = "meta.crossplane.io/"
+
+
+class PackageKind(StrEnum):
+    """The kinds of package."""
+
+    CONFIGURATION = "Configuration"
+    FUNCTION = "Function"
+    PROVIDER = "Provider"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A package that another one needs, and the versions that will do."""
+
+    kind: PackageKind
+    address: str
+    versions: str
+
+    def document(self) -> Document:
+        """Return it as packages list it."""
+        return {
+            "apiVersion": "pkg.crossplane.io/v1",
+            "kind": str(self.kind),
+            "package": self.address,
+            "version": self.versions,
+        }
+
+
+def metadata(
+    kind: PackageKind,
+    name: str,
+    description: str,
+    dependencies: tuple[Dependency, ...] = (),
+    capabilities: tuple[str, ...] = (),
+) -> Document:
+    """Return the description of a package."""
+    spec: Document = {"crossplane": {"version": CROSSPLANE}}
+    if capabilities:
+        spec["capabilities"] = list(capabilities)
+    if dependencies:
+        spec["dependsOn"] = [dependency.document() for dependency in dependencies]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": str(kind),
+        "metadata": {
+            "name": name,
+            "annotations": {
+                f"{_ANNOTATION}description": description,
+                f"{_ANNOTATION}license": LICENSE,
+            },
+        },
+        "spec": spec,
+    }

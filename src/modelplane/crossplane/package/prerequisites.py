@@ -1,0 +1,105 @@
+"""What a person applies before the packages, because no package may hold it.
+
+One rule: no permission that Crossplane has from elsewhere. A kind that is composed has all seven verbs, since
+Crossplane asks for each, and warns of one that is missing although it never updates.
+"""
+
+from itertools import groupby
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.crossplane.package.documents import Document, stream, to_yaml
+from modelplane.crossplane.package.touched import COMPOSED, REQUIRED, Grant, Touched
+
+READ = ("get", "list", "watch")
+WRITE = (*READ, "create", "update", "patch", "delete")
+
+AGGREGATE = "rbac.crossplane.io/aggregate-to-crossplane"
+
+
+_MISSING = [each for each in (*COMPOSED, *REQUIRED) if each.grant is Grant.PREREQUISITES]
+
+
+_POLICY = "modelplane-namespaces"
+_ADMISSION = "admissionregistration.k8s.io/v1"
+_NOT_AT_ONCE = (
+    'has(request.name) && request.name != "" || '
+    "!has(namespaceObject.metadata.deletionTimestamp) || !has(oldObject.metadata.ownerReferences)"
+)
+_WHY = (
+    '"provider-kubernetes needs it to delete what Object " + oldObject.resourceRef.name + '
+    '" stands for on its cluster, and it goes after that Object"'
+)
+
+
+def _policy() -> tuple[Document, ...]:
+    """Return what keeps the provider's way to inference clusters while a namespace is being deleted.
+
+    The namespace controller deletes all of a kind at once, the provider's ProviderConfigUsages before its
+    Objects. Without these the provider reaches no cluster, and in such a namespace it cannot make them
+    again. A request for all of a kind has no name; the garbage collector's, which comes once the Object is
+    gone, has one.
+    """
+    rule = {
+        "apiGroups": ["kubernetes.m.crossplane.io"],
+        "apiVersions": ["*"],
+        "operations": ["DELETE"],
+        "resources": ["providerconfigusages"],
+    }
+    return (
+        {
+            "apiVersion": _ADMISSION,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": _POLICY},
+            "spec": {
+                "matchConstraints": {"resourceRules": [rule]},
+                "validations": [
+                    {"expression": _NOT_AT_ONCE, "messageExpression": _WHY, "reason": "Forbidden"}
+                ],
+            },
+        },
+        {
+            "apiVersion": _ADMISSION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": _POLICY},
+            "spec": {"policyName": _POLICY, "validationActions": ["Deny"]},
+        },
+    )
+
+
+def prerequisites() -> tuple[Document, ...]:
+    """Return the namespace of what belongs to no team, what Crossplane may do besides, and a policy."""
+    return (
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "modelplane:aggregate-to-crossplane", "labels": {AGGREGATE: "true"}},
+            "rules": [
+                {
+                    "apiGroups": [group],
+                    "resources": sorted(each.plural for each in kinds),
+                    "verbs": list(READ if read_only else WRITE),
+                }
+                for (group, read_only), kinds in groupby(sorted(_MISSING, key=_rule), key=_rule)
+            ],
+        },
+        *_policy(),
+    )
+
+
+def manifest() -> str:
+    """Return the prerequisites as YAML, with the reason for each permission."""
+    namespace, role, *policy = prerequisites()
+    rules = role.pop("rules")
+    written = [stream((namespace, role)), "rules:\n", *(_reasons(rule) + to_yaml([rule]) for rule in rules)]
+    return "".join([*written, "---\n", stream(policy)])
+
+
+def _reasons(rule: Document) -> str:
+    why = {(each.group, each.plural): each.why for each in _MISSING}
+    [group] = rule["apiGroups"]
+    return "".join(f"# {plural}: {why[group, plural]}\n" for plural in rule["resources"])
+
+
+def _rule(touched: Touched) -> tuple[str, bool]:
+    return touched.group, touched.read_only

@@ -1,0 +1,27 @@
+"""Opening an image, whichever of the two forms it has."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from modelplane.crossplane.package.archive import DOCKER_MANIFEST, OCI_LAYOUT
+from modelplane.crossplane.package.docker_archive import read_archive
+from modelplane.crossplane.package.files import no_package, opened
+from modelplane.crossplane.package.oci_layout import read_layout
+from modelplane.crossplane.package.stored_image import StoredImage
+
+_FORMS = {OCI_LAYOUT: read_layout, DOCKER_MANIFEST: read_archive}
+"""How each form is read, by the file that tells it; one that is both is read as the first."""
+
+
+@contextmanager
+def stored_image(path: Path) -> Iterator[StoredImage]:
+    """Open the image in a file or a folder."""
+    with opened(path) as files:
+        for name, read in _FORMS.items():
+            found = files.find(name)
+            if found is not None:
+                found.close()
+                yield read(files)
+                return
+        raise no_package(path)

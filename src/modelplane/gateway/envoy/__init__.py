@@ -1,0 +1,1 @@
+"""A table of routes as the resources that Envoy reads (Envoy, "xDS protocol")."""

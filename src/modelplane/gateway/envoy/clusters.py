@@ -1,0 +1,179 @@
+"""A backend in Envoy's words: a cluster, and where its instances are.
+
+A cluster says how to reach a backend and what its requests look like; it
+changes rarely. Its instances are a resource of their own, so that a pod that
+comes or goes touches nothing else.
+"""
+
+import hashlib
+import ipaddress
+from typing import Any
+
+from modelplane.gateway.envoy import rewrite
+from modelplane.gateway.table import Backend, Listener
+
+CA_BUNDLE = "ca.pem"
+"""The file, in Envoy's working directory, of the authorities that outside providers are checked against."""
+
+ENDPOINTS = "endpoints/"
+"""The folder of the files that hold the instances of a cluster each."""
+
+_TYPES = "type.googleapis.com/envoy."
+_CONNECT_TIMEOUT = "3s"
+_DNS_REFRESH = "30s"
+_KEEPALIVE_S = 30
+_MANY = 100_000
+_LONGEST_NAME = 200
+
+# Engines close an idle connection after 5 s (uvicorn, llama.cpp); a request sent at that moment is lost.
+_IDLE = {False: "4s", True: "60s"}
+
+
+def cluster_name(listener: Listener, backend: Backend) -> str:
+    """Return the name of the cluster of a listener's backend."""
+    return f"{listener.name}/{backend.name}"
+
+
+def cluster(name: str, backend: Backend) -> dict[str, Any]:
+    """Return the ``Cluster`` of a backend."""
+    return {
+        "name": name,
+        **(_by_address(name) if _are_addresses(backend) else _by_host_name(name, backend)),
+        **({"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}),
+        "lb_policy": "LEAST_REQUEST",
+        "connect_timeout": _CONNECT_TIMEOUT,
+        "metadata": rewrite.of_backend(backend),
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(backend)
+        },
+        # Over HTTP/1.1 each stream is a connection: the default of 1,024 would be a limit on users.
+        "circuit_breakers": {
+            "thresholds": [
+                {
+                    "max_connections": _MANY,
+                    "max_pending_requests": _MANY,
+                    "max_requests": _MANY,
+                    "max_retries": 1000,
+                }
+            ]
+        },
+        # An engine's own 500 is about one request; only an instance that does not answer is passed over.
+        "outlier_detection": {
+            "split_external_local_origin_errors": True,
+            "consecutive_local_origin_failure": 3,
+            "consecutive_gateway_failure": 5,
+            "enforcing_consecutive_gateway_failure": 100,
+            "enforcing_consecutive_5xx": 0,
+            "enforcing_success_rate": 0,
+            "enforcing_local_origin_success_rate": 0,
+            "base_ejection_time": "5s",
+            "max_ejection_time": "60s",
+            "max_ejection_percent": 50,
+        },
+        "upstream_connection_options": {
+            "tcp_keepalive": {
+                "keepalive_probes": 3,
+                "keepalive_time": _KEEPALIVE_S,
+                "keepalive_interval": _KEEPALIVE_S,
+            }
+        },
+    }
+
+
+def by_discovery(backend: Backend) -> bool:
+    """Whether a backend's instances are a resource of their own."""
+    return _are_addresses(backend)
+
+
+def assignment(name: str, backend: Backend) -> dict[str, Any]:
+    """Return the ``ClusterLoadAssignment`` of a backend."""
+    return {
+        "cluster_name": name,
+        "endpoints": [
+            {
+                "lb_endpoints": [
+                    {
+                        "endpoint": {
+                            "address": {"socket_address": {"address": address, "port_value": port}},
+                        }
+                    }
+                    for address, port in sorted(backend.hosts)
+                ]
+            }
+        ],
+    }
+
+
+def assignment_file(name: str) -> str:
+    """Return the file of a cluster's instances, from Envoy's working directory."""
+    readable = name.replace("/", "_")
+    if len(readable) > _LONGEST_NAME:
+        readable = f"{readable[:_LONGEST_NAME]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return f"{ENDPOINTS}{readable}.json"
+
+
+def _by_address(name: str) -> dict[str, Any]:
+    return {
+        "type": "EDS",
+        "eds_cluster_config": {
+            "service_name": name,
+            "eds_config": {
+                "resource_api_version": "V3",
+                "path_config_source": {"path": f"./{assignment_file(name)}"},
+            },
+        },
+    }
+
+
+def _by_host_name(name: str, backend: Backend) -> dict[str, Any]:
+    return {
+        "type": "LOGICAL_DNS",
+        "dns_lookup_family": "ALL",
+        "respect_dns_ttl": True,
+        "dns_refresh_rate": _DNS_REFRESH,
+        # A name that does not resolve must not hold up everything else at start.
+        "wait_for_warm_on_init": False,
+        "load_assignment": assignment(name, backend),
+    }
+
+
+def _tls(host: str) -> dict[str, Any]:
+    address = _is_address(host)
+    return {
+        "name": "envoy.transport_sockets.tls",
+        "typed_config": {
+            "@type": f"{_TYPES}extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            # RFC 6066 allows no literal address as a server name.
+            **({} if address else {"sni": host}),
+            "common_tls_context": {
+                "validation_context": {
+                    "trusted_ca": {"filename": CA_BUNDLE},
+                    "match_typed_subject_alt_names": [
+                        {"san_type": "IP_ADDRESS" if address else "DNS", "matcher": {"exact": host}}
+                    ],
+                }
+            },
+        },
+    }
+
+
+def _protocol(backend: Backend) -> dict[str, Any]:
+    http: dict[str, Any] = {"http_protocol_options": {}}
+    by_agreement = {"auto_config": {**http, "http2_protocol_options": {}}}
+    return {
+        "@type": f"{_TYPES}extensions.upstreams.http.v3.HttpProtocolOptions",
+        "common_http_protocol_options": {"idle_timeout": _IDLE[backend.tls]},
+        **(by_agreement if backend.tls else {"explicit_http_config": http}),
+    }
+
+
+def _are_addresses(backend: Backend) -> bool:
+    return all(_is_address(host) for host, _ in backend.hosts)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""A table as the files that Envoy reads: listeners, routes, clusters, instances.
+
+One rule: a change reaches as few files as it can. A listener does not mention
+its routes, so it is written once, and the connections that it accepted stay. A
+cluster does not mention its instances. All paths are relative to Envoy's
+working directory. Configuration reference: envoy v1.40, ``api-v3``.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from modelplane.gateway.envoy import clusters
+from modelplane.gateway.envoy import listeners as envoy_listeners
+from modelplane.gateway.envoy import routes as envoy_routes
+from modelplane.gateway.envoy.routes import ROUTES, routes_file
+from modelplane.gateway.table import Backend, Table
+
+LISTENERS = "lds.json"
+CLUSTERS = "cds.json"
+
+_CONFIG = "type.googleapis.com/envoy.config."
+
+
+def files(table: Table) -> dict[str, str]:
+    """Return the content of every file, by its path from Envoy's working directory.
+
+    Raises ValueError where two backends of one listener share a name but are not the same.
+    """
+    backends = dict(sorted(_backends(table)))
+    assignments = {
+        clusters.assignment_file(name): _response(
+            f"{_CONFIG}endpoint.v3.ClusterLoadAssignment", [clusters.assignment(name, backend)]
+        )
+        for name, backend in backends.items()
+        if clusters.by_discovery(backend)
+    }
+    listeners = sorted(table.listeners, key=lambda listener: listener.name)
+    routes = {
+        routes_file(listener.name): _response(
+            f"{_CONFIG}route.v3.RouteConfiguration", [envoy_routes.route_configuration(listener)]
+        )
+        for listener in listeners
+    }
+    return {
+        **assignments,
+        CLUSTERS: _response(
+            f"{_CONFIG}cluster.v3.Cluster", [clusters.cluster(name, each) for name, each in backends.items()]
+        ),
+        **routes,
+        LISTENERS: _response(
+            f"{_CONFIG}listener.v3.Listener", [envoy_listeners.resource(each) for each in listeners]
+        ),
+    }
+
+
+def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
+    """Return the files to replace ``old`` by on the way to ``new``.
+
+    A route may only name clusters that exist, and Envoy may read the clusters first: one that the old
+    routes name stays, with its instances, until those routes are gone. Without such it is ``new``.
+    """
+    try:
+        leaving = _leaving(new, old)
+    except (KeyError, TypeError, ValueError):
+        return dict(new)  # the old files are damaged: nothing runs on them
+    clusters_ = json.loads(new[CLUSTERS])
+    clusters_["resources"] += leaving
+    instances = (clusters.assignment_file(each["name"]) for each in leaving)
+    return {**{path: old[path] for path in instances if path in old}, **new, CLUSTERS: _dump(clusters_)}
+
+
+def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the clusters of the old files that the old routes name and the new files lack."""
+    staying = {each["name"] for each in json.loads(new[CLUSTERS])["resources"]}
+    named = {
+        cluster["name"]
+        for path, content in old.items()
+        if path.startswith(ROUTES)
+        for configuration in json.loads(content)["resources"]
+        for host in configuration["virtual_hosts"]
+        for route in host["routes"]
+        for cluster in route.get("route", {}).get("weighted_clusters", {}).get("clusters", ())
+    }
+    leaving = named - staying
+    return (
+        [each for each in json.loads(old[CLUSTERS])["resources"] if each["name"] in leaving]
+        if leaving
+        else []
+    )
+
+
+def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
+    """Yield each distinct backend by the name of its cluster."""
+    seen: dict[str, Backend] = {}
+    for listener in table.listeners:
+        for backend in (each for route in listener.routes for each in route.backends):
+            name = clusters.cluster_name(listener, backend)
+            unweighted = replace(backend, weight=1)
+            if name not in seen:
+                seen[name] = unweighted
+                yield name, unweighted
+            elif seen[name] != unweighted:
+                raise ValueError(
+                    f'two different backends of listener "{listener.name}" are named "{backend.name}"'
+                )
+
+
+def _response(type_url: str, resources: Iterable[dict[str, Any]]) -> str:
+    return _dump({"resources": [{"@type": type_url, **resource} for resource in resources]})
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n"

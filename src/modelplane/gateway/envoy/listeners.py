@@ -1,0 +1,70 @@
+"""A listener with its connection manager: an Envoy ``Listener``.
+
+It names the file of its routes, and so does not change when they do.
+"""
+
+from typing import Any
+
+from modelplane.gateway.envoy import replies, rewrite
+from modelplane.gateway.envoy.routes import routes_file
+from modelplane.gateway.table import Listener
+
+_TYPES = "type.googleapis.com/envoy."
+
+# A prompt may be long and a model slow: only a stream on which nothing moves for an hour is given up.
+_STREAM_IDLE = "3600s"
+_HEADERS_TIMEOUT = "30s"
+
+
+def resource(listener: Listener) -> dict[str, Any]:
+    """Return the ``Listener`` of a listener of the table."""
+    return {
+        "name": listener.name,
+        "address": {"socket_address": {"address": listener.address, "port_value": listener.port}},
+        # With it, a second Envoy could take a share of this port's requests unnoticed.
+        "enable_reuse_port": False,
+        "filter_chains": [
+            {
+                "filters": [
+                    {
+                        "name": "envoy.filters.network.http_connection_manager",
+                        "typed_config": _connection_manager(listener),
+                    }
+                ]
+            }
+        ],
+    }
+
+
+def _connection_manager(listener: Listener) -> dict[str, Any]:
+    router = {
+        "name": "envoy.filters.http.router",
+        "typed_config": {
+            "@type": f"{rewrite.FILTERS}router.v3.Router",
+            "suppress_envoy_headers": True,
+            "upstream_http_filters": rewrite.below_router(),
+        },
+    }
+    return {
+        "@type": f"{_TYPES}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": listener.name,
+        "codec_type": "AUTO",
+        "rds": {
+            "route_config_name": listener.name,
+            "config_source": {
+                "resource_api_version": "V3",
+                "path_config_source": {"path": f"./{routes_file(listener.name)}"},
+            },
+        },
+        "http_filters": [*rewrite.before_router(), router],
+        "local_reply_config": replies.own_errors(),
+        "server_name": "modelplane",
+        "use_remote_address": True,
+        # Without it, /a/service/../../b/other would be routed as one service and sent as another's path.
+        "normalize_path": True,
+        "preserve_external_request_id": True,
+        "always_set_request_id_in_response": True,
+        "stream_idle_timeout": _STREAM_IDLE,
+        "request_headers_timeout": _HEADERS_TIMEOUT,
+        "upgrade_configs": [{"upgrade_type": "websocket"}],
+    }

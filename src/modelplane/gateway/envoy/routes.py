@@ -1,0 +1,83 @@
+"""The routes of a listener: an Envoy ``RouteConfiguration``.
+
+One file for each listener, so that a change of routes leaves the listener alone.
+"""
+
+from typing import Any
+
+from modelplane.gateway.envoy import replies, rewrite
+from modelplane.gateway.envoy.clusters import cluster_name
+from modelplane.gateway.table import Listener, Route
+
+ROUTES = "routes/"
+"""The folder of the files that hold the routes of a listener each."""
+
+_TYPES = "type.googleapis.com/envoy."
+_RETRIES = 2
+
+
+def routes_file(listener: str) -> str:
+    """Return the file of a listener's routes."""
+    return f"{ROUTES}{listener}.json"
+
+
+def route_configuration(listener: Listener) -> dict[str, Any]:
+    """Return the ``RouteConfiguration`` of a listener."""
+    # Envoy takes the first route that matches: the most specific one comes first.
+    routes = sorted(listener.routes, key=lambda route: -len(route.prefix))
+    return {
+        "name": listener.name,
+        "virtual_hosts": [
+            {
+                "name": "all",
+                "domains": ["*"],
+                "routes": [
+                    *(_route(listener, route) for route in routes),
+                    {"name": "not-found", "match": {"prefix": "/"}, **replies.not_found()},
+                ],
+            }
+        ],
+    }
+
+
+def _route(listener: Listener, route: Route) -> dict[str, Any]:
+    path = route.prefix.rstrip("/")
+    matched = {"name": route.name, "match": {"path_separated_prefix": path} if path else {"prefix": "/"}}
+    if not route.backends:
+        return {**matched, **replies.unavailable(route.unavailable)}
+    return {
+        **matched,
+        "metadata": rewrite.of_route(route),
+        "route": {
+            "weighted_clusters": {
+                "clusters": [
+                    {"name": cluster_name(listener, backend), "weight": backend.weight}
+                    for backend in sorted(route.backends, key=lambda backend: backend.name)
+                ]
+            },
+            "timeout": "0s",
+            "retry_policy": _retry_policy(route),
+        },
+    }
+
+
+def _retry_policy(route: Route) -> dict[str, Any]:
+    """Return when a request is tried again: nothing of an answer was seen, and there is somewhere to try."""
+    conditions = ["connect-failure", "refused-stream", "reset"]
+    elsewhere = len(route.backends) > 1 or len(route.backends[0].hosts) > 1
+    return {
+        # 503 is also what the next gateway says of a replica that is gone.
+        "retry_on": ",".join([*conditions, "retriable-status-codes"] if elsewhere else conditions),
+        "retriable_status_codes": [503] if elsewhere else [],
+        "num_retries": _RETRIES,
+        "refresh_cluster_on_retry": len(route.backends) > 1,
+        "retry_host_predicate": [
+            {
+                "name": "envoy.retry_host_predicates.previous_hosts",
+                "typed_config": {
+                    "@type": f"{_TYPES}extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+                },
+            }
+        ],
+        "host_selection_retry_max_attempts": 5,
+    }

@@ -1,0 +1,165 @@
+"""From the HTTPRoutes of an inference cluster to the routes of its gateway.
+
+The part of the Gateway API that replicas use: rules that match a path prefix,
+replace it, and share requests out over Services by weight. A route that asks
+for more is not served at all, because serving half of what it says would be
+wrong; ``unsupported`` says what it is.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.gateway.table import Backend, Route
+
+Object = Mapping[str, Any]
+"""A Kubernetes object, or a part of one, in its wire form."""
+
+GATEWAY_NAME = "inference-gateway"
+"""The Gateway, in the system namespace, whose routes are served."""
+
+SERVICE_NAME = "kubernetes.io/service-name"
+"""The label of an EndpointSlice that names its Service (KEP-752)."""
+
+_RULE_FIELDS = frozenset({"name", "matches", "filters", "backendRefs", "timeouts"})
+
+
+class _Cluster:
+    """Services and the addresses behind them, found by name."""
+
+    def __init__(
+        self, services: Iterable[Object], slices: Iterable[Object], address_of: Callable[[str], str]
+    ) -> None:
+        self._services = {_key(service): service for service in services}
+        self._slices: dict[tuple[str, str], list[Object]] = {}
+        for each in slices:
+            if each.get("addressType") == "FQDN":
+                continue  # deprecated, and no pod has one
+            service = each["metadata"].get("labels", {}).get(SERVICE_NAME, "")
+            self._slices.setdefault((each["metadata"]["namespace"], service), []).append(each)
+        self._address_of = address_of
+
+    def hosts(self, namespace: str, service: str, port: int) -> tuple[tuple[str, int], ...]:
+        """Return where the ready endpoints behind a Service's port listen, sorted."""
+        found = self._services.get((namespace, service))
+        names = (
+            {each.get("name", "") for each in found["spec"].get("ports") or () if each["port"] == port}
+            if found
+            else set()
+        )
+        hosts = {
+            (self._address_of(endpoint["addresses"][0]), slice_port["port"])
+            for each in self._slices.get((namespace, service), ())
+            for slice_port in each.get("ports") or ()
+            if (slice_port.get("name") or "") in names and "port" in slice_port
+            for endpoint in each.get("endpoints") or ()
+            if _ready(endpoint)
+        }
+        return tuple(sorted(hosts))
+
+
+def workload_routes(
+    http_routes: Iterable[Object],
+    services: Iterable[Object],
+    endpoint_slices: Iterable[Object],
+    address_of: Callable[[str], str],
+) -> tuple[Route, ...]:
+    """Return the routes that hang on the inference gateway, older HTTPRoutes first.
+
+    ``address_of`` maps an address that an EndpointSlice reports to the one to dial.
+    """
+    cluster = _Cluster(services, endpoint_slices, address_of)
+    ours = (route for route in http_routes if attached(route) and not unsupported(route))
+    return tuple(
+        route
+        for http_route in sorted(ours, key=_precedence)
+        for number, rule in enumerate(http_route["spec"].get("rules") or ())
+        for route in _routes(http_route, number, rule, cluster)
+    )
+
+
+def attached(http_route: Object) -> bool:
+    """Whether a route names the inference gateway as a parent."""
+    own = http_route["metadata"]["namespace"]
+    return any(
+        parent["name"] == GATEWAY_NAME
+        and parent.get("namespace", own) == SYSTEM_NAMESPACE
+        and parent.get("kind", "Gateway") == "Gateway"
+        for parent in http_route["spec"].get("parentRefs") or ()
+    )
+
+
+def unsupported(http_route: Object) -> str:
+    """Return the first thing that a route asks for and this gateway cannot do; empty where it can do all."""
+    spec = http_route["spec"]
+    if spec.get("hostnames"):
+        return "spec.hostnames: requests are told apart by their path only"
+    for number, rule in enumerate(spec.get("rules") or ()):
+        for problem in _problems(rule, http_route["metadata"]["namespace"]):
+            return f"spec.rules[{number}].{problem}"
+    return ""
+
+
+def _problems(rule: Object, namespace: str) -> Iterator[str]:
+    for field in sorted(rule.keys() - _RULE_FIELDS):
+        yield f"{field}: not supported"
+    for match in rule.get("matches") or ():
+        if match.keys() != {"path"} or match["path"].get("type", "PathPrefix") != "PathPrefix":
+            yield "matches: only a path of type PathPrefix is supported"
+    for each in rule.get("filters") or ():
+        rewrite = each.get("urlRewrite", {})
+        if "replacePrefixMatch" not in rewrite.get("path", {}) or rewrite.keys() - {"path"}:
+            yield "filters: only URLRewrite with replacePrefixMatch is supported"
+    if any(value not in ("0s", "0") for value in (rule.get("timeouts") or {}).values()):
+        yield "timeouts: only 0s is supported, because a stream lasts as long as the model speaks"
+    for reference in rule.get("backendRefs") or ():
+        if reference.get("kind", "Service") != "Service" or reference.get("filters"):
+            yield "backendRefs: only Services without filters are supported"
+        if reference.get("namespace", namespace) != namespace:
+            yield f'backendRefs: Service "{reference["name"]}" is in another namespace'
+
+
+def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) -> Iterator[Route]:
+    namespace, name = _key(http_route)
+    prefix = next(
+        (each["urlRewrite"]["path"]["replacePrefixMatch"] for each in rule.get("filters") or ()), ""
+    )
+    references = [each for each in rule.get("backendRefs") or () if each.get("weight", 1) > 0]
+    backends = tuple(
+        Backend(
+            name=f"{namespace}/{name}/{number}/{each['name']}:{each['port']}",
+            hosts=hosts,
+            weight=each.get("weight", 1),
+            prefix=f"{prefix.rstrip('/')}/" if prefix else "",
+        )
+        for each in references
+        if (hosts := cluster.hosts(namespace, each["name"], each["port"]))
+    )
+    wanted = ", ".join(sorted(f'"{each["name"]}"' for each in references)) or "none"
+    unavailable = (
+        f'cannot serve HTTPRoute "{namespace}/{name}": no ready pod behind its Services ({wanted}): '
+        f"see kubectl get pods,endpointslices -n {namespace}"
+    )
+    everything: Object = {"path": {"value": "/"}}
+    for match in rule.get("matches") or (everything,):
+        value = match["path"].get("value", "/")
+        yield Route(
+            name=f"{namespace}/{name}",
+            prefix=f"{value.rstrip('/')}/",
+            backends=backends,
+            unavailable="" if backends else unavailable,
+        )
+
+
+def _ready(endpoint: Object) -> bool:
+    """Whether an endpoint takes requests; no word about it means yes (discovery/v1, EndpointConditions)."""
+    return (endpoint.get("conditions") or {}).get("ready") is not False
+
+
+def _key(item: Object) -> tuple[str, str]:
+    return item["metadata"]["namespace"], item["metadata"]["name"]
+
+
+def _precedence(http_route: Object) -> tuple[str, str, str]:
+    """Order routes as the Gateway API does where their matches are equal: the oldest, then by name."""
+    return (http_route["metadata"].get("creationTimestamp", ""), *_key(http_route))

@@ -1,0 +1,217 @@
+"""From services and endpoints to the routes of the front door.
+
+A service routes to endpoints of its own namespace only, whatever its selectors
+say. An endpoint takes part as long as its URL can be used and it is not about to
+go; whether something answers there is decided by whoever writes the
+endpoint, and by the proxy's retries.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from modelplane.api import labels
+from modelplane.api.listing import listing
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.api.namespaces import reserved
+from modelplane.gateway.table import Backend, Route
+from modelplane.gateway.weights import spread
+
+_FORM = "use http://HOST:PORT or https://HOST"
+_PORTS = {"http": 80, "https": 443}
+_HOST_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*"
+)
+_VERSION = re.compile(r"v\d+\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an endpoint's URL points."""
+
+    host: str
+    """An IP address, or a host name in lower case."""
+    port: int
+    tls: bool
+    authority: str
+    """The Host header of a request to the URL (RFC 9110, section 7.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidURL:
+    """A URL that requests cannot be sent to, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """An endpoint that a service routes to, and its share of the requests."""
+
+    endpoint: ModelEndpoint
+    target: Target
+    weight: int
+
+
+def parse_url(url: str) -> Target | InvalidURL:
+    """Return where a URL points; its path, query and fragment play no part."""
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError as error:
+        return InvalidURL(f"{error}: {_FORM}")
+    host = (parts.hostname or "").rstrip(".")
+    version = ip_version(host)
+    problem = next((text for holds, text in _problems(parts, host, version) if holds), "")
+    if problem:
+        return InvalidURL(problem)
+    default = _PORTS[parts.scheme]
+    name = f"[{host}]" if version == 6 else host
+    authority = name if port in (None, default) else f"{name}:{port}"
+    return Target(host, port or default, parts.scheme == "https", authority)
+
+
+def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[bool, str]]:
+    yield parts.scheme not in _PORTS, f'its scheme is "{parts.scheme}": {_FORM}'
+    yield not host, f"it has no host: {_FORM}"
+    yield "@" in parts.netloc, "it holds credentials, which everyone who can read the endpoint would see"
+    yield parts.port == 0, f"no server listens on port 0: {_FORM}"
+    named = version or _HOST_NAME.fullmatch(host)
+    yield not named, f'"{host}" is neither a host name nor an IP address: {_FORM}'
+
+
+def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[Selected, ...]:
+    """Return the endpoints that a service routes to, in the order of its entries, then by name.
+
+    An endpoint belongs to the first entry that matches it. Where no entry has a weight, endpoints
+    share the requests evenly; where one has, entries share them by weight, 1 where it is absent.
+    """
+    groups: list[list[tuple[ModelEndpoint, Target]]] = [[] for _ in service.spec.endpoints]
+    for endpoint in _candidates(service, endpoints):
+        target = parse_url(endpoint.spec.url)
+        entry = _entry(service, endpoint)
+        if entry is not None and isinstance(target, Target):
+            groups[entry].append((endpoint, target))
+    shares = _shares(service, [len(group) for group in groups])
+    return tuple(
+        Selected(endpoint, target, weight)
+        for group, weights in zip(groups, shares, strict=True)
+        for (endpoint, target), weight in zip(group, weights, strict=True)
+    )
+
+
+def without_target(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[str, ...]:
+    """Return the names of the endpoints that a service selects and cannot route to, for their url."""
+    return tuple(
+        endpoint.metadata.name
+        for endpoint in _candidates(service, endpoints)
+        if _entry(service, endpoint) is not None and isinstance(parse_url(endpoint.spec.url), InvalidURL)
+    )
+
+
+def service_routes(services: Iterable[ModelService], endpoints: Iterable[ModelEndpoint]) -> tuple[Route, ...]:
+    """Return one route for each service; where nothing can answer, it says what is missing.
+
+    A service in a reserved namespace has one only if it was given an address before that was refused.
+    """
+    by_namespace: dict[str, list[ModelEndpoint]] = {}
+    for endpoint in endpoints:
+        by_namespace.setdefault(endpoint.metadata.namespace, []).append(endpoint)
+    admitted = (each for each in services if each.status.address or not reserved(each.metadata.namespace))
+    ordered = sorted(admitted, key=lambda each: (each.metadata.namespace, each.metadata.name))
+    return tuple(_route(service, by_namespace.get(service.metadata.namespace, [])) for service in ordered)
+
+
+def _route(service: ModelService, endpoints: list[ModelEndpoint]) -> Route:
+    name = f"{service.metadata.namespace}/{service.metadata.name}"
+    selected = select(service, endpoints)
+    return Route(
+        name=name,
+        prefix=f"/{name}/",
+        backends=tuple(_backend(each) for each in selected),
+        unavailable="" if selected else _missing(service, endpoints),
+    )
+
+
+def _backend(selected: Selected) -> Backend:
+    endpoint, target = selected.endpoint, selected.target
+    prefix, overlap = rewriting(endpoint)
+    return Backend(
+        name=f"{endpoint.metadata.namespace}/{endpoint.metadata.name}",
+        hosts=((target.host, target.port),),
+        weight=selected.weight,
+        prefix=prefix,
+        overlap=overlap,
+        tls=target.tls,
+        host=target.authority,
+    )
+
+
+def rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
+    """Return what takes the place of a service's prefix, with a slash at the end or empty, and its overlap.
+
+    The overlap is its last segment where that is an API version: a provider's base path usually ends in one,
+    and clients begin their path with it.
+    """
+    if not endpoint.spec.rewrite_path:
+        return "", ""
+    prefix = _with_slash(endpoint.spec.rewrite_path)
+    last = prefix.rstrip("/").rpartition("/")[2]
+    return prefix, last if _VERSION.fullmatch(last) else ""
+
+
+def _missing(service: ModelService, endpoints: list[ModelEndpoint]) -> str:
+    namespace, name = service.metadata.namespace, service.metadata.name
+    unusable = [f'"{name}"' for name in without_target(service, endpoints)]
+    if unusable:
+        why = f"the url of ModelEndpoint {listing(unusable)} cannot be used"
+        what = f"see kubectl get modelendpoints -n {namespace}"
+    else:
+        why = f'no ready ModelEndpoint of namespace "{namespace}" has the labels that it selects'
+        what = f"see kubectl get modeldeployments,modelendpoints -n {namespace}"
+    return f'cannot serve ModelService "{namespace}/{name}": {why}: {what}'
+
+
+def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> list[ModelEndpoint]:
+    mine = (
+        endpoint
+        for endpoint in endpoints
+        if endpoint.metadata.namespace == service.metadata.namespace
+        and endpoint.metadata.deletion_timestamp is None
+        and labels.DRAINING not in endpoint.metadata.annotations
+    )
+    return sorted(mine, key=lambda endpoint: endpoint.metadata.name)
+
+
+def _entry(service: ModelService, endpoint: ModelEndpoint) -> int | None:
+    """Return the first entry that an endpoint matches, None where there is none."""
+    for index, entry in enumerate(service.spec.endpoints):
+        if _carries(endpoint.metadata.labels, entry.selector.match_labels):
+            return index
+    return None
+
+
+def _carries(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _shares(service: ModelService, counts: list[int]) -> tuple[tuple[int, ...], ...]:
+    weights = [entry.weight for entry in service.spec.endpoints]
+    if all(weight is None for weight in weights):
+        return tuple((1,) * count for count in counts)
+    return spread([1 if weight is None else weight for weight in weights], counts)
+
+
+def _with_slash(path: str) -> str:
+    return path if path.endswith("/") else f"{path}/"
+
+
+def ip_version(host: str) -> int:
+    """Return 4 or 6 for an IP address, 0 for a name."""
+    try:
+        return ipaddress.ip_address(host).version
+    except ValueError:
+        return 0

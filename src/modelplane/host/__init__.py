@@ -1,0 +1,1 @@
+"""What the processes of one machine share: addresses, files, sockets, signals."""

@@ -1,0 +1,1 @@
+"""Devices of this machine, published for Dynamic Resource Allocation."""

@@ -1,0 +1,227 @@
+"""Which installed program stands in for which engine image, where no container engine runs the image.
+
+A table: the images, and how the program is started. A launcher may add what a container's own
+network would have given (its address to listen on); it never changes what the user wrote. A command that
+is none of a launcher's is a plain command of this machine, and runs only where that was allowed.
+"""
+
+import fnmatch
+import importlib.util
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelplane.compose.hydration_program import PROGRAM
+from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.runtime.environment import expand
+
+_WILDCARDS = {"", "0.0.0.0", "::"}  # noqa: S104 - recognised so that it is not bound
+_PYTHON = re.compile(r"python[0-9.]*")
+_ENGINES = "start a container engine (docker, podman or nerdctl)"
+_ALLOWED = "allow commands on this machine itself with --host-commands"
+
+Program = tuple[str, ...]
+"""The words that a command line begins with."""
+
+
+class CannotLaunch(Exception):
+    """No program for an image, or the program is not installed."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.refusal = Refusal(reason, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """One engine, as it is found and started on a host."""
+
+    engine: str
+    images: tuple[str, ...]
+    """Patterns of image names, as ``fnmatch`` reads them."""
+    programs: Mapping[Program, Callable[[], Program]]
+    """How a pod may call the engine, and what does the same here; nothing where it is not installed."""
+    entry_point: Callable[[Sequence[str]], Program]
+    """Given the arguments, how the image itself calls the engine; nothing where it only executes them."""
+    remedy: str
+    own_arguments: Callable[[Sequence[str], str], tuple[str, ...]]
+    """Given the user's arguments and the pod's address, what to add after them."""
+
+
+def _module(name: str, package: str) -> Callable[[], Program]:
+    """Return what finds a module of the agent's own Python, by the package that brings it."""
+    return lambda: (sys.executable, "-m", name) if importlib.util.find_spec(package) else ()
+
+
+def _first_of(*finders: Callable[[], Program]) -> Callable[[], Program]:
+    return lambda: next((found for finder in finders if (found := finder())), ())
+
+
+def _command(name: str, *words: str) -> Callable[[], Program]:
+    """Return what finds a program beside the agent's own Python, or on its path."""
+    beside = str(Path(sys.executable).parent)
+    return lambda: (found, *words) if (found := shutil.which(name, path=beside) or shutil.which(name)) else ()
+
+
+_LLAMA_SERVER = ("llama-server",)
+_VLLM_SERVE = ("vllm", "serve")
+_VLLM_API_SERVER = ("python", "-m", "vllm.entrypoints.openai.api_server")
+_SGLANG_SERVE = ("sglang", "serve")
+_SGLANG_LAUNCH_SERVER = ("python", "-m", "sglang.launch_server")
+
+
+def _hydration() -> Program:
+    return (sys.executable, "-c", PROGRAM) if importlib.util.find_spec("huggingface_hub") else ()
+
+
+def _vllm_entry_point(arguments: Sequence[str]) -> Program:
+    # The image's was the module, whose model is --model, and is the command, whose model has no flag.
+    names_model = any(argument.partition("=")[0] == "--model" for argument in arguments)
+    return _VLLM_API_SERVER if names_model else _VLLM_SERVE
+
+
+def _none(_arguments: Sequence[str], _address: str) -> tuple[str, ...]:
+    return ()
+
+
+def _host(arguments: Sequence[str], address: str) -> tuple[str, ...]:
+    """Return ``--host ADDRESS`` where the engine would listen elsewhere than at an address it was given."""
+    host = ""
+    for place, argument in enumerate(arguments):
+        if argument == "--host" and place + 1 < len(arguments):
+            host = arguments[place + 1]
+        elif argument.startswith("--host="):
+            host = argument.removeprefix("--host=")
+    return ("--host", address) if host in _WILDCARDS else ()
+
+
+LAUNCHERS: tuple[Launcher, ...] = (
+    Launcher(
+        engine="llama.cpp",
+        images=("ghcr.io/ggml-org/llama.cpp:server*",),
+        programs={_LLAMA_SERVER: _module("modelplane.kubelet.engines.llama_cpp.server", "xllamacpp")},
+        entry_point=lambda _: _LLAMA_SERVER,
+        remedy="install it with: pip install 'modelplane[local]'",
+        own_arguments=_none,
+    ),
+    Launcher(
+        engine="vLLM",
+        images=("vllm/vllm-openai", "vllm/vllm-openai:*", "vllm/vllm-openai@*"),
+        programs={
+            _VLLM_SERVE: _command("vllm", "serve"),
+            _VLLM_API_SERVER: _first_of(
+                _module("vllm.entrypoints.openai.api_server", "vllm"), _command("vllm", "serve")
+            ),
+        },
+        entry_point=_vllm_entry_point,
+        remedy="install it with: pip install vllm",
+        own_arguments=_host,
+    ),
+    Launcher(
+        engine="SGLang",
+        images=("lmsysorg/sglang", "lmsysorg/sglang:*", "lmsysorg/sglang@*"),
+        programs={
+            _SGLANG_LAUNCH_SERVER: _module("sglang.launch_server", "sglang"),
+            _SGLANG_SERVE: _command("sglang", "serve"),
+        },
+        # The image starts no server by itself: its entry point executes what it is given.
+        entry_point=lambda _: (),
+        remedy="install it with: pip install sglang",
+        own_arguments=_host,
+    ),
+    Launcher(
+        engine="the download of a ModelCache",
+        images=("library/python:*", "python:*"),
+        # This one program, which is ours, and no other: a pod could do anything with a Python.
+        programs={("python", "-c", PROGRAM): _hydration},
+        entry_point=lambda _: (),
+        remedy="install it with: pip install 'modelplane[local]'",
+        own_arguments=_none,
+    ),
+)
+
+
+def engine_of(image: str) -> str:
+    """Return the name of the engine that stands in for an image; empty where there is none."""
+    launcher = _find(image)
+    return launcher.engine if launcher else ""
+
+
+def _find(image: str) -> Launcher | None:
+    name = image.removeprefix("docker.io/")
+    for launcher in LAUNCHERS:
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in launcher.images):
+            return launcher
+    return None
+
+
+def check(container: Mapping[str, Any], *, host_commands: bool) -> None:
+    """Raise ``CannotLaunch`` where neither the container's image nor its command can be run here."""
+    image, command = container["image"], container.get("command")
+    if _find(image) is not None or (host_commands and command):
+        return
+    known = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS if _for_people(launcher)))
+    last = f", {_ENGINES}, or {_ALLOWED}" if command else f", or {_ENGINES}"
+    raise CannotLaunch(
+        "NoLauncher",
+        f'cannot run image "{image}" without a container engine: no launcher knows it: use an image that '
+        f"has one ({known}){last}",
+    )
+
+
+def command_line(
+    container: Mapping[str, Any], environment: Mapping[str, str], address: str, *, host_commands: bool
+) -> tuple[str, ...]:
+    """Return what to execute for a container; raise ``CannotLaunch`` where there is nothing.
+
+    As Kubernetes says, a command of the pod's own takes the place of the image's entry point.
+    """
+    check(container, host_commands=host_commands)
+    importlib.invalidate_caches()  # what was installed since the last look counts
+    launcher = _find(container["image"])
+    command = tuple(expand(part, environment) for part in container.get("command", ()))
+    words = command + tuple(expand(part, environment) for part in container.get("args", ()))
+    if launcher is not None and not command:
+        words = launcher.entry_point(words) + words
+    called = _called(launcher, words)
+    if launcher is not None and called:
+        program = launcher.programs[called]()
+        if not program:
+            raise CannotLaunch(
+                "EngineNotInstalled",
+                f'cannot run image "{container["image"]}": {launcher.engine} is not installed on this '
+                f"machine: {launcher.remedy}",
+            )
+        rest = words[len(called) :]
+        return program + rest + launcher.own_arguments(rest, address)
+    if launcher is None or (words and host_commands):
+        return words
+    raise _foreign(launcher, container["image"], words)
+
+
+def _called(launcher: Launcher | None, words: Sequence[str]) -> Program:
+    """Return the program of a launcher that a command line begins with; nothing where it is another's."""
+    if launcher is None or not words:
+        return ()
+    name = Path(words[0]).name
+    plain = ("python" if _PYTHON.fullmatch(name) else name, *words[1:])
+    return next((program for program in launcher.programs if plain[: len(program)] == program), ())
+
+
+def _for_people(launcher: Launcher) -> tuple[Program, ...]:
+    """Return the programs of a launcher that a person could write down."""
+    return tuple(program for program in launcher.programs if PROGRAM not in program)
+
+
+def _foreign(launcher: Launcher, image: str, words: Sequence[str]) -> CannotLaunch:
+    programs = " or ".join(f"`{' '.join(program)}`" for program in _for_people(launcher))
+    instead = f"it does not start {launcher.engine}: begin it with {programs}, " if programs else ""
+    what = f'the command "{words[0]}" of image' if words else "image"
+    return CannotLaunch(
+        "NoLauncher",
+        f'cannot run {what} "{image}" without a container engine: {instead}{_ENGINES}, or {_ALLOWED}',
+    )

@@ -1,0 +1,1 @@
+"""`llama-server` from a Python package."""

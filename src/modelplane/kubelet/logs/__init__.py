@@ -1,0 +1,1 @@
+"""Container logs: written by the shim, served to `kubectl logs`."""

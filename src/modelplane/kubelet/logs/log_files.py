@@ -1,0 +1,127 @@
+"""Reading what a supervisor logged (see ``shim``): the lines asked for, then those that come.
+
+Every line has its time in front of it, equally wide, so that times compare as text. The same
+options as the kubelet's ``/containerLogs`` (core/v1 ``PodLogOptions``).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH
+
+_BLOCK = 64 * 1024
+_POLL_S = 0.2
+ENDING_LINES = 80
+"""How many lines of a log its ending is looked for in."""
+_ENDING_BYTES = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which part of a log, and in which form."""
+
+    tail_lines: int | None = None
+    """The last so many lines; None for all."""
+    since: str = ""
+    """Only lines of this time (as in the log) or later."""
+    limit_bytes: int | None = None
+    timestamps: bool = False
+
+
+async def read(
+    path: Path, selection: Selection, ended: Callable[[], bool] | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Yield parts of a log; given ``ended``, go on with what is added until it says so."""
+    left = selection.limit_bytes
+    async for data in _lines(path, selection, ended):
+        part = data if left is None else data[:left]
+        if part:
+            yield part
+        if left is not None:
+            left -= len(part)
+            if left <= 0:
+                return
+
+
+async def _lines(
+    path: Path, selection: Selection, ended: Callable[[], bool] | None
+) -> AsyncGenerator[bytes, None]:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    try:
+        if selection.tail_lines is not None:
+            file.seek(tail_offset(file, selection.tail_lines))
+        unfinished = b""
+        while True:
+            # Asked before reading: what was written before the end is then read for certain.
+            over = ended is None or ended()
+            while block := file.read(_BLOCK):
+                *lines, unfinished = (unfinished + block).split(b"\n")
+                if data := b"".join(_formatted(lines, selection)):
+                    yield data
+                await asyncio.sleep(0)
+            if over:
+                return
+            if _rotated(path, file):
+                file.close()
+                file = path.open("rb")
+            else:
+                await asyncio.sleep(_POLL_S)
+    finally:
+        file.close()
+
+
+def _formatted(lines: list[bytes], selection: Selection) -> Iterator[bytes]:
+    since = selection.since.encode()
+    for line in lines:
+        if line[:TIMESTAMP_WIDTH] >= since:
+            yield (line if selection.timestamps else line[TIMESTAMP_WIDTH + 1 :]) + b"\n"
+
+
+def _rotated(path: Path, file: BinaryIO) -> bool:
+    """Whether the path is another file by now; false while it is between the two."""
+    try:
+        return not path.samefile(f"/dev/fd/{file.fileno()}")
+    except FileNotFoundError:
+        return False
+
+
+def tail_offset(file: BinaryIO, lines: int) -> int:
+    """Return where the last so many lines of a file begin."""
+    position = file.seek(0, 2)
+    # The line end of the last line begins no line after it.
+    needed = lines + 1
+    while position > 0:
+        size = min(_BLOCK, position)
+        position -= size
+        file.seek(position)
+        block = file.read(size)
+        found = block.count(b"\n")
+        if found >= needed:
+            place = len(block)
+            for _ in range(needed):
+                place = block.rindex(b"\n", 0, place)
+            return position + place + 1
+        needed -= found
+    return 0
+
+
+def ending(path: Path) -> str:
+    """Return the last lines of a log, without their times, as short as a termination message must be."""
+    try:
+        with path.open("rb") as file:
+            file.seek(tail_offset(file, ENDING_LINES))
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
+    return shortened(b"\n".join(line[TIMESTAMP_WIDTH + 1 :] for line in lines))
+
+
+def shortened(text: bytes) -> str:
+    """Return as much of the end of a text as a termination message may hold."""
+    return text[-_ENDING_BYTES:].decode(errors="replace")

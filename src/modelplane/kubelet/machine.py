@@ -1,0 +1,22 @@
+"""What all pods of this machine share."""
+
+from dataclasses import dataclass, field
+
+from modelplane.kube.client import Client
+from modelplane.kubelet.devices.device import DiscoveredDevice
+from modelplane.kubelet.events import Recorder
+from modelplane.kubelet.records import AgentDirectory
+from modelplane.kubelet.runtime.containers.cli import Engines
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The agent's means and knowledge, as its pods use them."""
+
+    client: Client
+    directory: AgentDirectory
+    devices: tuple[DiscoveredDevice, ...]
+    events: Recorder
+    engines: Engines = field(default_factory=Engines)
+    host_commands: bool = False
+    """Whether a pod may run any program of this machine, and not only engines."""

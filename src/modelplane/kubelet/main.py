@@ -1,0 +1,115 @@
+"""The agent's process: who it is, what it starts, how it ends.
+
+It ends at SIGTERM without touching its pods; the next agent of the same directory takes them over.
+"""
+
+import asyncio
+import fcntl
+import logging
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from modelplane.host import descriptors
+from modelplane.host.errors import LocalError
+from modelplane.host.signals import until_signalled
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.kubelet import node
+from modelplane.kubelet.devices import discovery, resource_slices
+from modelplane.kubelet.devices.device import DiscoveredDevice
+from modelplane.kubelet.devices.discovery import Share
+from modelplane.kubelet.events import Recorder
+from modelplane.kubelet.logs.server import LogServer, ServerSettings
+from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.node import NodeSettings
+from modelplane.kubelet.pods.pods import Pods
+from modelplane.kubelet.records import AgentDirectory
+from modelplane.kubelet.runtime.containers.cli import Choice, Engines
+from modelplane.kubelet.volumes.provisioner import Provisioner
+
+_REQUEST_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line says."""
+
+    kubeconfig: Path
+    node: str
+    pool: str
+    directory: Path
+    server: ServerSettings
+    addresses: IPv4Network
+    """Those that the API calls the pods by."""
+    share: Share
+    container_engine: Choice = Choice.AUTO
+    host_commands: bool = False
+
+
+def run(settings: Settings) -> None:
+    """Be the node agent until SIGTERM or SIGINT.
+
+    Raises ``LocalError`` where another agent uses the directory, or the port is taken.
+    """
+    # The lock that the supervisor gave this process is no engine's business.
+    descriptors.keep_private()
+    settings.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (settings.directory / "agent.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LocalError(
+                f'cannot run the node agent: another one uses the directory "{settings.directory}": '
+                "stop that one, or choose another --dir"
+            ) from error
+        asyncio.run(_run(settings))
+
+
+async def _run(settings: Settings) -> None:
+    if await until_signalled(_serve(settings)):
+        _log.info("the agent ends; its pods run on")
+
+
+async def _serve(settings: Settings) -> None:
+    found = await asyncio.to_thread(discovery.discover, settings.share)
+    async with Client.from_kubeconfig(
+        str(settings.kubeconfig), field_manager="modelplane-agent", timeout_s=_REQUEST_S
+    ) as client:
+        about = NodeSettings(settings.node, settings.pool, settings.server.port, settings.share)
+        events = Recorder(client, settings.node)
+        machine = Machine(
+            client,
+            AgentDirectory(settings.directory),
+            found,
+            events,
+            Engines(settings.container_engine),
+            settings.host_commands,
+        )
+        pods = Pods(machine, settings.node, settings.addresses)
+        logs = LogServer(settings.server, pods.find)
+        try:
+            runner = await logs.start()
+        except OSError as error:
+            raise LocalError(
+                f"cannot serve logs on port {settings.server.port}: {error.strerror}: choose another --port"
+            ) from error
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(node.keep_alive(client, about, partial(_register, client, about, found)))
+                tasks.create_task(events.run())
+                tasks.create_task(pods.run())
+                tasks.create_task(Provisioner(machine, settings.node).run())
+        finally:
+            await runner.cleanup()
+
+
+async def _register(client: Client, about: NodeSettings, found: tuple[DiscoveredDevice, ...]) -> Object:
+    """Make the API server know this machine and its devices."""
+    registered = await node.register(client, about)
+    await resource_slices.publish(client, registered, found)
+    _log.info('node "%s" is registered with %d device(s)', about.name, len(found))
+    return registered

@@ -1,0 +1,1 @@
+"""The life of a pod on this machine: worker, status, probes, restarts."""

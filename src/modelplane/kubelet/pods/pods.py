@@ -1,0 +1,157 @@
+"""The pods of this machine: one worker for each, and the end of those that nobody wants any more."""
+
+import asyncio
+import logging
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from modelplane.kube import resources
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
+from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.pods import pod_addresses
+from modelplane.kubelet.pods.worker import PodWorker
+from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
+from modelplane.kubelet.runtime.containers import garbage_collection
+from modelplane.kubelet.runtime.containers.cli import EngineError
+from modelplane.kubelet.runtime.host import process_attempt
+
+_ORPHAN_GRACE_S = 5.0
+_AFTER_BUG_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+def stop_all(directory: Path, grace_s: float) -> int:
+    """Block until no engine of an agent's directory runs any more; return how many there were.
+
+    Needs no API server and no agent; engines get SIGTERM and, after ``grace_s`` seconds, SIGKILL.
+    What the API knows of the pods is not changed: they run again when their node does.
+    """
+    known = [attempt for pod in AgentDirectory(directory).pods() for attempt in pod.attempts()]
+    running = [attempt for attempt in known if not attempt.settled and (attempt.shim or attempt.container)]
+    try:
+        process_attempt.stop(running, grace_s)
+    finally:
+        garbage_collection.stop(known, grace_s)
+        garbage_collection.remove_networks(AgentDirectory(directory))
+    return len(running)
+
+
+class Pods:
+    """Every pod bound to this node."""
+
+    def __init__(self, machine: Machine, node: str, addresses: IPv4Network) -> None:
+        self._machine = machine
+        self._addresses = addresses
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._informer = Informer(machine.client, resources.PODS, fields=f"spec.nodeName={node}")
+
+    def find(self, namespace: str, name: str) -> PodWorker | None:
+        """Return the worker of a pod; of several of one name, that of the newest."""
+        found = [
+            worker
+            for worker in self._workers.values()
+            if (worker.record.namespace, worker.record.name) == (namespace, name)
+        ]
+        return max(found, key=lambda worker: worker.pod["metadata"]["creationTimestamp"], default=None)
+
+    async def run(self) -> None:
+        """Run the pods until cancelled; what runs then goes on running."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._informer.run())
+                await self._informer.wait_until_synced()
+                tasks.create_task(self._clear_orphans())
+                # Those that run here come first, so that their addresses are known to be taken.
+                for item in self._informer:
+                    if self._record(item["metadata"]["uid"]):
+                        self._change(item)
+                self._informer.add_handler(self._change)
+        finally:
+            workers = list(self._tasks.values())
+            for task in workers:
+                task.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    def _record(self, uid: str) -> PodRecord | None:
+        return self._machine.directory.pod(uid).record
+
+    def _change(self, changed: Object) -> None:
+        """Bring the workers in line with what the informer has under the name of a changed pod."""
+        metadata = changed["metadata"]
+        current = self._informer.get(metadata["name"], metadata["namespace"])
+        for worker in list(self._workers.values()):
+            if (worker.record.namespace, worker.record.name) != (metadata["namespace"], metadata["name"]):
+                continue
+            if current is not None and current["metadata"]["uid"] == worker.record.uid:
+                worker.update(current)
+            else:
+                worker.lose()
+        if current is not None and current["metadata"]["uid"] not in self._workers:
+            self._add(current)
+
+    def _add(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        uid = metadata["uid"]
+        record = self._record(uid)
+        if record is None:
+            taken = {worker.record.address for worker in self._workers.values()}
+            address = pod_addresses.choose(uid, taken, self._addresses)
+            record = PodRecord(metadata["namespace"], metadata["name"], uid, address)
+        worker = PodWorker(self._machine, pod, record)
+        self._workers[uid] = worker
+        self._tasks[uid] = asyncio.create_task(self._run(worker), name=f"pod {metadata['name']}")
+
+    async def _run(self, worker: PodWorker) -> None:
+        while True:
+            try:
+                await worker.run()
+            except OSError as error:
+                pod = (worker.record.name, worker.record.namespace)
+                _log.warning('cannot go on with pod "%s" of namespace "%s", and try again: %s', *pod, error)
+                await asyncio.sleep(_AFTER_BUG_S)
+            except Exception:  # noqa: BLE001 - a bug in one pod must not take the others along
+                _log.exception('pod "%s" of namespace "%s"', worker.record.name, worker.record.namespace)
+                await asyncio.sleep(_AFTER_BUG_S)
+            else:
+                self._workers.pop(worker.record.uid, None)
+                self._tasks.pop(worker.record.uid, None)
+                return
+
+    async def _clear_orphans(self) -> None:
+        """End what runs for pods that were deleted while no agent ran."""
+        wanted = {item["metadata"]["uid"] for item in self._informer}
+        orphans = [pod for pod in self._machine.directory.pods() if pod.path.name not in wanted]
+        await self._sweep()
+        while orphans := await asyncio.to_thread(_end, orphans):
+            await asyncio.sleep(_AFTER_BUG_S)
+
+    async def _sweep(self) -> None:
+        """Remove containers of which no directory tells any more."""
+        try:
+            if engine := await self._machine.engines.answering():
+                await garbage_collection.sweep(engine, self._machine.directory.id, self._is_known)
+        except EngineError as error:
+            _log.warning("cannot look for containers that were left behind: %s", error)
+
+    def _is_known(self, uid: str) -> bool:
+        # A pod's directory is there before its container, and for longer.
+        return self._machine.directory.pod(uid).path.exists()
+
+
+def _end(orphans: list[PodDirectory]) -> list[PodDirectory]:
+    """End what runs of some pods; return those that could not be ended yet."""
+    try:
+        process_attempt.stop([attempt for pod in orphans for attempt in pod.attempts()], _ORPHAN_GRACE_S)
+    except OSError as error:
+        _log.warning("cannot record the end of pods that were deleted, and try again: %s", error)
+        return orphans
+    left = []
+    for pod in orphans:
+        if garbage_collection.stop(pod.attempts(), _ORPHAN_GRACE_S):
+            left.append(pod)
+        else:
+            pod.remove()
+    return left

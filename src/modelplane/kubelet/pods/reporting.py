@@ -1,0 +1,103 @@
+"""Telling the API what a pod has come to, and again until it knows.
+
+The rule: what is known is set at once and sent when the server takes it; only the latest is sent.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from modelplane.kube import errors, resources, timestamps
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.kubelet.events import Reason, Recorder
+from modelplane.kubelet.pods import pod_status
+from modelplane.kubelet.pods.pod_status import PodView
+
+_FIRST_RETRY_S = 0.5
+_LAST_RETRY_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Report:
+    """The newest known object of one pod, the status that it should have, and what happened to it."""
+
+    def __init__(self, client: Client, recorder: Recorder, pod: Object, view: PodView) -> None:
+        self.pod = pod
+        self.view = view
+        self.gone = False
+        """Whether the object is gone."""
+        self.changed = asyncio.Event()
+        """Set whenever a state of the object, or its end, is taken in."""
+        self._client = client
+        self._recorder = recorder
+        self._unsent = asyncio.Event()
+        self._unsent.set()
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The pod's one container; its image may change while it runs."""
+        spec: Mapping[str, Any] = self.pod["spec"]["containers"][0]
+        return spec
+
+    def set(self, **fields: Any) -> None:
+        """Change what is known of the pod."""
+        self.view = replace(self.view, **fields)
+        self._unsent.set()
+
+    def update(self, pod: Object) -> None:
+        """Take in a state of the pod's object, unless a newer one is known from a write."""
+        self._take(pod)
+        self._unsent.set()
+        self.changed.set()
+
+    def lose(self) -> None:
+        """Take in that the pod's object is gone."""
+        self.gone = True
+        self.changed.set()
+
+    def event(self, reason: Reason, note: str) -> None:
+        """Tell what happened to the container, unless its pod's object is gone."""
+        if not self.gone:
+            self._recorder.record(self.pod, reason, note)
+
+    def _take(self, pod: Object) -> None:
+        if int(pod["metadata"]["resourceVersion"]) >= int(self.pod["metadata"]["resourceVersion"]):
+            self.pod = pod
+
+    async def keep_sent(self) -> None:
+        """Send every change until cancelled."""
+        retry_s = _FIRST_RETRY_S
+        while True:
+            await self._unsent.wait()
+            self._unsent.clear()
+            try:
+                await self.send()
+                retry_s = _FIRST_RETRY_S
+            except (errors.NotFound, errors.Conflict):
+                continue  # gone, or the name is another pod's: the informer will say so
+            except errors.KubernetesError as error:
+                name = self.pod["metadata"]["name"]
+                _log.warning('cannot report the status of pod "%s": %s', name, error)
+                self._unsent.set()
+                await asyncio.sleep(retry_s)
+                retry_s = min(retry_s * 2, _LAST_RETRY_S)
+
+    async def send(self) -> None:
+        """Send what the pod's status lacks."""
+        changed = pod_status.changes(self.pod, pod_status.status(self.pod, self.view, timestamps.now()))
+        if not changed:
+            return
+        metadata = self.pod["metadata"]
+        answer = await self._client.patch(
+            resources.PODS,
+            metadata["name"],
+            {"metadata": {"uid": metadata["uid"]}, "status": changed},
+            metadata["namespace"],
+            kind="strategic",
+            subresource="status",
+        )
+        self._take(answer)

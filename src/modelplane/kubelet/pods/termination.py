@@ -1,0 +1,96 @@
+"""Ending a container within its grace period (Kubernetes, "Pod Lifecycle", termination of pods).
+
+First its preStop hook, then what asks it to end; what still runs when the time is over is killed.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from modelplane.kube import timestamps
+from modelplane.kubelet.pods.reporting import Report
+from modelplane.kubelet.records import Attempt
+from modelplane.kubelet.runtime.choice import Runtimes
+
+_LEAST_GRACE_S = 2.0
+_GONE_GRACE_S = 5.0
+_DEFAULT_GRACE_S = 30
+
+_log = logging.getLogger(__name__)
+
+
+class Termination:
+    """Ends the attempts of one pod's container."""
+
+    def __init__(self, report: Report, runtimes: Runtimes) -> None:
+        self._report = report
+        self._runtimes = runtimes
+        self._deadline = ("", 0.0)
+
+    async def end(self, attempt: Attempt, left_s: Callable[[], float]) -> None:
+        """Run the hook and end the engine, for as long as there is time left."""
+        hook = self._report.spec.get("lifecycle", {}).get("preStop")
+        if hook and not self._report.gone:
+            await self._within(self._pre_stop(attempt, hook), left_s)
+        runtime = self._runtimes.of(attempt)
+        await self._within(runtime.terminate(attempt), left_s)
+        if not await self._within(runtime.wait(attempt), left_s):
+            await runtime.kill(attempt)
+
+    async def _pre_stop(self, attempt: Attempt, hook: Mapping[str, Any]) -> None:
+        if "sleep" in hook:
+            await asyncio.sleep(float(hook["sleep"]["seconds"]))
+        elif {"httpGet", "tcpSocket", "exec"} & hook.keys():
+            spec, grace_s = self._report.spec, float(self.grace_s())
+            answer = await self._runtimes.of(attempt).ask(attempt, hook, spec, grace_s)
+            if not answer.ok:
+                name = self._report.pod["metadata"]["name"]
+                _log.warning('the preStop hook of pod "%s" failed: %s', name, answer.problem)
+
+    async def _within(self, work: Coroutine[Any, Any, object], left_s: Callable[[], float]) -> bool:
+        """Let some work go on until the time is over, which may be cut short meanwhile."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                seconds = left_s()
+                if seconds <= 0:
+                    return False
+                self._report.changed.clear()
+                woken = asyncio.ensure_future(self._report.changed.wait())
+                await asyncio.wait({task, woken}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                woken.cancel()
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+        return True
+
+    def left_s(self, began: float) -> float:
+        """Return how long the container may still take to end, which began at a time of the monotonic clock.
+
+        The API server says until when by the clock on the wall, which is looked at once for each word
+        of the server's, because it may be set meanwhile.
+        """
+        now = time.monotonic()
+        if self._report.gone:
+            return began + _GONE_GRACE_S - now
+        stamp = self._report.pod["metadata"]["deletionTimestamp"]
+        if self._deadline[0] != stamp:
+            # The API server cuts off the fraction of its second.
+            by_clock = timestamps.parse(stamp).timestamp() + 1.0 - time.time()
+            left_s = max(min(by_clock, self.grace_s() + 1.0), _LEAST_GRACE_S - (now - began))
+            self._deadline = (stamp, now + left_s)
+        return self._deadline[1] - now
+
+    def grace_s(self) -> int:
+        """Return how many seconds the container may take to end."""
+        metadata, spec = self._report.pod["metadata"], self._report.pod["spec"]
+        grace = metadata.get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds"))
+        return _DEFAULT_GRACE_S if grace is None else int(grace)
+
+
+def countdown(seconds: float) -> Callable[[], float]:
+    """Return what tells how much is left of some seconds that begin now."""
+    deadline = time.monotonic() + seconds
+    return lambda: deadline - time.monotonic()

@@ -1,0 +1,338 @@
+"""What the agent keeps on disk, and where: the whole of its memory.
+
+    DIR/pods/UID/pod.json                    which pod, and its address
+    DIR/pods/UID/CONTAINER/NUMBER/           one attempt to run a container, by a process (see ``shim``)
+                                             or by a container engine (``container.json``, ``started.json``)
+    DIR/pods/UID/.volumes/                   its volumes, and DIR/volumes/ those of claims (see ``volumes``)
+    DIR/models/                              models made from installed packages
+    DIR/networks/ENGINE                      that an engine has a network for pods
+    DIR/id                                   what tells this agent's containers from those of others
+
+The number of a container's last attempt is its restart count.
+"""
+
+import contextlib
+import json
+import logging
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from modelplane.host import folders
+from modelplane.host.private_files import write_private
+from modelplane.kubelet.runtime.processes import Process
+from modelplane.kubelet.runtime.shim import write_record
+
+_ATTEMPTS_KEPT = 2
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """Which pod a directory belongs to, and the address that it binds."""
+
+    namespace: str
+    name: str
+    uid: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How an engine ended."""
+
+    code: int
+    signal: int
+    finished_at: str
+    supervised: bool
+    """Whether its supervisor saw it end; if not, the code is a kill's and the time that of the finding."""
+    reason: str = ""
+    """A word for why, where one is known; else the code says all."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What a container engine was asked to run for an attempt; written before it is asked."""
+
+    engine: str
+    name: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a container engine says of the container that it started for an attempt."""
+
+    id: str
+    image_id: str
+    at: str
+    stop_signal: str = ""
+    """What asks it to end; empty for SIGTERM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to run a container, by its directory."""
+
+    directory: Path
+
+    @property
+    def number(self) -> int:
+        """How many attempts came before it."""
+        return int(self.directory.name)
+
+    @property
+    def log(self) -> Path:
+        """The file of its output."""
+        return self.directory / "log"
+
+    @property
+    def shim(self) -> Process | None:
+        """Its supervisor; None for an attempt that was never released."""
+        record = _read(self.directory / "shim.json")
+        return Process(record["pid"], record["identity"]) if record else None
+
+    @property
+    def image(self) -> str:
+        """The image that it runs or stands in for; empty where that was not recorded."""
+        record = _read(self.directory / "shim.json") or _read(self.directory / "container.json")
+        return str(record.get("image", "")) if record else ""
+
+    @property
+    def container(self) -> Container | None:
+        """What a container engine runs for it; None for a process."""
+        record = _read(self.directory / "container.json")
+        return Container(**record) if record else None
+
+    def hand_over(self, container: Container) -> None:
+        """Record what a container engine is about to be asked for."""
+        write_record(self.directory / "container.json", asdict(container))
+
+    @property
+    def started(self) -> Started | None:
+        """What its container engine said of it once it ran."""
+        record = _read(self.directory / "started.json")
+        return Started(**record) if record else None
+
+    def record_start(self, started: Started) -> None:
+        """Record that its container runs, or has run."""
+        write_record(self.directory / "started.json", asdict(started))
+
+    @property
+    def begun(self) -> bool:
+        """Whether it counts: its supervisor was released, or its container is known to have started."""
+        if self.container is None:
+            return self.shim is not None
+        return self.started is not None or self.exit is not None
+
+    def release(self, supervisor: Process, image: str) -> None:
+        """Record what makes this attempt one that runs; its supervisor waits for it."""
+        record: dict[str, object] = {"pid": supervisor.pid, "identity": supervisor.identity, "image": image}
+        write_record(self.directory / "shim.json", record)
+
+    @property
+    def engine(self) -> Process | None:
+        """Its engine; None until it starts."""
+        record = _read(self.directory / "engine.json")
+        return Process(record["pid"], record["identity"]) if record else None
+
+    @property
+    def started_at(self) -> str:
+        """When its engine started; empty until then."""
+        if started := self.started:
+            return started.at
+        record = _read(self.directory / "engine.json")
+        return str(record["startedAt"]) if record else ""
+
+    @property
+    def exit(self) -> Exit | None:
+        """How its engine ended; None for as long as nobody knows."""
+        record = _read(self.directory / "exit.json")
+        if not record:
+            return None
+        return Exit(
+            record["exitCode"],
+            record["signal"],
+            record["finishedAt"],
+            record.get("supervised", True),
+            record.get("reason", ""),
+            record.get("message", ""),
+        )
+
+    def record_exit(self, ended: Exit) -> None:
+        """Record an end that no supervisor saw."""
+        record: dict[str, object] = {
+            "exitCode": ended.code,
+            "signal": ended.signal,
+            "finishedAt": ended.finished_at,
+            "supervised": ended.supervised,
+            "reason": ended.reason,
+            "message": ended.message,
+        }
+        write_record(self.directory / "exit.json", record)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has ended and was seen to have left nothing running."""
+        return (self.directory / "settled").exists()
+
+    def settle(self) -> None:
+        """Record that nothing of it runs: from now on its numbers may be those of strangers."""
+        # Its directory may have been removed with the pod.
+        with contextlib.suppress(FileNotFoundError):
+            (self.directory / "settled").touch(mode=0o600)
+
+    @property
+    def kept(self) -> bool:
+        """Whether its directory is still there."""
+        return self.directory.is_dir()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDirectory:
+    """The attempts to run one container."""
+
+    path: Path
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Return the attempts that are kept, oldest first."""
+        try:
+            entries = [entry for entry in self.path.iterdir() if entry.name.isdecimal()]
+        except FileNotFoundError:
+            return ()
+        return tuple(Attempt(entry) for entry in sorted(entries, key=lambda entry: int(entry.name)))
+
+    def latest(self) -> Attempt | None:
+        """Return the last attempt that counts."""
+        return next((attempt for attempt in reversed(self.attempts()) if attempt.begun), None)
+
+    def unfinished(self) -> Attempt | None:
+        """Return the attempt that a container engine was asked for and of which no more is known."""
+        last = next(reversed(self.attempts()), None)
+        return last if last and last.container and not last.begun else None
+
+    def superseded(self) -> tuple[Attempt, ...]:
+        """Return the attempts that the next one makes forgotten."""
+        last = self.latest()
+        oldest_kept = last.number + 2 - _ATTEMPTS_KEPT if last else 0
+        return tuple(attempt for attempt in self.attempts() if attempt.number < oldest_kept)
+
+    def attempt(self, number: int) -> Attempt:
+        """Return one attempt, which need not exist."""
+        return Attempt(self.path / str(number))
+
+    def new_attempt(self) -> Attempt:
+        """Make the directory of the next attempt, and forget all but the last one before it."""
+        last = self.latest()
+        attempt = self.attempt(last.number + 1 if last else 0)
+        # One that was made but never released has nothing worth keeping.
+        shutil.rmtree(attempt.directory, ignore_errors=True)
+        attempt.directory.mkdir(parents=True, mode=0o700)
+        for old in self.attempts()[:-_ATTEMPTS_KEPT]:
+            shutil.rmtree(old.directory, ignore_errors=True)
+        return attempt
+
+
+@dataclass(frozen=True, slots=True)
+class PodDirectory:
+    """What is kept of one pod."""
+
+    path: Path
+
+    @property
+    def record(self) -> PodRecord | None:
+        """Which pod it is; None for a directory without a record."""
+        record = _read(self.path / "pod.json")
+        return PodRecord(**record) if record else None
+
+    def write(self, record: PodRecord) -> None:
+        """Record which pod it is."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_record(self.path / "pod.json", asdict(record))
+
+    def container(self, name: str) -> ContainerDirectory:
+        """Return the directory of one of its containers."""
+        return ContainerDirectory(self.path / name)
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Yield every attempt of every container."""
+        with contextlib.suppress(FileNotFoundError):
+            for entry in self.path.iterdir():
+                if entry.is_dir():
+                    yield from ContainerDirectory(entry).attempts()
+
+    def remove(self) -> None:
+        """Forget the pod."""
+        try:
+            folders.remove(self.path)
+        except OSError as error:
+            # A container that ran as root may have left files of root's to an agent that is not root.
+            _log.warning(
+                '"%s" stays, because "%s" cannot be removed: %s; the next agent tries again',
+                *(self.path, error.filename, error.strerror),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDirectory:
+    """The directory of one agent."""
+
+    path: Path
+
+    @property
+    def models(self) -> Path:
+        """Where models made from installed packages lie."""
+        return self.path / "models"
+
+    @property
+    def id(self) -> str:
+        """What tells this agent's containers from those of others; made up when it is first asked for."""
+        path = self.path / "id"
+        with contextlib.suppress(FileNotFoundError):
+            if known := path.read_text(encoding="ascii").strip():
+                return known
+        made = uuid.uuid4().hex
+        write_private(path, made)
+        return made
+
+    def note_network(self, engine: str) -> None:
+        """Remember that a container engine is made to have a network for pods."""
+        path = self.path / "networks" / engine
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        path.touch(mode=0o600)
+
+    def networks(self) -> tuple[str, ...]:
+        """Return the container engines that were made to have one."""
+        try:
+            return tuple(sorted(entry.name for entry in (self.path / "networks").iterdir()))
+        except FileNotFoundError:
+            return ()
+
+    def forget_network(self, engine: str) -> None:
+        """Take in that it is gone."""
+        (self.path / "networks" / engine).unlink(missing_ok=True)
+
+    def pod(self, uid: str) -> PodDirectory:
+        """Return the directory of one pod, which need not exist."""
+        return PodDirectory(self.path / "pods" / uid)
+
+    def pods(self) -> tuple[PodDirectory, ...]:
+        """Return what is kept of every pod."""
+        try:
+            return tuple(PodDirectory(entry) for entry in sorted((self.path / "pods").iterdir()))
+        except FileNotFoundError:
+            return ()
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    # A record is replaced in one step, but a power failure may leave it empty: nothing runs then.
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return record

@@ -1,0 +1,1 @@
+"""Container runtimes of the node agent: host processes or containers."""

@@ -1,0 +1,71 @@
+"""Which runtime a pod's container has.
+
+Where nobody has chosen an engine, a program that is installed here and stands for the image comes first: it
+starts at once, with what is on this machine, and nothing is pulled. Every other image is the engine's, where
+one answers. What was chosen for a container stays its runtime.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from modelplane.kubelet import refusals
+from modelplane.kubelet.engines import launchers
+from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.records import Attempt, ContainerDirectory, PodRecord
+from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.runtime.containers import cli
+from modelplane.kubelet.runtime.containers.cli import Choice, Engine
+from modelplane.kubelet.runtime.containers.container_runtime import UNAVAILABLE, EngineContainers
+from modelplane.kubelet.runtime.containers.images import Pulls
+from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
+from modelplane.kubelet.runtime.launch import NotYet
+from modelplane.kubelet.runtime.protocol import Runtime
+
+
+class Runtimes:
+    """The runtimes of one pod."""
+
+    def __init__(self, machine: Machine, record: PodRecord) -> None:
+        self._machine = machine
+        self._record = record
+        self._pulls = Pulls(
+            machine.client, record.namespace, machine.directory.pod(record.uid).path / ".pull"
+        )
+
+    def of(self, attempt: Attempt) -> Runtime:
+        """Return the runtime that an attempt belongs to."""
+        container = attempt.container
+        if container is None:
+            return HostProcesses(self._machine, self._record)
+        return self._containers(cli.engine_of(container.engine))
+
+    async def choose(self, directory: ContainerDirectory, pod: Mapping[str, Any]) -> Runtime:
+        """Return the runtime of a container's next attempt; raise ``NotYet`` where the wanted one is away."""
+        if before := directory.unfinished() or directory.latest():
+            return self.of(before)
+        engines = self._machine.engines
+        if engines.choice is Choice.AUTO and self._stands_in(pod):
+            return HostProcesses(self._machine, self._record)
+        engine = await engines.answering()
+        if engine is not None:
+            return self._containers(engine)
+        if engines.choice in {Choice.AUTO, Choice.NONE}:
+            return HostProcesses(self._machine, self._record)
+        message = (
+            f"the container engine {engines.choice} does not answer: start it, or choose another one with "
+            "--container-engine"
+        )
+        raise NotYet(Refusal(UNAVAILABLE, message))
+
+    def _stands_in(self, pod: Mapping[str, Any]) -> bool:
+        """Whether a program of this machine does what a pod asks of its image."""
+        try:
+            launchers.command_line(
+                pod["spec"]["containers"][0], {}, self._record.address, host_commands=False
+            )
+        except launchers.CannotLaunch:
+            return False
+        return not refusals.refusals(pod)
+
+    def _containers(self, engine: Engine) -> EngineContainers:
+        return EngineContainers(self._machine, self._record, engine, self._pulls)

@@ -1,0 +1,1 @@
+"""Containers run by Docker, Podman or nerdctl."""

@@ -1,0 +1,77 @@
+"""What of a pod a container of one engine on this machine cannot do, or must not, each with a sentence.
+
+The rule is that of ``refusals``: nothing that a pod asks for is dropped in silence. What would give a
+pod this machine itself is refused, because whoever may create pods is not always its owner.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from modelplane.kubelet.refusals import REASON, Refusal, volumes
+
+_ELSEWHERE = "or run it on a cluster of its own nodes"
+
+ADDED_CAPABILITIES = frozenset(
+    {
+        *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE"),
+        *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+        # These lock memory for RDMA, pin threads to processors, and let a profiler look at its own pod.
+        *("IPC_LOCK", "SYS_NICE", "SYS_PTRACE"),
+    }
+)
+"""Those that an engine gives anyway, and those by which a container reaches nothing but itself."""
+
+_OF_THE_MACHINE = ("hostNetwork", "hostPID", "hostIPC")
+_DEFAULT_PROFILE = "RuntimeDefault"
+_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+
+
+def refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
+    """Return everything that keeps a pod from running as a container here."""
+    return tuple(Refusal(REASON, f"{cause}, {_ELSEWHERE}") for cause in _causes(pod["spec"]))
+
+
+def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
+    if spec.get("initContainers"):
+        yield "the local node agent runs no init containers: remove them"
+    if len(spec["containers"]) > 1:
+        yield "the local node agent runs no sidecars: leave one container"
+    for field in _OF_THE_MACHINE:
+        if spec.get(field):
+            yield f"{field} would give the pod a part of this machine: remove it"
+    container = spec["containers"][0]
+    yield from _security(spec.get("securityContext", {}), "the pod's securityContext")
+    yield from _security(container.get("securityContext", {}), "the securityContext")
+    yield from volumes(spec, container, "a pod here")
+    yield from _ports(container.get("ports", ()))
+    for kind in _PROBES:
+        if "grpc" in container.get(kind, {}):
+            yield f"the {kind} uses grpc, which is not asked here: use httpGet, tcpSocket or exec"
+    if "postStart" in container.get("lifecycle", {}):
+        yield "the local node agent runs no postStart hook: remove it"
+
+
+def _security(context: Mapping[str, Any], where: str) -> Iterator[str]:
+    if context.get("privileged"):
+        yield f"{where} is privileged, which would give the pod this machine: remove it"
+    added = context.get("capabilities", {}).get("add", ())
+    for capability in sorted({name.upper().removeprefix("CAP_") for name in added} - ADDED_CAPABILITIES):
+        yield f"{where} adds the capability {capability}, which reaches beyond the pod: remove it"
+    for field in ("seccompProfile", "appArmorProfile"):
+        kind = context.get(field, {}).get("type", _DEFAULT_PROFILE)
+        if kind != _DEFAULT_PROFILE:
+            yield f"{where} has {field} {kind}, and here every container has the default one: remove it"
+    for field in ("seLinuxOptions", "sysctls"):
+        if context.get(field):
+            yield f"{where} has {field}, which are not set here: remove it"
+    if context.get("procMount", "Default") != "Default":
+        yield f"{where} has procMount {context['procMount']}, which uncovers this machine: remove it"
+
+
+def _ports(ports: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for port in ports:
+        number = port["containerPort"]
+        if port.get("hostPort"):
+            yield f"port {number} has a hostPort, and a pod is reached at its own address: remove it"
+        if port.get("protocol") == "SCTP":
+            yield f"port {number} is one of SCTP, which is not forwarded here: use TCP or UDP"

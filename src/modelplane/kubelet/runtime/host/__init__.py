@@ -1,0 +1,1 @@
+"""Containers run as processes of this machine."""

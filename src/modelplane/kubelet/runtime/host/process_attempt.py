@@ -1,0 +1,160 @@
+"""One attempt to run a container: started, waited for, ended.
+
+The rule: an attempt has ended when its record says so, and then nothing of it runs any more.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
+from modelplane.kubelet.runtime import processes, shim
+from modelplane.kubelet.runtime.processes import Process
+from modelplane.kubelet.volumes.mounts import Mount
+
+_KILLED = 128 + signal.SIGKILL
+_START_S = 30.0
+_RECORD_S = 5.0
+_POLL_S = 0.01
+
+
+class CannotStart(Exception):
+    """The operating system did not start the supervisor of an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to execute: everything that the engine's process gets."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    image: str = ""
+    """The image that the command stands in for."""
+    mounts: tuple[Mount, ...] = ()
+    """What it sees where; the command of a process has what it takes to see it so."""
+
+
+async def start(container: ContainerDirectory, launch: Launch) -> Attempt:
+    """Start the next attempt and return once its engine has started, or has failed to."""
+    attempt = container.new_attempt()
+    supervisor = _spawn(attempt, container.path, launch)
+    deadline = time.monotonic() + _START_S
+    while not attempt.started_at and supervisor.alive:
+        if time.monotonic() > deadline:
+            supervisor.send(signal.SIGKILL)
+        await asyncio.sleep(_POLL_S)
+    return attempt
+
+
+def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
+    gate, opening = os.pipe()
+    errors = str(attempt.directory / "shim.log")
+    pid = 0
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            # Isolated and without site packages: it is small, and no variable of the pod changes it.
+            [
+                sys.executable,
+                "-I",
+                "-S",
+                shim.__file__,
+                str(attempt.directory),
+                str(work_directory),
+                *launch.command,
+            ],
+            dict(launch.environment),
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, gate, 0),
+                (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 2, errors, os.O_WRONLY | os.O_CREAT, 0o600),
+            ],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM),
+        )
+        supervisor = Process(pid, shim.identity(pid))
+        attempt.release(supervisor, launch.image)
+        os.write(opening, shim.GO)
+    except (OSError, ValueError) as error:
+        if pid:  # it waits for a word that will not come
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        raise CannotStart(f"cannot start a process: {error}") from error
+    finally:
+        os.close(gate)
+        os.close(opening)
+    return supervisor
+
+
+async def wait(attempt: Attempt) -> Exit:
+    """Return how an attempt ended, once it has; clear away what an unsupervised end left running."""
+    supervisor = attempt.shim
+    if supervisor is not None:
+        await supervisor.wait()
+    return _settle(attempt)
+
+
+def terminate(attempt: Attempt) -> None:
+    """Ask an engine to end; one that has not started yet does not start."""
+    if process := attempt.engine or attempt.shim:
+        process.send(signal.SIGTERM)
+
+
+def kill(attempt: Attempt) -> None:
+    """Kill an engine with all that it started; its supervisor lives to record it."""
+    if supervisor := attempt.shim:
+        processes.kill_session(supervisor)
+
+
+async def kill_for_certain(attempt: Attempt) -> None:
+    """Kill an engine, and its supervisor too if that does not record the end at once."""
+    kill(attempt)
+    try:
+        async with asyncio.timeout(_RECORD_S):
+            await wait(attempt)
+    except TimeoutError:
+        if supervisor := attempt.shim:
+            supervisor.send(signal.SIGKILL)
+
+
+def _settle(attempt: Attempt) -> Exit:
+    """Return the recorded end of an attempt whose supervisor is gone, recording one if it could not."""
+    if not attempt.settled:
+        kill(attempt)
+    ended = attempt.exit
+    if ended is None:
+        ended = Exit(_KILLED, int(signal.SIGKILL), shim.timestamp(time.time_ns()), supervised=False)
+        attempt.record_exit(ended)
+    attempt.settle()
+    return ended
+
+
+def stop(attempts: Iterable[Attempt], grace_s: float) -> None:
+    """Block until attempts have ended: SIGTERM, then SIGKILL after ``grace_s`` seconds.
+
+    For when there is no event loop and no API server: the end of everything. Raises the first ``OSError`` of
+    those that kept an end from being recorded, once all have ended.
+    """
+    running = {attempt.shim: attempt for attempt in attempts if not attempt.settled}
+    supervisors = [supervisor for supervisor in running if supervisor is not None]
+    for attempt in running.values():
+        terminate(attempt)
+    for supervisor in processes.wait_until_ended(supervisors, grace_s):
+        kill(running[supervisor])
+    for supervisor in processes.wait_until_ended(supervisors, _START_S):
+        supervisor.send(signal.SIGKILL)
+    unrecorded = []
+    for attempt in running.values():
+        if attempt.shim is not None:
+            try:
+                _settle(attempt)
+            except OSError as error:
+                unrecorded.append(error)
+    if unrecorded:
+        raise unrecorded[0]

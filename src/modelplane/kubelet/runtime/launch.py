@@ -1,0 +1,158 @@
+"""From a pod to what is executed for it, or to the reason why it cannot be yet.
+
+The rule: everything that could keep the engine from starting and can be known beforehand is
+looked at here, so that a pod's status says it before anything runs.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.kubelet import node, refusals
+from modelplane.kubelet.devices import claims, discovery
+from modelplane.kubelet.engines import launchers
+from modelplane.kubelet.engines.llama_cpp import server
+from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.records import PodRecord
+from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.runtime import environment
+from modelplane.kubelet.runtime.host.process_attempt import Launch
+from modelplane.kubelet.volumes import mounts, volume_files, volumes
+
+_HUB = (
+    "HF_ENDPOINT",
+    "HF_HUB_DISABLE_TELEMETRY",
+    "HF_HUB_DISABLE_XET",
+    "HF_HUB_DOWNLOAD_TIMEOUT",
+    "HF_HUB_ETAG_TIMEOUT",
+    "HF_HUB_OFFLINE",
+    "HF_XET_HIGH_PERFORMANCE",
+)
+"""Where weights come from; its token is for the pod to ask for."""
+
+_NETWORK = (
+    *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+    *("all_proxy", "http_proxy", "https_proxy", "no_proxy"),
+    *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+
+# What an engine takes over from the agent's own environment; secrets of the agent are not among it.
+_INHERITED = (
+    *_HUB,
+    *_NETWORK,
+    "CUDA_HOME",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "PATH",
+    "TMPDIR",
+    "USER",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+)
+
+
+class NotYet(Exception):
+    """The container cannot start now; it may later."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
+    """Return what to execute for a pod; raise ``NotYet`` with the first thing that is in the way."""
+    for refusal in refusals.refusals(pod):
+        raise NotYet(refusal)
+    with missing_as_not_yet():
+        return await _launch(machine, pod, record)
+
+
+@contextlib.contextmanager
+def missing_as_not_yet() -> Iterator[None]:
+    """Turn what is found to be missing for a start into ``NotYet``."""
+    try:
+        yield
+    except (
+        launchers.CannotLaunch,
+        claims.ClaimNotReady,
+        volumes.VolumeNotReady,
+        mounts.CannotMount,
+    ) as error:
+        raise NotYet(error.refusal) from error
+    except environment.Unresolvable as error:
+        raise NotYet(Refusal("CreateContainerConfigError", str(error))) from error
+    except errors.KubernetesError as error:
+        message = f"cannot read what the pod refers to: {error}"
+        raise NotYet(Refusal("CreateContainerConfigError", message)) from error
+
+
+async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
+    container = pod["spec"]["containers"][0]
+    launchers.check(container, host_commands=machine.host_commands)
+    allocated = await claims.devices_of(machine.client, pod, machine.devices)
+    sources = await sources_of(machine.client, pod, container, record.namespace)
+    own = environment.resolve(container, pod, record.address, node.ADDRESS, sources)
+    variables = {
+        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+        "HOSTNAME": record.name,
+        server.POD_ADDRESS_VARIABLE: record.address,
+        server.MODELS_VARIABLE: str(machine.directory.models),
+        **discovery.environment(machine.devices, allocated),
+        **own,
+    }
+    command = launchers.command_line(container, own, record.address, host_commands=machine.host_commands)
+    _check_ports(container, record.address)
+    mounted = await volumes.mounts_of(machine, pod, container, record, own, sources)
+    if mounts.needs_namespace(mounted):
+        run = volumes.of_pod(machine.directory.pod(record.uid)).run(container["name"])
+        command = await mounts.entering(mounted, run, (machine.directory.path,)) + command
+        if "TMPDIR" not in own:
+            variables.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
+    return Launch(command, variables, container["image"], mounted)
+
+
+async def sources_of(
+    client: Client, pod: Object, container: Mapping[str, Any], namespace: str
+) -> environment.Sources:
+    """Return the Secrets and ConfigMaps that a container refers to, as far as they exist."""
+    wanted = environment.references(container) | volume_files.references(volumes.mounted(container, pod))
+    secrets = {name: await client.get(resources.SECRETS, name, namespace) for name in wanted.secrets}
+    maps = {name: await client.get(resources.CONFIG_MAPS, name, namespace) for name in wanted.config_maps}
+    return environment.Sources(
+        {name: found for name, found in secrets.items() if found is not None},
+        {name: found for name, found in maps.items() if found is not None},
+    )
+
+
+def _check_ports(container: Mapping[str, Any], address: str) -> None:
+    """Refuse to start where another program already listens on a port that the pod declares."""
+    for declared in container.get("ports", ()):
+        if declared.get("protocol", "TCP") != "TCP":
+            continue
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, declared["containerPort"]))
+            except OSError as error:
+                raise NotYet(_port_refusal(address, declared["containerPort"], error)) from error
+
+
+def _port_refusal(address: str, port: int, error: OSError) -> Refusal:
+    if error.errno == errno.EADDRINUSE:
+        return Refusal(
+            "PortInUse",
+            f"another program of this machine listens on port {port} of {address} or of every address: "
+            "stop it, or have the pod use another port",
+        )
+    return Refusal("CreateContainerError", f"cannot use port {port} of {address}: {error.strerror}")

@@ -1,0 +1,110 @@
+"""Processes that are not necessarily our children: told apart, signalled, waited for.
+
+The rule: a process is never signalled by its number alone, because numbers are given again.
+Each supervisor leads a session of its own, and the kernel gives no number again that a session
+still carries, so whatever an engine left behind is found by its session.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelplane.kubelet.runtime.shim import boot, identity
+
+_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process, told from a later one of the same number by its identity."""
+
+    pid: int
+    identity: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; one that has ended but is not reaped does not."""
+        return identity(self.pid) == self.identity
+
+    def send(self, number: signal.Signals) -> bool:
+        """Send a signal; False where it has ended."""
+        if not self.alive:
+            return False
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    async def wait(self) -> None:
+        """Return once it has ended, without spending time until then."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return
+        try:
+            # Opened first and compared second: from here on the number cannot come to mean another.
+            if not self.alive:
+                return
+            ended = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            loop.add_reader(descriptor, ended.set)
+            try:
+                await ended.wait()
+            finally:
+                loop.remove_reader(descriptor)
+        finally:
+            os.close(descriptor)
+            reap(self.pid)
+
+
+def reap(pid: int) -> None:
+    """Take the exit status of a child that has ended, so that it does not stay a zombie."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def session_of(leader: Process) -> tuple[int, ...]:
+    """Return the numbers of all processes of the session that a process leads or led, itself excepted."""
+    if not leader.identity.startswith(f"{boot()}/") or identity(leader.pid) not in {"", leader.identity}:
+        return ()  # the number is another's by now, so nobody of the session is left
+    members = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == leader.pid:
+            continue
+        try:
+            state, *fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if state not in {"Z", "X"} and int(fields[2]) == leader.pid:
+            members.append(int(entry.name))
+    return tuple(members)
+
+
+def kill_session(leader: Process) -> None:
+    """Kill what is left of a session, its leader excepted."""
+    killed: set[int] = set()
+    # One that was killed may have forked while the others were looked up.
+    while found := set(session_of(leader)) - killed:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= found
+
+
+def wait_until_ended(processes: Iterable[Process], timeout_s: float) -> tuple[Process, ...]:
+    """Block until all have ended; return those that have not after the timeout."""
+    deadline = time.monotonic() + timeout_s
+    left = tuple(processes)
+    while True:
+        for process in left:
+            reap(process.pid)
+        left = tuple(process for process in left if process.alive)
+        if not left or time.monotonic() >= deadline:
+            return left
+        time.sleep(_POLL_S)

@@ -1,0 +1,1 @@
+"""Volumes of pods: files and folders of this machine."""

@@ -1,0 +1,166 @@
+"""What a container sees where, and how a process of the host comes to see it (see ``namespace``).
+
+The rule: a pod that needs no mount needs nothing of the kernel either; one that does is tried first, so
+that its status says what is in the way before anything of it runs.
+"""
+
+import asyncio
+import errno
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import modelplane
+from modelplane.host import folders
+from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.volumes import mount_namespace
+
+_TEMPORARY = Path("/tmp")  # noqa: S108 - the path that is replaced for the pod, not a file of ours
+_TRY_S = 30.0
+_REFUSED = frozenset({errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL})
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One file or directory of this machine at a path of a container."""
+
+    source: Path
+    target: str
+    """Its mountPath: absolute, without ``..``."""
+    read_only: bool
+    in_memory: bool = False
+    """Memory is wanted in its place, which is lost when the container ends."""
+
+
+class CannotMount(Exception):
+    """The kernel does not let this user have mounts, or one of them cannot be had."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.refusal = Refusal(reason, message)
+
+
+def needs_namespace(mounts: Iterable[Mount]) -> bool:
+    """Whether a process of the host would see something else without a namespace."""
+    return any(mount.read_only or str(mount.source) != mount.target for mount in mounts)
+
+
+async def entering(mounts: tuple[Mount, ...], directory: Path, shown: Iterable[Path]) -> tuple[str, ...]:
+    """Return what to put before a command so that it sees some mounts; raise ``CannotMount``.
+
+    ``directory`` is the container's own and is emptied, so nothing of the container may run. Its /tmp is
+    there: programs that were made for containers write under fixed names below /tmp. What is ``shown``
+    of the machine's /tmp, and what runs this very program, stays where it is.
+    """
+    scratch, temporary = directory / "root", directory / "tmp"
+    try:
+        await asyncio.to_thread(_make_anew, directory, (scratch, temporary))
+    except OSError as error:
+        message = f'cannot make "{error.filename}", which its volumes need: {error.strerror}'
+        raise CannotMount("MountFailed", message) from error
+    # The pod's own mounts come last, so that one at the same place is what is seen there.
+    own = (Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown))
+    plan = json.dumps([asdict(mount) for mount in (*own, *mounts)], default=str)
+    program = (sys.executable, "-I", "-S", mount_namespace.__file__, str(scratch), plan)
+    await _try(program)
+    return program
+
+
+def _make_anew(directory: Path, below: Iterable[Path]) -> None:
+    folders.remove(directory)
+    for path in below:
+        path.mkdir(mode=0o700, parents=True)
+
+
+def _shown(paths: Iterable[Path]) -> tuple[Mount, ...]:
+    own = (Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1])
+    found = {path.resolve() for path in (*own, *paths)}
+    below = sorted(path for path in found if path.is_relative_to(_TEMPORARY.resolve()))
+    return tuple(Mount(path, str(path), read_only=False) for path in below)
+
+
+async def _try(program: Iterable[str]) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *program, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, cwd="/"
+    )
+    try:
+        async with asyncio.timeout(_TRY_S):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        message = f"the mounts were not done after {_TRY_S:.0f} s: a file server may not answer"
+        raise CannotMount("MountFailed", message) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode == 0:
+        return
+    report = json.loads(said) if said else {"kind": "", "message": "the program that mounts was killed"}
+    if report["kind"] == mount_namespace.CANNOT_ENTER and report["errno"] in _REFUSED:
+        raise CannotMount("NamespaceRefused", refused(str(report["message"]), _settings()))
+    raise CannotMount("MountFailed", str(report["message"]))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSettings:
+    """What the kernel says of namespaces for ordinary users; None where it has no such setting."""
+
+    clone: str | None
+    apparmor: str | None
+    most: str | None
+    seccomp: str | None
+
+
+_PATHS = {
+    "clone": "/proc/sys/kernel/unprivileged_userns_clone",
+    "apparmor": "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "most": "/proc/sys/user/max_user_namespaces",
+}
+
+
+def _settings() -> KernelSettings:
+    def read(path: str) -> str | None:
+        try:
+            return Path(path).read_text(encoding="ascii").strip()
+        except OSError:
+            return None
+
+    status = read("/proc/self/status") or ""
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    return KernelSettings(
+        **{name: read(path) for name, path in _PATHS.items()}, seccomp=fields.get("Seccomp")
+    )
+
+
+def refused(cause: str, settings: KernelSettings) -> str:
+    """Return why no namespace is to be had, by the setting that says so, and what to do about it."""
+    # In the order in which the kernel asks.
+    table = (
+        (settings.seccomp not in {None, "0"}, _SECCOMP),
+        (settings.clone == "0", _sysctl("kernel.unprivileged_userns_clone", "0", "1")),
+        (settings.most == "0", _sysctl("user.max_user_namespaces", "0", "15000")),
+        (settings.apparmor == "1", _sysctl("kernel.apparmor_restrict_unprivileged_userns", "1", "0")),
+    )
+    why, remedy = next((words for holds, words in table if holds), _UNKNOWN)
+    return (
+        f"the pod's volumes cannot be mounted: {why} ({cause}): {remedy}, remove the volumeMounts, or run it "
+        "on a cluster whose nodes have a container engine"
+    )
+
+
+def _sysctl(name: str, found: str, wanted: str) -> tuple[str, str]:
+    return (
+        f"the kernel lets only root have mounts of his own, because {name} is {found}",
+        f"set it with `sudo sysctl -w {name}={wanted}`",
+    )
+
+
+_SECCOMP = (
+    "a system call filter, as container engines set it, forbids mounts",
+    "run Modelplane outside of the container, or give the container CAP_SYS_ADMIN and an unconfined profile",
+)
+_UNKNOWN = (
+    "the kernel does not let this user have mounts of his own",
+    "allow unprivileged user namespaces in the kernel",
+)

@@ -1,0 +1,118 @@
+"""What the volumes of a pod hold that are made of objects: ConfigMaps, Secrets, and the pod itself.
+
+Pure: what a volume refers to is fetched before and passed in (Kubernetes, core/v1 ``KeyToPath``).
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modelplane.kube.resources import Object
+from modelplane.kubelet.runtime.environment import References, Sources, Unresolvable, field_value
+
+KINDS = frozenset({"configMap", "downwardAPI", "projected", "secret"})
+"""The kinds of volumes that are made of objects."""
+
+PROJECTED = frozenset({"configMap", "downwardAPI", "secret"})
+"""What a projected volume can be made of here."""
+
+_MODE = 0o644
+_OWNER = 0o700
+"""Files are the user's own: what a mode gives to others is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a volume."""
+
+    content: bytes
+    mode: int
+
+
+def references(volumes: Iterable[Mapping[str, Any]]) -> References:
+    """Return what has to be fetched for some volumes."""
+    parts = [part for volume in volumes for part in _parts(volume)]
+    return References(
+        frozenset(_name(body) for kind, body, _ in parts if kind == "secret"),
+        frozenset(_name(body) for kind, body, _ in parts if kind == "configMap"),
+    )
+
+
+def files(volume: Mapping[str, Any], pod: Mapping[str, Any], sources: Sources) -> dict[str, File]:
+    """Return the files of one volume by their relative paths; ``Unresolvable`` says what is missing."""
+    found: dict[str, File] = {}
+    try:
+        for kind, body, mode in _parts(volume):
+            if kind == "downwardAPI":
+                found |= _told(body, mode, pod)
+            else:
+                found |= _copied(kind, body, mode, sources)
+    except Unresolvable as error:
+        raise Unresolvable(f'cannot fill volume "{volume["name"]}": {error}') from error
+    return found
+
+
+def _parts(volume: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], int]]:
+    """Yield what a volume is made of: the kind, its specification, the mode of its files."""
+    projected = volume.get("projected")
+    if projected is not None:
+        for source in projected.get("sources", ()):
+            for kind in PROJECTED & source.keys():
+                yield kind, source[kind], projected.get("defaultMode", _MODE)
+    for kind in PROJECTED & volume.keys():
+        yield kind, volume[kind], volume[kind].get("defaultMode", _MODE)
+
+
+def _name(body: Mapping[str, Any]) -> str:
+    return str(body.get("secretName") or body.get("name", ""))
+
+
+def _copied(kind: str, body: Mapping[str, Any], mode: int, sources: Sources) -> dict[str, File]:
+    name, word = _name(body), {"secret": "Secret", "configMap": "ConfigMap"}[kind]
+    found = (sources.secrets if kind == "secret" else sources.config_maps).get(name)
+    if found is None:
+        if body.get("optional"):
+            return {}
+        raise Unresolvable(f'{word} "{name}" does not exist: create it, or mark it optional')
+    data = _data(kind, found)
+    if not body.get("items"):
+        return {key: File(content, mode & _OWNER) for key, content in data.items()}
+    files = {}
+    for item in body["items"]:
+        if item["key"] in data:
+            files[item["path"]] = File(data[item["key"]], item.get("mode", mode) & _OWNER)
+        elif not body.get("optional"):
+            raise Unresolvable(
+                f'{word} "{name}" has no key "{item["key"]}": add it, or mark the volume optional'
+            )
+    return files
+
+
+def _data(kind: str, found: Object) -> dict[str, bytes]:
+    encoded = found.get("data" if kind == "secret" else "binaryData") or {}
+    data = {key: base64.b64decode(value) for key, value in encoded.items()}
+    if kind == "configMap":
+        data |= {key: value.encode() for key, value in (found.get("data") or {}).items()}
+    return data
+
+
+def _told(body: Mapping[str, Any], mode: int, pod: Mapping[str, Any]) -> dict[str, File]:
+    files = {}
+    for item in body.get("items", ()):
+        if "fieldRef" not in item:
+            raise Unresolvable(f'"{item["path"]}" is not from a field of the pod: use a fieldRef')
+        path = item["fieldRef"]["fieldPath"]
+        if path in {"metadata.labels", "metadata.annotations"}:
+            entries = pod["metadata"].get(path.removeprefix("metadata."), {})
+            value = "\n".join(
+                f"{key}={json.dumps(entries[key], ensure_ascii=False)}" for key in sorted(entries)
+            )
+        else:
+            found = field_value(path, pod, ("", ""))
+            if found is None:
+                raise Unresolvable(f'the field "{path}" is not one that a file can hold')
+            value = found
+        files[item["path"]] = File(value.encode(), item.get("mode", mode) & _OWNER)
+    return files

@@ -1,0 +1,232 @@
+"""The volumes of a pod as files and folders of this machine (Kubernetes, "Volumes").
+
+    DIR/pods/UID/.volumes/empty/NAME      an emptyDir
+    DIR/pods/UID/.volumes/files/NAME      what is made of ConfigMaps, Secrets and the pod, for its owner only
+    DIR/pods/UID/.volumes/claims/NAME     a link to a folder for a claim that the pod uses
+    DIR/pods/UID/.volumes/run/CONTAINER   what one container alone needs, such as its /tmp
+    DIR/volumes/NAME                      the data of a PersistentVolume (see ``provisioner``)
+
+Everything but the last goes with its pod. What a volume is made of is written before each start.
+"""
+
+import posixpath
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelplane.host import folders
+from modelplane.host.private_files import write_private
+from modelplane.kube import resources
+from modelplane.kubelet import refusals
+from modelplane.kubelet.machine import Machine
+from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
+from modelplane.kubelet.refusals import Refusal
+from modelplane.kubelet.runtime.environment import Sources, expand
+from modelplane.kubelet.volumes import volume_files
+from modelplane.kubelet.volumes.mounts import Mount
+from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
+from modelplane.kubelet.volumes.volume_files import File
+
+REASON = "VolumeNotReady"
+
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's own, not a file of ours
+
+
+class VolumeNotReady(Exception):
+    """A volume that is not there, or is not what the pod says."""
+
+    @property
+    def refusal(self) -> Refusal:
+        """The reason and sentence for the pod's status."""
+        return Refusal(REASON, str(self))
+
+
+@dataclass(frozen=True, slots=True)
+class PodVolumes:
+    """The folder of a pod's own volumes."""
+
+    path: Path
+
+    def empty(self, name: str) -> Path:
+        """Return the folder of an emptyDir."""
+        return self.path / "empty" / name
+
+    def files(self, name: str) -> Path:
+        """Return the folder of a volume that is made of objects."""
+        return self.path / "files" / name
+
+    def claim(self, volume: str) -> Path:
+        """Return the link that says that the pod uses the folder of a PersistentVolume."""
+        return self.path / "claims" / volume
+
+    def run(self, container: str) -> Path:
+        """Return the folder that one container alone uses."""
+        return self.path / "run" / container
+
+
+def of_pod(pod: PodDirectory) -> PodVolumes:
+    """Return the folder of a pod's volumes; no container is called like it."""
+    return PodVolumes(pod.path / ".volumes")
+
+
+def folders_of_claims(directory: AgentDirectory) -> Path:
+    """Return where the data of this machine's PersistentVolumes lies."""
+    return directory.path / "volumes"
+
+
+def in_use(directory: AgentDirectory, volume: str) -> bool:
+    """Whether anything runs that has the folder of a PersistentVolume mounted."""
+    return any(
+        not attempt.settled
+        for pod in directory.pods()
+        if of_pod(pod).claim(volume).is_symlink()
+        for attempt in pod.attempts()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Volume:
+    path: Path
+    read_only: bool = False
+    in_memory: bool = False
+
+
+async def mounts_of(
+    machine: Machine,
+    pod: Mapping[str, Any],
+    container: Mapping[str, Any],
+    record: PodRecord,
+    environment: Mapping[str, str],
+    sources: Sources,
+) -> tuple[Mount, ...]:
+    """Return what a container mounts, all of it made and filled.
+
+    Raises ``VolumeNotReady`` or ``environment.Unresolvable`` with the first thing that is missing.
+    """
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
+    mounts = []
+    for entry in refusals.volume_mounts(container):
+        volume = volumes[entry["name"]]
+        target = posixpath.normpath(entry["mountPath"])
+        if "emptyDir" in volume and target == str(_SHARED_MEMORY):
+            # The machine's own will do where nothing else has to be mounted.
+            mounts.append(Mount(_SHARED_MEMORY, target, read_only=False, in_memory=True))
+            continue
+        below = entry.get("subPath") or expand(entry.get("subPathExpr", ""), environment)
+        try:
+            found = await _prepare(machine, pod, volume, record, sources)
+            path = _sub_path(found, volume["name"], below) if below else found.path
+        except OSError as error:
+            raise VolumeNotReady(
+                f'cannot make "{error.filename}" for volume "{volume["name"]}": {error.strerror}'
+            ) from error
+        read_only = found.read_only or bool(entry.get("readOnly"))
+        mounts.append(Mount(path, target, read_only, found.in_memory and not below))
+    return tuple(mounts)
+
+
+async def _prepare(
+    machine: Machine, pod: Mapping[str, Any], volume: Mapping[str, Any], record: PodRecord, sources: Sources
+) -> _Volume:
+    name, own = volume["name"], of_pod(machine.directory.pod(record.uid))
+    if "hostPath" in volume:
+        return _Volume(_host_path(name, volume["hostPath"]))
+    if "persistentVolumeClaim" in volume:
+        return await _claimed(machine, volume["persistentVolumeClaim"], record, own)
+    if volume_files.KINDS & volume.keys():
+        _write(own.files(name), volume_files.files(volume, pod, sources))
+        return _Volume(own.files(name), read_only=True)
+    own.empty(name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _Volume(own.empty(name), in_memory=volume["emptyDir"].get("medium") == "Memory")
+
+
+def _write(folder: Path, files: Mapping[str, File]) -> None:
+    """Make a folder hold some files and no others; each is whole at every moment."""
+    present = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+    if present - files.keys():
+        folders.remove(folder)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for relative, file in files.items():
+        path = folder / relative
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(path, file.content)
+        path.chmod(file.mode)
+
+
+_TYPES: Mapping[str, tuple[str, Callable[[Path], bool]]] = {
+    "": ("file or directory", Path.exists),
+    "BlockDevice": ("block device", Path.is_block_device),
+    "CharDevice": ("character device", Path.is_char_device),
+    "Directory": ("directory", Path.is_dir),
+    "DirectoryOrCreate": ("directory", Path.is_dir),
+    "File": ("file", Path.is_file),
+    "FileOrCreate": ("file", Path.is_file),
+    "Socket": ("socket", Path.is_socket),
+}
+_MAKERS: Mapping[str, Callable[[Path], None]] = {
+    "DirectoryOrCreate": lambda path: path.mkdir(mode=0o755, parents=True),
+    "FileOrCreate": lambda path: path.touch(mode=0o644),
+}
+
+
+def _host_path(name: str, body: Mapping[str, Any]) -> Path:
+    """Return the path of a hostPath volume, which is made only where its type says so."""
+    path, kind = Path(body["path"]), body.get("type") or ""
+    what, is_one = _TYPES[kind]
+    if kind in _MAKERS and not path.exists():
+        _MAKERS[kind](path)
+    if not is_one(path):
+        raise VolumeNotReady(f'volume "{name}" needs the {what} "{path}" of this machine: make it')
+    return path
+
+
+async def _claimed(machine: Machine, body: Mapping[str, Any], record: PodRecord, own: PodVolumes) -> _Volume:
+    name = body["claimName"]
+    claim = await machine.client.get(resources.PERSISTENT_VOLUME_CLAIMS, name, record.namespace)
+    what = f'PersistentVolumeClaim "{name}"'
+    if claim is None:
+        raise VolumeNotReady(f"{what} does not exist: create it")
+    if claim.get("status", {}).get("phase") != "Bound":
+        raise VolumeNotReady(f"{what} is not bound to a volume yet")
+    volume = await machine.client.get(resources.PERSISTENT_VOLUMES, claim["spec"]["volumeName"])
+    spec = volume["spec"] if volume else {}
+    kind = next((kind for kind in ("local", "hostPath") if kind in spec), "")
+    if not kind or spec.get("volumeMode") == "Block":
+        raise VolumeNotReady(
+            f"{what} is bound to a volume that is no folder of this machine: use one of the StorageClass "
+            f'"{STORAGE_CLASS}"'
+        )
+    return _Volume(_folder(Path(spec[kind]["path"]), what, machine, own), bool(body.get("readOnly")))
+
+
+def _folder(path: Path, what: str, machine: Machine, own: PodVolumes) -> Path:
+    """Return the folder of a claim's volume, which is made where it is ours to make."""
+    if path.parent == folders_of_claims(machine.directory):
+        # In this order: whoever removes the folder looks for the link first.
+        link = own.claim(path.name)
+        link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(path)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    elif not path.exists():
+        raise VolumeNotReady(f'{what} is bound to "{path}", which this machine has not: make it')
+    return path
+
+
+def _sub_path(volume: _Volume, name: str, below: str) -> Path:
+    """Return a path within a volume; a directory is made where nothing is."""
+    above, path = volume.path.resolve(), (volume.path / below).resolve()
+    if not path.is_relative_to(above):
+        raise VolumeNotReady(f'the subPath "{below}" leads out of volume "{name}": name one within it')
+    if not path.exists():
+        if volume.read_only:
+            raise VolumeNotReady(f'volume "{name}" has nothing at the subPath "{below}"')
+        path.mkdir(mode=0o755, parents=True)
+    return path
+
+
+def mounted(container: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the volumes that a container mounts."""
+    names = {entry["name"] for entry in refusals.volume_mounts(container)}
+    return (volume for volume in pod["spec"].get("volumes", ()) if volume["name"] in names)

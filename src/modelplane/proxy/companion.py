@@ -1,0 +1,66 @@
+"""The companion of one Envoy in a cluster: it configures Envoy, and sees it to its end.
+
+One rule: Envoy is not taken away from whoever is being answered. A pod that is to
+end is not ready first, so that load balancers send nobody there; it ends when
+nobody is being answered any more, or when Kubernetes' patience is over.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from modelplane.host.errors import LocalError
+from modelplane.proxy import admin, bootstrap
+from modelplane.proxy.follower import GatewayFollower
+from modelplane.proxy.interface import FRONT_DOOR
+
+_log = logging.getLogger(__name__)
+
+_POLL_S = 0.2
+
+
+class Gateway:
+    """Follows what is published for as long as its Envoy is wanted."""
+
+    def __init__(self, follower: GatewayFollower, directory: Path, drain_s: float) -> None:
+        self._follower = follower
+        self._directory = directory
+        self._drain_s = drain_s
+        self._draining = False
+
+    @property
+    def problem(self) -> str:
+        """Why nobody should send requests here; empty while they may. It may be asked in any thread."""
+        if self._draining:
+            return "the gateway is about to end"
+        return self._follower.problem or admin.not_ready(self._directory)
+
+    async def run(self) -> None:
+        """Follow until cancelled, and then for as long as requests come or are being answered."""
+        following = asyncio.create_task(self._follow())
+        try:
+            await asyncio.shield(following)
+        except asyncio.CancelledError:
+            await self._drain()
+            raise
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        while not bootstrap.prepared(self._directory):
+            await asyncio.sleep(_POLL_S)
+        await self._follower.run()
+
+    async def _drain(self) -> None:
+        self._draining = True
+        _log.info("not ready any more; ending in %.0f s", self._drain_s)
+        await asyncio.sleep(self._drain_s)
+        while await asyncio.to_thread(self._busy):
+            await asyncio.sleep(_POLL_S)
+
+    def _busy(self) -> bool:
+        try:
+            return admin.requests_under_way(self._directory, FRONT_DOOR) > 0
+        except LocalError:
+            return False

@@ -1,0 +1,34 @@
+"""The Envoy of this machine, which reads its configuration from a directory."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from modelplane.kube.informer import Informer
+from modelplane.proxy.interface import Door
+
+Write = Callable[[Path, Mapping[str, str]], bool]
+"""Brings a directory to the given files; returns whether it was not there yet."""
+
+
+class GatewayDirectory:
+    """A ``Proxy`` that is both the front door and the gateway of the clusters on this machine."""
+
+    serves_clusters = True
+    informers: tuple[Informer, ...] = ()
+
+    def __init__(self, directory: Path, address: str, write: Write) -> None:
+        """``address`` is the ``HOST:PORT`` at which it accepts requests."""
+        host, _, port = address.rpartition(":")
+        self.listens = (host, int(port))
+        self._address = address
+        self._directory = directory
+        self._write = write
+
+    async def bring(self, files: Mapping[str, str]) -> bool:
+        """Write the files that differ."""
+        return await asyncio.to_thread(self._write, self._directory, files)
+
+    def door(self) -> Door:
+        """Return where Envoy accepts requests."""
+        return Door(self._address)

@@ -1,0 +1,48 @@
+"""Writing what Envoy reads.
+
+Files are replaced in one step, in an order in which nothing refers to what is
+not there yet. Envoy keeps what it has where it refuses a file;
+``envoy_admin.reload_problem`` tells.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from modelplane.gateway.envoy.clusters import ENDPOINTS
+from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, transition
+from modelplane.gateway.envoy.routes import ROUTES
+from modelplane.host.private_files import write_private
+
+_LATER = {CLUSTERS: 1, LISTENERS: 3}
+
+
+def write(directory: Path, files: Mapping[str, str]) -> bool:
+    """Bring a directory to what ``modelplane.gateway.envoy.files.files`` returned; tell whether it was not.
+
+    A cluster that routes leave in this call stays until the next one, so after True a second call,
+    a moment later, may clean up.
+    """
+    current = _current(directory)
+    wanted = transition(files, current)
+    changed = sorted((path for path in wanted if current.get(path) != wanted[path]), key=_order)
+    for path in changed:
+        (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
+        write_private(directory / path, wanted[path])
+    gone = current.keys() - wanted.keys()
+    for path in gone:
+        (directory / path).unlink(missing_ok=True)
+    return bool(changed or gone)
+
+
+def _order(path: str) -> tuple[int, str]:
+    """Order files so that nothing names what is not there yet: instances, clusters, routes, listeners."""
+    if path in _LATER:
+        return _LATER[path], path
+    return 2 if path.startswith(ROUTES) else 0, path
+
+
+def _current(directory: Path) -> dict[str, str]:
+    """Return the files that Envoy reads now, by their path from the directory."""
+    below = (path for folder in (ENDPOINTS, ROUTES) for path in (directory / folder).glob("*.json"))
+    paths = (directory / CLUSTERS, directory / LISTENERS, *below)
+    return {path.relative_to(directory).as_posix(): path.read_text() for path in paths if path.is_file()}

@@ -1,0 +1,255 @@
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane.controllers import gateway_controller
+from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.gateway_controller import FrontDoor
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.proxy.directory import GatewayDirectory
+from modelplane.proxy.interface import Door, Proxy
+
+
+class Bench:
+    """A front door that keeps what it would write."""
+
+    def __init__(self, client: Client, clusters: Clusters) -> None:
+        self.services = Informer(client, resources.MODEL_SERVICES)
+        self.endpoints = Informer(client, resources.MODEL_ENDPOINTS)
+        self.written: Mapping[str, str] = {}
+        self.writes = 0
+        self.fails: Exception | None = None
+        self.opened = 0
+        self._clusters = clusters
+        self.door = self.in_front_of(GatewayDirectory(Path("unused"), "127.0.0.1:8080", self._write))
+
+    def in_front_of(self, proxy: Proxy) -> FrontDoor:
+        self.door = FrontDoor(
+            proxy,
+            dial=lambda address: address,
+            services=self.services,
+            endpoints=self.endpoints,
+            clusters=self._clusters,
+            opened=self._count,
+        )
+        return self.door
+
+    def _count(self) -> None:
+        self.opened += 1
+
+    def _write(self, _directory: Path, files: Mapping[str, str]) -> bool:
+        self.writes += 1
+        if self.fails:
+            raise self.fails
+        self.written = files
+        return True
+
+    @property
+    def listeners(self) -> list[str]:
+        return [each["name"] for each in json.loads(self.written["lds.json"])["resources"]]
+
+    async def look(self) -> None:
+        """Let the door look again."""
+        before = self.writes
+        self.door.touch()
+        async with asyncio.timeout(5):
+            while self.writes == before:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def bench(client: Client, clusters: Clusters) -> Bench:
+    return Bench(client, clusters)
+
+
+@asynccontextmanager
+async def _running(bench: Bench) -> AsyncIterator[None]:
+    task = asyncio.create_task(bench.door.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _service(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelService",
+        "metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": "5"},
+        "spec": spec,
+    }
+
+
+def _gateway(port: int = 8081) -> dict[str, Any]:
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "Gateway",
+        "metadata": {
+            "name": "inference-gateway",
+            "namespace": "modelplane-system",
+            "uid": "g",
+            "resourceVersion": "5",
+        },
+        "spec": {"gatewayClassName": "modelplane", "listeners": [{"port": port}]},
+        "status": {"addresses": [{"value": "127.0.0.1"}]},
+    }
+
+
+def _route(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": "r", "namespace": "n", "uid": "r", "resourceVersion": "5"},
+        "spec": {
+            "parentRefs": [{"name": "inference-gateway", "namespace": "modelplane-system"}],
+            **spec,
+        },
+    }
+
+
+async def test_an_object_that_cannot_be_read_is_left_out_and_named_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.services.remember(_service("good", endpoints=[{"selector": {"matchLabels": {"app": "x"}}}]))
+    bench.services.remember(_service("bad", endpoints="none"))
+    with caplog.at_level(logging.WARNING):
+        async with _running(bench):
+            await bench.look()
+            await bench.look()
+    assert '"name":"n/good"' in bench.written["routes/front-door.json"]
+    assert '"name":"n/bad"' not in bench.written["routes/front-door.json"]
+    assert caplog.text.count("ModelService n/bad is not served: cannot read ModelService") == 1
+
+
+async def test_a_route_that_asks_for_too_much_is_named_once(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    east.has([_gateway(), _route(hostnames=["a.example"])])
+    await connected(clusters, "east", east)
+    with caplog.at_level(logging.WARNING):
+        async with _running(bench):
+            await bench.look()
+            await bench.look()
+    assert caplog.text.count("HTTPRoute n/r of cluster east is not served: spec.hostnames") == 1
+
+
+async def test_a_write_that_fails_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_controller, "_RETRY_S", 0.01)
+    bench.fails = OSError("no space left on device")
+    async with _running(bench):
+        await bench.look()
+        assert bench.door.door == Door()
+        bench.fails = None
+        async with asyncio.timeout(5):
+            while not bench.door.door.address:
+                await asyncio.sleep(0.01)
+    assert (bench.door.door, bench.opened) == (Door("127.0.0.1:8080"), 1)
+    assert bench.listeners == ["front-door"]
+
+
+async def test_a_cluster_that_is_read_anew_keeps_its_listener(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.has([_gateway()])
+    first = await connected(clusters, "east", east)
+    async with _running(bench):
+        await bench.look()
+        assert bench.listeners == ["cluster-east", "front-door"]
+        await first.close()
+        east.silent = True
+        second = await connected(clusters, "east", east, read=False)
+        await bench.look()
+        assert bench.listeners == ["cluster-east", "front-door"]
+        clusters.disconnect("east")
+        await bench.look()
+        assert bench.listeners == ["front-door"]
+    await second.close()
+
+
+async def test_nothing_is_written_while_a_cluster_is_being_read_for_the_first_time(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.silent = True
+    await connected(clusters, "east", east, read=False)
+    async with _running(bench):
+        await asyncio.sleep(0.3)
+        assert bench.writes == 0
+        clusters.disconnect("east")
+        await bench.look()
+    assert bench.listeners == ["front-door"]
+
+
+async def test_a_port_is_served_for_one_cluster_only(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    east.has([_gateway(8081)])
+    await connected(clusters, "east", east)
+    await connected(clusters, "west", east)
+    async with _running(bench):
+        await bench.look()
+    assert bench.listeners == ["cluster-east", "front-door"]
+    assert "cluster-west is not served: its gateway's port 8081 is that of cluster-east" in caplog.text
+
+
+class Elsewhere:
+    """A proxy that is no cluster's gateway, and finds its own address in time."""
+
+    listens = ("0.0.0.0", 8080)
+    serves_clusters = False
+    informers = ()
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.address = Door(problem="no address yet")
+
+    async def bring(self, files: Mapping[str, str]) -> bool:
+        return self._bench._write(Path("unused"), files)
+
+    def door(self) -> Door:
+        return self.address
+
+
+async def test_a_front_door_that_is_elsewhere_leaves_the_gateways_of_clusters_alone(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    gateway = _gateway()
+    del gateway["status"]
+    east.has([gateway])
+    await connected(clusters, "east", east)
+    bench.in_front_of(Elsewhere(bench))
+    async with _running(bench):
+        await bench.look()
+    assert (bench.listeners, east.writes) == (["front-door"], [])
+
+
+async def test_a_front_door_that_is_elsewhere_waits_for_no_cluster(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    east.silent = True
+    await connected(clusters, "east", east, read=False)
+    bench.in_front_of(Elsewhere(bench))
+    async with _running(bench):
+        await bench.look()
+    assert bench.listeners == ["front-door"]
+
+
+async def test_an_address_that_comes_later_is_told(bench: Bench) -> None:
+    proxy = Elsewhere(bench)
+    bench.in_front_of(proxy)
+    async with _running(bench):
+        await bench.look()
+        assert (bench.door.door, bench.opened) == (Door(problem="no address yet"), 1)
+        proxy.address = Door("192.0.2.1")
+        await bench.look()
+        await bench.look()
+    assert (bench.door.door, bench.opened) == (Door("192.0.2.1"), 2)

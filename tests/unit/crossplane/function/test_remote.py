@@ -1,0 +1,94 @@
+"""Children on other clusters, as Objects of provider-kubernetes."""
+
+from typing import Any
+
+import pytest
+
+from modelplane.compose.composition import Desired, Requirement, Unknown
+from modelplane.compose.readiness import exists
+from modelplane.crossplane.function import remote
+
+
+def _child(kind: str, **content: Any) -> Desired:
+    metadata = {"name": "n", "namespace": "ml"}
+    return Desired("key", {"apiVersion": "v1", "kind": kind, "metadata": metadata, **content}, exists, "east")
+
+
+def _object(manifest: Any = None, **synced: str) -> dict[str, Any]:
+    conditions = [{"type": "Synced", **synced}] if synced else []
+    return {
+        "apiVersion": remote.API_VERSION,
+        "kind": "Object",
+        "status": {"atProvider": {"manifest": manifest} if manifest else {}, "conditions": conditions},
+    }
+
+
+def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
+    child = _child("Service", spec={})
+    assert remote.write(child, "east-config") == {
+        "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
+        "kind": "Object",
+        "spec": {
+            "forProvider": {"manifest": child.manifest},
+            "providerConfigRef": {"kind": "ClusterProviderConfig", "name": "east-config"},
+        },
+    }
+
+
+def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves() -> None:
+    spec = remote.write(_child("Deployment"), "c")["spec"]
+    assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"
+    assert spec["readiness"] == {
+        "policy": "DeriveFromCelQuery",
+        "celQuery": "has(object.status.availableReplicas) && object.status.availableReplicas > 0",
+    }
+    assert spec["watch"] is True
+
+
+def test_a_namespace_is_made_and_never_deleted() -> None:
+    spec = remote.namespace("ml", "c")["spec"]
+    assert "Delete" not in spec["managementPolicies"]
+    assert "*" not in spec["managementPolicies"]
+
+
+GATEWAY = Requirement("gateway", "gateway.networking.k8s.io/v1", "Gateway", "system", "g", cluster="east")
+
+
+def test_a_look_changes_nothing() -> None:
+    spec = remote.look(GATEWAY, "c")["spec"]
+    assert spec["managementPolicies"] == ["Observe"]
+    assert spec["forProvider"]["manifest"] == {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "Gateway",
+        "metadata": {"name": "g", "namespace": "system"},
+    }
+
+
+FOUND = {"kind": "Gateway", "metadata": {"name": "g"}}
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        pytest.param(None, Unknown("it has not been looked at yet"), id="it was not asked for"),
+        pytest.param(_object(), Unknown("it has not been looked at yet"), id="nobody has looked yet"),
+        pytest.param(_object(FOUND, status="True"), (FOUND,), id="it is there"),
+        pytest.param(
+            _object(status="False", message="observe failed: external resource does not exist"),
+            (),
+            id="it is not there",
+        ),
+        pytest.param(
+            _object(status="False", message='no matches for kind "Gateway" in version "v1"'),
+            (),
+            id="the cluster has no such kind",
+        ),
+        pytest.param(
+            _object(FOUND, status="False", message="cannot connect"),
+            Unknown("cannot connect"),
+            id="what was seen before is not known to be still there",
+        ),
+    ],
+)
+def test_what_a_look_found(item: dict[str, Any] | None, expected: Any) -> None:
+    assert remote.seen(item) == expected

@@ -1,0 +1,445 @@
+"""What one request is answered with."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from crossplane.function.proto.v1 import run_function_pb2 as fnv1
+
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.messages import RunFunctionRequest
+from modelplane.crossplane.function.runner import Runner
+from unit.crossplane.function.conftest import DEFINITION, Ask, children, conditions, fatal
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "composition"
+
+
+def _case(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((GOLDEN / name / "input.yaml").read_text())
+    return copy.deepcopy(loaded)
+
+
+CLASS = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceClass",
+    "metadata": {"name": "h100"},
+    "spec": {"devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}]},
+}
+CLUSTER = {
+    "apiVersion": "modelplane.ai/v1alpha1",
+    "kind": "InferenceCluster",
+    "metadata": {"name": "east"},
+    "spec": {
+        "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "east-kubeconfig"}}},
+        "nodePools": [{"name": "p", "className": "h100", "nodeCount": 2}],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", sorted(COMPOSERS))
+def test_the_first_request_is_answered_with_what_is_required_and_keeps_what_is_there(
+    ask: Ask, kind: str
+) -> None:
+    owner = next(
+        case["owner"]
+        for path in sorted(GOLDEN.glob("*/*/input.yaml"))
+        if (case := yaml.safe_load(path.read_text()))["owner"]["kind"] == kind
+    )
+    child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    answered = ask(owner, None, {"child": child})
+    assert "engine" in answered.requirements.resources
+    assert children(answered) == {"child": child}
+    assert not fatal(answered)
+    assert ask(owner, None, {"child": child}).requirements == answered.requirements
+
+
+def test_a_kind_of_nobody_is_refused_and_keeps_what_is_there(ask: Ask) -> None:
+    child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    for api_version, kind in (("modelplane.ai/v1alpha1", "Unheard"), ("example.org/v1", "ModelReplica")):
+        answered = ask({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}, {}, {"c": child})
+        assert fatal(answered) == [f'"{kind}" of "{api_version}" is not a kind that Modelplane composes']
+        assert children(answered) == {"c": child}
+
+
+def test_crossplane_must_own_the_definition(ask: Ask) -> None:
+    native = copy.deepcopy(DEFINITION)
+    native["metadata"] = {"name": "inferenceclasses.modelplane.ai"}
+    [message] = fatal(ask(CLASS, {"engine": [native], "users-InferenceCluster": []}))
+    assert message.startswith("Crossplane must not compose: it does not own CustomResourceDefinition infer")
+
+
+def test_a_reserved_namespace_keeps_what_is_there_and_says_so(ask: Ask) -> None:
+    case = _case("model_replica/reserved-namespace-keeps-what-serves")
+    child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    answered = ask(case["owner"], case["required"], {"child": child})
+    assert (children(answered), fatal(answered)) == ({"child": child}, [])
+    assert conditions(answered)["Admitted"] == (
+        "FALSE",
+        "ReservedNamespace",
+        'namespace "kube-system" is reserved for system components: use a namespace of your own',
+    )
+    assert answered.desired.composite.ready == fnv1.READY_FALSE
+
+
+def test_a_class_in_use_cannot_be_deleted(ask: Ask) -> None:
+    answered = ask(CLASS, {"users-InferenceCluster": [CLUSTER]})
+    assert children(answered) == {
+        "crossplane-in-use": {
+            "apiVersion": "protection.crossplane.io/v1beta1",
+            "kind": "ClusterUsage",
+            "spec": {
+                "of": {
+                    "apiVersion": "modelplane.ai/v1alpha1",
+                    "kind": "InferenceClass",
+                    "resourceRef": {"name": "h100"},
+                },
+                "reason": "InferenceClusters need it: delete or move them first",
+            },
+        }
+    }
+    assert children(ask(CLASS, {"users-InferenceCluster": []}, children(answered))) == {}
+
+
+def test_a_cluster_is_connected_and_looked_at(ask: Ask) -> None:
+    answered = ask(CLUSTER, {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []})
+    made = children(answered)
+    assert sorted(made) == [
+        "crossplane-gateway",
+        "crossplane-inferencePool",
+        "crossplane-leaderWorkerSet",
+        "crossplane-provider-config",
+    ]
+    name = made["crossplane-provider-config"]["metadata"]["name"]
+    assert made["crossplane-provider-config"]["spec"]["credentials"] == {
+        "source": "Secret",
+        "secretRef": {"namespace": "modelplane-system", "name": "east-kubeconfig", "key": "kubeconfig"},
+    }
+    looked = made["crossplane-gateway"]
+    assert looked["spec"]["providerConfigRef"]["name"] == name
+    assert looked["metadata"]["namespace"] == "modelplane-system"
+    status = answered.desired.composite.resource["status"]
+    assert status["providerConfigRef"]["name"] == name
+    assert conditions(answered)["ClusterReady"] == ("FALSE", "Unreachable", "it has not been looked at yet")
+    assert answered.desired.composite.ready == fnv1.READY_FALSE
+
+
+def test_a_cluster_whose_gateway_was_seen_is_ready(ask: Ask) -> None:
+    gateway = {
+        "metadata": {"name": "g"},
+        "spec": {"listeners": [{"port": 80}]},
+        "status": {"addresses": [{"value": "192.0.2.1"}]},
+    }
+    absent = [{"type": "Synced", "status": "False", "message": "external resource does not exist"}]
+    look = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
+    observed = {
+        "crossplane-gateway": {**look, "status": {"atProvider": {"manifest": gateway}}},
+        "crossplane-leaderWorkerSet": {**look, "status": {"conditions": absent}},
+        "crossplane-inferencePool": {**look, "status": {"conditions": absent}},
+    }
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    answered = ask(CLUSTER, required, observed)
+    status = answered.desired.composite.resource["status"]
+    assert status["gateway"]["address"] == "192.0.2.1"
+    assert dict(status["capabilities"]) == {"dra": True, "leaderWorkerSet": False, "inferencePool": False}
+    assert answered.desired.composite.ready == fnv1.READY_TRUE
+
+
+def test_a_replica_is_written_through_objects_in_one_pass(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    answered = ask(case["owner"], {"cluster": case["required"]["cluster"]})
+    made = children(answered)
+    assert {key: child["kind"] for key, child in made.items()} == dict.fromkeys(made, "Object")
+    assert [key for key in made if key.startswith("crossplane-")] == ["crossplane-namespace-east"]
+    flags = {key: child.ready == fnv1.READY_TRUE for key, child in answered.desired.resources.items()}
+    assert [key for key, ready in flags.items() if not ready] == ["model-serving-qwen"]
+
+
+def _shown(made: dict[str, Any], **status: Any) -> dict[str, Any]:
+    """Return children as the provider reports them once they are written."""
+    return {
+        key: {
+            **child,
+            "metadata": {"name": key, "namespace": "ml-team"},
+            "status": {"atProvider": {"manifest": {**child["spec"]["forProvider"]["manifest"], **status}}},
+        }
+        for key, child in made.items()
+    }
+
+
+def test_a_replica_that_serves_is_announced(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    shown = _shown(children(ask(case["owner"], required)), status={"availableReplicas": 1})
+    answered = ask(case["owner"], required, shown)
+    endpoint = children(answered)["endpoint"]
+    assert endpoint["kind"] == "ModelEndpoint"
+    assert endpoint["spec"]["crossplane"] == {"compositionRef": {"name": "modelendpoints.modelplane.ai"}}
+    assert answered.desired.composite.ready == fnv1.READY_TRUE
+    assert conditions(answered)["ModelReady"][:2] == ("TRUE", "Serving")
+
+
+def test_what_nobody_has_seen_yet_stays_when_the_cluster_is_gone(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    made = children(ask(case["owner"], {"cluster": case["required"]["cluster"]}))
+    unseen = {
+        key: {**child, "metadata": {"name": key, "namespace": "ml-team"}} for key, child in made.items()
+    }
+    answered = ask(case["owner"], {"cluster": []}, unseen)
+    assert set(children(answered)) == set(made)
+    assert conditions(answered)["ModelAccepted"][1] == "WaitingForCluster"
+
+
+def test_what_the_provider_could_not_do_is_in_the_condition(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    observed = children(ask(case["owner"], required))
+    for key, child in observed.items():
+        child["metadata"] = {"name": key}
+    refusal = {"type": "Synced", "status": "False", "message": "quota exceeded"}
+    observed["model-serving-qwen"]["status"] = {"conditions": [refusal]}
+    answered = ask(case["owner"], required, observed)
+    assert conditions(answered)["ModelAccepted"][2].endswith(
+        '; cannot write "model-serving-qwen": quota exceeded'
+    )
+
+
+def test_doubt_changes_nothing_and_is_said(ask: Ask) -> None:
+    case = _case("model_deployment/serving-replica-makes-it-ready")
+    owner = case["owner"]
+    known = {
+        "type": "ReplicasReady",
+        "status": "True",
+        "reason": "AllReplicasReady",
+        "message": "all",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    owner["status"] = {"replicas": {"total": 1, "ready": 1}, "conditions": [known]}
+    broken = copy.deepcopy(case["required"]["replicas"][0])
+    broken["metadata"] |= {"name": "other"}
+    broken["spec"] = {"clusterName": 3}
+    required = {"clusters": case["required"]["clusters"], "replicas": [broken]}
+    answered = ask(owner, required, case["observed"])
+    assert fatal(answered) == [
+        'cannot read ModelReplica "ml-team/other": spec.clusterName: expected `str`, got `int`'
+    ]
+    assert set(children(answered)) == set(case["observed"])
+    assert dict(answered.desired.composite.resource["status"]["replicas"]) == {"total": 1, "ready": 1}
+    assert conditions(answered)["ReplicasReady"] == ("TRUE", "AllReplicasReady", "all")
+    assert set(answered.requirements.resources) == {"engine", "revision", "clusters", "replicas"}
+
+
+def test_two_deployments_that_are_asked_about_at_once_do_not_get_the_same_room(ask: Ask) -> None:
+    case = _case("model_deployment/first-placement")
+    required = {"clusters": case["required"]["clusters"], "replicas": []}
+    rooms = sum(pool["nodes"] for each in required["clusters"] for pool in each["status"]["gpuPools"])
+    given = []
+    for number in range(rooms + 1):
+        owner = copy.deepcopy(case["owner"])
+        owner["metadata"] |= {"name": f"d{number}", "uid": f"uid-{number}"}
+        owner["spec"]["replicas"] = 1
+        given.append(len(children(ask(owner, required))))
+    assert given == [1] * rooms + [0]
+
+
+def test_the_front_door_is_the_gateway_that_routes_are_attached_to(ask: Ask) -> None:
+    gateway = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceGateway",
+        "metadata": {"name": "default"},
+        "spec": {"backend": "Traefik", "traefik": {"version": "40.2.0"}},
+    }
+    named = {"name": "modelplane", "namespace": "modelplane-system"}
+    open_at: dict[str, Any] = {"kind": "Gateway", "metadata": named}
+    assert conditions(ask(gateway, {"front-door": [open_at]}))["ControllerReady"][0] == "FALSE"
+    open_at["status"] = {"addresses": [{"value": "2001:db8::1"}]}
+    answered = ask(gateway, {"front-door": [open_at]})
+    assert dict(answered.desired.composite.resource["status"]) == {
+        "address": "[2001:db8::1]",
+        "backend": "GatewayAPI",
+    }
+    assert conditions(answered)["ControllerReady"][2] == (
+        'Gateway "modelplane" in namespace "modelplane-system" accepts requests at [2001:db8::1]; '
+        "spec.backend Traefik is ignored: this version does not install Traefik"
+    )
+
+
+def test_events_tell_what_is_news(ask: Ask) -> None:
+    answered = ask(CLASS, {"users-InferenceCluster": []})
+    assert [(each.reason, each.message) for each in answered.results] == [
+        ("Available", "node pools may use this class")
+    ]
+    known = {
+        "type": "Accepted",
+        "status": "True",
+        "reason": "Available",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    again = ask({**CLASS, "status": {"conditions": [known]}}, {"users-InferenceCluster": []})
+    assert not again.results
+
+
+def test_an_endpoint_goes_once_no_route_leads_to_it(ask: Ask) -> None:
+    case = _case("model_replica/draining-withdraws-the-endpoint")
+    endpoint = case["observed"]["endpoint"]
+    observed = {"endpoint": {**endpoint, "status": {"routing": {"backendName": "endpoint-x"}}}}
+    route = {
+        "metadata": {"name": "chat", "namespace": "ml-team"},
+        "spec": {"rules": [{"backendRefs": [{"name": "endpoint-x"}]}]},
+    }
+    required = {"cluster": case["required"]["cluster"], "routes": [route]}
+    answered = ask(case["owner"], required, observed)
+    marked = children(answered)["endpoint"]
+    assert marked["metadata"]["annotations"] == {"modelplane.ai/draining": "true"}
+    assert marked["spec"]["url"] == endpoint["spec"]["url"]
+    assert conditions(answered)["Announced"] == ("TRUE", "Draining", "HTTPRoute chat still routes to it")
+    route["spec"] = {"rules": []}
+    answered = ask(case["owner"], required, observed)
+    assert "endpoint" not in children(answered)
+    assert conditions(answered)["Announced"][:2] == ("FALSE", "Draining")
+
+
+def test_a_timeout_is_no_reason_to_let_a_child_go(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    look = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
+
+    def left(message: str) -> bool:
+        said = [{"type": "Synced", "status": "False", "message": message}]
+        observed = {"model-serving-former": {**look, "status": {"conditions": said}}}
+        return "model-serving-former" in children(ask(case["owner"], required, observed))
+
+    assert left("observe failed: i/o timeout")
+    assert not left("create failed: quota exceeded")
+
+
+def test_caches_do_not_keep_a_cluster_because_they_follow_it(ask: Ask) -> None:
+    cache = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelCache",
+        "metadata": {"name": "c", "namespace": "ml"},
+        "spec": {"source": "HuggingFace", "huggingFace": {"repo": "a/b", "sizeGiB": 1}},
+        "status": {"clusters": [{"name": "east"}]},
+    }
+    required: dict[str, list[Any]] = {
+        "class-h100": [CLASS],
+        "users-ModelReplica": [],
+        "users-ModelCache": [cache],
+    }
+    assert "crossplane-in-use" not in children(ask(CLUSTER, required))
+
+
+def test_the_way_to_a_cluster_stays_when_it_is_not_said(ask: Ask) -> None:
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    made = children(ask(CLUSTER, required))
+    unsaid = copy.deepcopy(CLUSTER)
+    unsaid["spec"]["cluster"] = {"source": "Existing"}
+    assert set(children(ask(unsaid, required, made))) == set(made)
+
+
+def _endless() -> dict[str, Any]:
+    item: dict[str, Any] = {}
+    for _ in range(150):
+        item = {"a": item}
+    return item
+
+
+def test_a_look_that_cannot_be_read_is_unknown_and_kept(ask: Ask) -> None:
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    made = children(ask(CLUSTER, required))
+    shown = _shown({key: made[key] for key in made if key != "crossplane-provider-config"})
+    shown["crossplane-gateway"]["status"]["atProvider"]["manifest"]["spec"] = _endless()
+    answered = ask(CLUSTER, required, shown)
+    assert fatal(answered) == []
+    assert set(children(answered)) == set(made)
+    assert conditions(answered)["ClusterReady"] == (
+        "FALSE",
+        "Unreachable",
+        'cannot read child "crossplane-gateway": it is nested more than 100 levels deep',
+    )
+
+
+def test_a_definition_as_deep_as_any_tells_that_it_is_there(ask: Ask) -> None:
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    made = children(ask(CLUSTER, required))
+    shown = _shown({key: made[key] for key in made if key != "crossplane-provider-config"}, spec=_endless())
+    del shown["crossplane-gateway"]["status"]["atProvider"]["manifest"]["spec"]
+    answered = ask(CLUSTER, required, shown)
+    assert dict(answered.desired.composite.resource["status"]["capabilities"]) == {
+        "dra": True,
+        "leaderWorkerSet": True,
+        "inferencePool": True,
+    }
+
+
+def test_a_child_whose_status_cannot_be_read_stays_and_is_named(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    shown = _shown(children(ask(case["owner"], required)), status={"availableReplicas": 1})
+    before = children(ask(case["owner"], required, shown))
+    shown["endpoint"] = {**before["endpoint"], "status": {"a": _endless()}}
+    shown["service-model-serving-former"] = {**shown["model-serving-qwen"], "status": {"a": _endless()}}
+    answered = ask(case["owner"], required, shown)
+    assert fatal(answered) == []
+    kept = children(answered)
+    assert set(kept) == {*before, "service-model-serving-former"}
+    assert kept["service-model-serving-former"]["spec"] == shown["model-serving-qwen"]["spec"]
+    said = [message for _, _, message in conditions(answered).values()]
+    assert 'cannot read child "endpoint": it is nested more than 100 levels deep' in said[0]
+
+
+def test_a_child_of_which_nothing_can_be_read_changes_nothing(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    shown = _shown(children(ask(case["owner"], required)))
+    shown["model-serving-qwen"]["spec"] = _endless()
+    assert fatal(ask(case["owner"], required, shown)) == [
+        'cannot read child "model-serving-qwen": it is nested more than 100 levels deep'
+    ]
+
+
+def test_an_object_that_is_required_and_cannot_be_read_is_unknown_to_who_composes(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    shown = _shown(children(ask(case["owner"], {"cluster": case["required"]["cluster"]})))
+    answered = ask(case["owner"], {"cluster": [{**CLUSTER, "status": _endless()}]}, shown)
+    assert fatal(answered) == ['cannot read InferenceCluster "east": it is nested more than 100 levels deep']
+    assert set(children(answered)) == set(shown)
+    deployment = _case("model_deployment/first-placement")
+    deployment["owner"]["spec"]["modelCacheRef"] = {"name": "weights"}
+    cache = {"apiVersion": CLUSTER["apiVersion"], "kind": "ModelCache", "metadata": {"name": "weights"}}
+    required = {
+        "clusters": deployment["required"]["clusters"],
+        "replicas": [],
+        "cache": [{**cache, "status": _endless()}],
+    }
+    answered = ask(deployment["owner"], required)
+    assert fatal(answered) == []
+    assert conditions(answered)["ModelCacheResolved"] == (
+        "FALSE",
+        "ModelCacheUnresolved",
+        'cannot read ModelCache "weights": it is nested more than 100 levels deep',
+    )
+
+
+def test_users_that_cannot_be_read_may_need_what_they_name(ask: Ask) -> None:
+    made = children(ask(CLASS, {"users-InferenceCluster": [CLUSTER]}))
+    answered = ask(CLASS, {"users-InferenceCluster": [{**CLUSTER, "spec": _endless()}]}, made)
+    assert fatal(answered) == []
+    assert children(answered) == made
+
+
+def test_an_owner_that_cannot_be_read_is_said(ask: Ask) -> None:
+    assert fatal(ask({**CLUSTER, "status": _endless()}, {})) == [
+        'cannot read InferenceCluster "east": it is nested more than 100 levels deep'
+    ]
+
+
+def test_what_an_earlier_step_composes_too_deep_is_not_dropped() -> None:
+    request = fnv1.RunFunctionRequest()
+    request.observed.composite.resource.update(CLASS)
+    request.desired.resources["theirs"].resource.update(_endless())
+    assert fatal(Runner().run(RunFunctionRequest.FromString(request.SerializeToString()))) == [
+        "what an earlier step of the pipeline composes is nested too deeply to be passed on"
+    ]

@@ -1,0 +1,48 @@
+"""The table of kinds says what is composed and required, no more and no less."""
+
+from pathlib import Path
+
+import yaml
+
+from modelplane.api.decode import decode_as
+from modelplane.api.kinds import KINDS
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.crossplane.function import companions, remote, requirements
+from modelplane.crossplane.package.touched import COMPOSED, REQUIRED
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "composition"
+OURS = {(kind.api_version, kind.name) for kind in KINDS}
+
+
+def _listed(table):
+    return {(each.api_version, each.kind) for each in table}
+
+
+def _children():
+    for path in GOLDEN.glob("*/*/expected.yaml"):
+        for child in yaml.safe_load(path.read_text()).get("children", ()):
+            if "manifest" in child:
+                yield child["cluster"], child["manifest"]
+
+
+def _required():
+    by_name = {kind.name: kind for kind in KINDS}
+    for path in GOLDEN.glob("*/*/input.yaml"):
+        owner = yaml.safe_load(path.read_text())["owner"]
+        composer = COMPOSERS[owner["kind"]]
+        decoded = decode_as(composer.type, owner)
+        yield from composer.requirements(decoded)
+        yield from requirements.own(by_name[owner["kind"]], decoded, {})
+
+
+def test_what_is_composed_on_the_control_plane_is_in_the_table():
+    plain = {(manifest["apiVersion"], manifest["kind"]) for cluster, manifest in _children() if not cluster}
+    # What the function makes of the rest: children of other clusters, connections, guards.
+    by_function = {(remote.API_VERSION, remote.KIND), (remote.API_VERSION, "ClusterProviderConfig")}
+    guards = {(companions._PROTECTION, "Usage"), (companions._PROTECTION, "ClusterUsage")}
+    assert _listed(COMPOSED) == (plain - OURS) | by_function | guards
+
+
+def test_what_is_required_of_the_control_plane_is_in_the_table():
+    wanted = {(each.api_version, each.kind) for each in _required() if not each.cluster}
+    assert _listed(REQUIRED) == wanted - OURS

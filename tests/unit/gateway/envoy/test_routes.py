@@ -1,0 +1,45 @@
+"""Which route a request takes, and when it is tried again."""
+
+import pytest
+
+from modelplane.gateway.envoy.routes import route_configuration
+from modelplane.gateway.table import Backend, Listener, Route
+
+A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")
+B = Backend("ml/b", (("10.0.0.2", 80), ("10.0.0.3", 80)), 1, "/v1/", "v1", host="10.0.0.2")
+OUTSIDE = Backend("ml/outside", (("api.example", 443),), 1, "/", tls=True, host="api.example")
+
+
+def test_the_longest_prefix_comes_first_and_what_is_left_is_not_found() -> None:
+    routes = tuple(Route(prefix, prefix, unavailable="none") for prefix in ("/", "/a/", "/a/b/", "/b/"))
+    (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
+    assert [(route["match"], route["direct_response"]["status"]) for route in host["routes"]] == [
+        ({"path_separated_prefix": "/a/b"}, 503),
+        ({"path_separated_prefix": "/a"}, 503),
+        ({"path_separated_prefix": "/b"}, 503),
+        ({"prefix": "/"}, 503),
+        ({"prefix": "/"}, 404),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("backends", "elsewhere", "other_cluster"),
+    [
+        pytest.param((A,), False, False, id="a single instance"),
+        pytest.param((B,), True, False, id="another instance"),
+        pytest.param((A, OUTSIDE), True, True, id="another backend"),
+    ],
+)
+def test_an_answer_of_503_is_tried_again_where_there_is_somewhere_else(
+    backends: tuple[Backend, ...], elsewhere: bool, other_cluster: bool
+) -> None:
+    routes = (Route("ml/qwen", "/ml/qwen/", backends, "none"),)
+    (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
+    route = host["routes"][0]["route"]
+    policy = route["retry_policy"]
+    assert ("retriable-status-codes" in policy["retry_on"].split(","), policy["retriable_status_codes"]) == (
+        elsewhere,
+        [503] if elsewhere else [],
+    )
+    assert policy["refresh_cluster_on_retry"] is other_cluster
+    assert route["timeout"] == "0s"

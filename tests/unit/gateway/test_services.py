@@ -1,0 +1,252 @@
+"""Which endpoints a service routes to, where they are, and in which shares."""
+
+import datetime as dt
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from modelplane.api.labels import DRAINING
+from modelplane.api.meta import ObjectMeta
+from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
+from modelplane.api.model_service import (
+    EndpointEntry,
+    EndpointSelector,
+    ModelService,
+    ModelServiceSpec,
+    ModelServiceStatus,
+)
+from modelplane.gateway.services import InvalidURL, Target, parse_url, select, service_routes
+from modelplane.gateway.table import Backend, Route
+
+QWEN = {"modelplane.ai/deployment": "qwen"}
+KIMI = {"modelplane.ai/deployment": "kimi"}
+
+
+def endpoint(
+    name: str,
+    labels: Mapping[str, str] = QWEN,
+    url: str = "http://10.0.0.1",
+    rewrite_path: str | None = None,
+    namespace: str = "ml",
+    *,
+    deleted: bool = False,
+    leaving: bool = False,
+) -> ModelEndpoint:
+    gone = dt.datetime(2026, 1, 1, tzinfo=dt.UTC) if deleted else None
+    return ModelEndpoint(
+        metadata=ObjectMeta(
+            name=name,
+            namespace=namespace,
+            labels=labels,
+            annotations={DRAINING: "true"} if leaving else {},
+            deletion_timestamp=gone,
+        ),
+        spec=ModelEndpointSpec(url=url, rewrite_path=rewrite_path),
+    )
+
+
+def service(*entries: tuple[Mapping[str, str], int | None], name: str = "qwen") -> ModelService:
+    return ModelService(
+        metadata=ObjectMeta(name=name, namespace="ml"),
+        spec=ModelServiceSpec(
+            endpoints=tuple(
+                EndpointEntry(weight=weight, selector=EndpointSelector(match_labels=labels))
+                for labels, weight in entries
+            )
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        pytest.param("http://10.0.0.1", Target("10.0.0.1", 80, False, "10.0.0.1"), id="http is port 80"),
+        pytest.param(
+            "https://api.together.xyz/v1?a=b#c",
+            Target("api.together.xyz", 443, True, "api.together.xyz"),
+            id="https is port 443 and the path plays no part",
+        ),
+        pytest.param(
+            "http://127.0.0.1:8081/", Target("127.0.0.1", 8081, False, "127.0.0.1:8081"), id="a port is kept"
+        ),
+        pytest.param(
+            "https://Example.COM.:443",
+            Target("example.com", 443, True, "example.com"),
+            id="a host is normalised",
+        ),
+        pytest.param(
+            "http://[fd00::1]:8000", Target("fd00::1", 8000, False, "[fd00::1]:8000"), id="IPv6 and port"
+        ),
+        pytest.param(
+            "https://[fd00::1]", Target("fd00::1", 443, True, "[fd00::1]"), id="IPv6 without a port"
+        ),
+        pytest.param(
+            "HTTP://localhost", Target("localhost", 80, False, "localhost"), id="a scheme has no case"
+        ),
+    ],
+)
+def test_a_url_says_where_to_connect(url: str, target: Target) -> None:
+    assert parse_url(url) == target
+
+
+FORM = "use http://HOST:PORT or https://HOST"
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        pytest.param("", f'its scheme is "": {FORM}', id="nothing"),
+        pytest.param("10.0.0.1:80", f'its scheme is "": {FORM}', id="no scheme"),
+        pytest.param("grpc://host", f'its scheme is "grpc": {FORM}', id="another scheme"),
+        pytest.param("http://", f"it has no host: {FORM}", id="no host"),
+        pytest.param("http://:80", f"it has no host: {FORM}", id="only a port"),
+        pytest.param("http://host:0", f"no server listens on port 0: {FORM}", id="port 0"),
+        pytest.param("http://host:65536", f"Port out of range 0-65535: {FORM}", id="a port too large"),
+        pytest.param("http://[fd00::1", f"Invalid IPv6 URL: {FORM}", id="an open bracket"),
+        pytest.param("http://a b", f'"a b" is neither a host name nor an IP address: {FORM}', id="a space"),
+        pytest.param(
+            "http://a..b", f'"a..b" is neither a host name nor an IP address: {FORM}', id="an empty label"
+        ),
+        pytest.param(
+            "https://key@host",
+            "it holds credentials, which everyone who can read the endpoint would see",
+            id="credentials",
+        ),
+    ],
+)
+def test_a_url_that_cannot_be_used_says_why(url: str, reason: str) -> None:
+    assert parse_url(url) == InvalidURL(reason)
+
+
+def test_a_port_that_is_no_number_is_refused() -> None:
+    assert isinstance(parse_url("http://host:http"), InvalidURL)
+
+
+EVERYTHING: Mapping[str, str] = {}
+
+
+@pytest.mark.parametrize(
+    ("entries", "shares"),
+    [
+        pytest.param(((QWEN, None),), {"q1": 1, "q2": 1}, id="without weights endpoints share evenly"),
+        pytest.param(
+            ((QWEN, None), (KIMI, None)),
+            {"q1": 1, "q2": 1, "k1": 1},
+            id="without weights groups do not count",
+        ),
+        pytest.param(((QWEN, 90), (KIMI, 10)), {"q1": 9, "q2": 9, "k1": 2}, id="weights are those of groups"),
+        pytest.param(((QWEN, 2), (KIMI, None)), {"q1": 1, "q2": 1, "k1": 1}, id="an absent weight is one"),
+        pytest.param(((KIMI, 1), (EVERYTHING, 1)), {"k1": 2, "q1": 1, "q2": 1}, id="the first entry has it"),
+        pytest.param((({**QWEN, "cluster": "a"}, None),), {}, id="all labels must be there"),
+        pytest.param(
+            (({"modelplane.ai/deployment": "other"}, 5), (KIMI, 7)),
+            {"k1": 1},
+            id="an empty group is left out",
+        ),
+    ],
+)
+def test_the_share_of_each_endpoint(
+    entries: tuple[tuple[Mapping[str, str], int | None], ...], shares: dict[str, int]
+) -> None:
+    endpoints = [endpoint("q2"), endpoint("k1", KIMI), endpoint("q1")]
+    selected = select(service(*entries), endpoints)
+    assert [(each.endpoint.metadata.name, each.weight) for each in selected] == list(shares.items())
+
+
+def test_only_usable_endpoints_of_the_same_namespace_are_selected() -> None:
+    endpoints = [
+        endpoint("foreign", namespace="other"),
+        endpoint("deleted", deleted=True),
+        endpoint("leaving", leaving=True),
+        endpoint("broken", url="ftp://10.0.0.1"),
+        endpoint("good"),
+    ]
+    selected = select(service((EVERYTHING, None)), endpoints)
+    assert [each.endpoint.metadata.name for each in selected] == ["good"]
+
+
+REPLICA = Backend("ml/r", (("10.0.0.1", 80),), 1, "/ml/r/", host="10.0.0.1")
+PROVIDER = Backend("ml/r", (("api.example", 443),), 1, "/", tls=True, host="api.example")
+
+
+@pytest.mark.parametrize(
+    ("url", "rewrite_path", "backend"),
+    [
+        pytest.param("http://10.0.0.1", "/ml/r/", REPLICA, id="a replica has a prefix of its own"),
+        pytest.param("http://10.0.0.1", "/ml/r", REPLICA, id="the last slash of a prefix is added"),
+        pytest.param(
+            "http://10.0.0.1", None, replace(REPLICA, prefix=""), id="no rewrite leaves the path alone"
+        ),
+        pytest.param(
+            "https://api.example/ignored", "/", PROVIDER, id="a provider wants TLS and its own Host"
+        ),
+        pytest.param(
+            "https://api.example",
+            "/v1/",
+            replace(PROVIDER, prefix="/v1/", overlap="v1"),
+            id="a version at the end is not to be repeated",
+        ),
+        pytest.param(
+            "https://api.example",
+            "/openai/v1beta",
+            replace(PROVIDER, prefix="/openai/v1beta/", overlap="v1beta"),
+            id="a version may be any",
+        ),
+        pytest.param(
+            "https://api.example",
+            "/v1/openai",
+            replace(PROVIDER, prefix="/v1/openai/"),
+            id="a version that is not the last segment does not overlap",
+        ),
+    ],
+)
+def test_what_a_backend_is_sent(url: str, rewrite_path: str | None, backend: Backend) -> None:
+    routes = service_routes([service((QWEN, None))], [endpoint("r", url=url, rewrite_path=rewrite_path)])
+    assert routes == (Route("ml/qwen", "/ml/qwen/", (backend,)),)
+
+
+NOTHING = (
+    'cannot serve ModelService "ml/qwen": no ready ModelEndpoint of namespace "ml" has the labels that it '
+    "selects: see kubectl get modeldeployments,modelendpoints -n ml"
+)
+BROKEN = (
+    'cannot serve ModelService "ml/qwen": the url of ModelEndpoint "a", "b", "c" and 1 more cannot be used: '
+    "see kubectl get modelendpoints -n ml"
+)
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "unavailable"),
+    [
+        pytest.param([], NOTHING, id="there is none"),
+        pytest.param([endpoint("q1", namespace="other")], NOTHING, id="those of others do not count"),
+        pytest.param([endpoint("q1", deleted=True)], NOTHING, id="those being deleted do not count"),
+        pytest.param([endpoint(name, url="bad") for name in "cabd"], BROKEN, id="all of them are broken"),
+    ],
+)
+def test_a_service_that_cannot_be_served_says_why(endpoints: list[ModelEndpoint], unavailable: str) -> None:
+    assert service_routes([service((QWEN, None))], endpoints) == (
+        Route("ml/qwen", "/ml/qwen/", (), unavailable),
+    )
+
+
+def test_the_order_of_the_input_does_not_matter() -> None:
+    services = [service((EVERYTHING, None), name=name) for name in "abc"]
+    endpoints = [endpoint(name) for name in "defgh"]
+    expected = service_routes(services, endpoints)
+    for some in itertools.permutations(services):
+        assert service_routes(some, endpoints[::-1]) == expected
+
+
+def test_a_service_of_a_reserved_namespace_keeps_its_route_and_gets_no_new_one():
+    own = service((QWEN, None))
+    there = msgspec.structs.replace(
+        own, metadata=msgspec.structs.replace(own.metadata, namespace="kube-system")
+    )
+    published = ModelServiceStatus(address="http://front/kube-system/qwen")
+    kept = msgspec.structs.replace(there, status=published)
+    assert service_routes([there], []) == ()
+    assert [route.name for route in service_routes([kept], [])] == ["kube-system/qwen"]

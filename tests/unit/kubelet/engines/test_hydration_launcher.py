@@ -1,0 +1,29 @@
+import sys
+
+import pytest
+
+from modelplane.compose import hydration
+from modelplane.compose.hydration_program import PROGRAM
+from modelplane.kubelet.engines import launchers
+from modelplane.kubelet.engines.launchers import CannotLaunch
+
+ENGINES = "start a container engine (docker, podman or nerdctl), or allow commands on this machine itself"
+
+
+def test_the_download_of_a_cache_runs_with_the_agents_own_python() -> None:
+    container = {"image": hydration.IMAGE, "command": ["python", "-c", PROGRAM, "/mnt/artifact"]}
+    command = launchers.command_line(container, {}, "127.77.1.2", host_commands=False)
+    assert command == (sys.executable, "-c", PROGRAM, "/mnt/artifact")
+
+
+@pytest.mark.parametrize("image", [hydration.IMAGE, "python:3.12"])
+def test_no_other_program_of_a_python_image_runs_unless_that_is_allowed(image: str) -> None:
+    container = {"image": image, "command": ["python", "-c", "print(1)"]}
+    with pytest.raises(CannotLaunch) as caught:
+        launchers.command_line(container, {}, "127.77.1.2", host_commands=False)
+    assert str(caught.value) == (
+        f'cannot run the command "python" of image "{image}" without a container engine: {ENGINES} with '
+        "--host-commands"
+    )
+    command = launchers.command_line(container, {}, "127.77.1.2", host_commands=True)
+    assert command == ("python", "-c", "print(1)")

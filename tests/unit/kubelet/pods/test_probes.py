@@ -1,0 +1,78 @@
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from modelplane.kubelet.pods.http_check import Answer
+from modelplane.kubelet.pods.probes import Probe, Verdict, probe, verdicts
+
+GOOD, BAD = Answer(True), Answer(False, "HTTP status 503")
+
+
+@pytest.mark.parametrize(
+    ("successes", "failures", "answers", "expected"),
+    [
+        pytest.param(1, 3, [GOOD, GOOD], [Verdict(True)], id="a verdict is given once"),
+        pytest.param(1, 3, [BAD, BAD, GOOD], [Verdict(True)], id="too few failures are no verdict"),
+        pytest.param(
+            1,
+            2,
+            [GOOD, BAD, BAD, GOOD],
+            [Verdict(True), Verdict(False, "HTTP status 503"), Verdict(True)],
+            id="failures in a row turn it",
+        ),
+        pytest.param(
+            1, 2, [GOOD, BAD, GOOD, BAD, GOOD], [Verdict(True)], id="a streak that breaks starts anew"
+        ),
+        pytest.param(
+            2,
+            1,
+            [GOOD, BAD, GOOD, GOOD],
+            [Verdict(False, "HTTP status 503"), Verdict(True)],
+            id="successes in a row turn it back",
+        ),
+    ],
+)
+async def test_answers_amount_to_verdicts(
+    successes: int, failures: int, answers: list[Answer], expected: list[Verdict]
+) -> None:
+    asked = Probe({}, 0, 0, 1, successes, failures, None)
+    rest = iter(answers)
+    over = asyncio.Event()
+
+    async def ask(_handler: Mapping[str, Any], _timeout_s: float) -> Answer:
+        answer = next(rest, None)
+        if answer is None:
+            over.set()
+            await asyncio.sleep(100)
+        return answer or BAD
+
+    found: list[Verdict] = []
+
+    async def collect() -> None:
+        async for verdict in verdicts(asked, ask, 0):
+            found.append(verdict)  # noqa: PERF401 - looked at while it grows
+
+    task = asyncio.create_task(collect())
+    await asyncio.wait_for(over.wait(), 5)
+    task.cancel()
+    assert found == expected
+
+
+async def test_the_initial_delay_counts_from_the_start_of_the_container() -> None:
+    asked = Probe({}, 30, 1, 1, 1, 1, None)
+
+    async def ask(_handler: Mapping[str, Any], _timeout_s: float) -> Answer:
+        return GOOD
+
+    async with asyncio.timeout(2):
+        async for verdict in verdicts(asked, ask, running_s=40):
+            assert verdict == Verdict(True)
+            return
+
+
+def test_the_defaults_are_those_of_kubernetes() -> None:
+    handler = {"httpGet": {"port": 1}}
+    assert probe({"readinessProbe": handler}, "readinessProbe") == Probe(handler, 0, 10, 1, 1, 3, None)
+    assert probe({}, "readinessProbe") is None

@@ -1,0 +1,141 @@
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modelplane.cli.agent import agent
+from modelplane.kubelet.runtime.containers import cli
+from modelplane.kubelet.runtime.containers.cli import (
+    KINDS,
+    Choice,
+    EngineError,
+    Engines,
+    NoSuchObject,
+    engine_of,
+    failure,
+)
+from support.container_engine import IMAGE, Engine
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    engine = Engine(tmp_path / "engine")
+    monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
+    monkeypatch.setattr(cli, "_REMEMBERED_S", 0.0)
+    yield engine
+    engine.stop()
+
+
+async def found(choice: Choice) -> str:
+    engine = await Engines(choice).answering()
+    return engine.name if engine else ""
+
+
+async def test_an_engine_that_answers_is_found(docker: Engine) -> None:
+    docker.has(IMAGE)
+    assert (await found(Choice.AUTO), await found(Choice.DOCKER)) == ("docker", "docker")
+
+
+@pytest.mark.usefixtures("docker")
+async def test_no_engine_is_looked_for_where_none_is_wanted() -> None:
+    assert (await found(Choice.NONE), await found(Choice.NERDCTL)) == ("", "")
+
+
+async def test_a_program_behind_which_nothing_answers_is_none(
+    docker: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # No other engine of this machine.
+    monkeypatch.setenv("PATH", f"{docker.path}:/nowhere")
+    docker.fault(away=True)
+    engines = Engines(Choice.AUTO)
+    with caplog.at_level(logging.INFO):
+        for _ in range(3):
+            assert await engines.answering() is None
+        assert [record.getMessage() for record in caplog.records] == ["no container engine answers (auto)"]
+        caplog.clear()
+        monkeypatch.setenv("PATH", f"{docker.path}:{os.environ['PATH']}:/bin:/usr/bin")
+        docker.fault()
+        assert await engines.answering() == engine_of("docker")
+    assert [record.getMessage() for record in caplog.records] == ["new pods run in containers of docker"]
+
+
+async def test_an_engine_that_says_nothing_is_not_waited_for_for_ever(docker: Engine) -> None:
+    docker.fault(latency_s=30)
+    with pytest.raises(EngineError, match=r"docker did not answer within 0.2 s"):
+        await engine_of("docker").do("version", timeout_s=0.2)
+
+
+async def test_a_command_that_nobody_waits_for_any_more_is_ended(docker: Engine) -> None:
+    docker.fault(latency_s=30)
+    asking = asyncio.create_task(engine_of("docker").do("version"))
+    async with asyncio.timeout(10):
+        while not docker.calls("version"):
+            await asyncio.sleep(0.02)
+    asking.cancel()
+    async with asyncio.timeout(5):
+        await asyncio.wait({asking})
+    assert asking.cancelled()
+
+
+async def test_a_program_that_is_not_there_is_an_engine_that_does_not_answer() -> None:
+    with pytest.raises(EngineError, match="cannot run nerdctl: No such file or directory"):
+        await engine_of("nerdctl").do("version")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "message"),
+    [
+        pytest.param(
+            "Error response from daemon: No such container: x\n",
+            NoSuchObject,
+            "No such container: x",
+            id="Docker, of a container",
+        ),
+        pytest.param(
+            "Error: inspecting object: x: image not known",
+            NoSuchObject,
+            "inspecting object: x: image not known",
+            id="Podman, of an image",
+        ),
+        pytest.param(
+            "Unable to find image\nError response from daemon: conflict\nRun 'docker --help'\n",
+            EngineError,
+            "conflict",
+            id="the line that says what happened",
+        ),
+        pytest.param(
+            "dial unix /run/docker.sock: connect: no such file or directory",
+            EngineError,
+            "dial unix /run/docker.sock: connect: no such file or directory",
+            id="that its own socket is missing, which is nothing about containers",
+        ),
+        pytest.param("", EngineError, "docker failed and did not say why", id="nothing"),
+    ],
+)
+def test_what_an_engine_says_when_it_fails(said: str, kind: type[EngineError], message: str) -> None:
+    error = failure("docker", said)
+    assert (type(error), str(error)) == (kind, message)
+
+
+@pytest.mark.parametrize(
+    ("choice", "options"),
+    [
+        pytest.param(Choice.DOCKER, ("--gpus", '"device=GPU-1,GPU-2"'), id="Docker"),
+        pytest.param(
+            Choice.PODMAN,
+            ("--device", "nvidia.com/gpu=GPU-1", "--device", "nvidia.com/gpu=GPU-2"),
+            id="Podman, by the names of the Container Device Interface",
+        ),
+        pytest.param(Choice.NERDCTL, ("--gpus", '"device=GPU-1,GPU-2"'), id="nerdctl"),
+    ],
+)
+def test_a_container_gets_the_gpus_that_were_allocated(choice: Choice, options: tuple[str, ...]) -> None:
+    assert KINDS[choice].devices(("GPU-1", "GPU-2")) == options
+
+
+def test_the_command_offers_every_choice() -> None:
+    (option,) = (each for each in agent.params if each.name == "container_engine")
+    assert list(option.type.to_info_dict()["choices"]) == [str(choice) for choice in Choice]

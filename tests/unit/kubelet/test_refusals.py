@@ -1,0 +1,108 @@
+from typing import Any
+
+import pytest
+
+from modelplane.kubelet.refusals import Refusal, refusals
+
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
+ELSEWHERE = ", or run it on a cluster whose nodes have a container engine"
+
+
+def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "engine", "image": "x"} | (container or {})]} | spec}
+
+
+def mounted(path: str, volume: dict[str, Any]) -> dict[str, Any]:
+    mount = {"volumeMounts": [{"name": "v", "mountPath": path}]}
+    return pod(mount, volumes=[{"name": "v"} | volume])
+
+
+@pytest.mark.parametrize(
+    "accepted",
+    [
+        pytest.param(pod(), id="one plain container"),
+        pytest.param(mounted("/dev/shm", {"emptyDir": {"medium": "Memory"}}), id="shared memory"),
+        pytest.param(mounted("/models", {"persistentVolumeClaim": {"claimName": "x"}}), id="a claim"),
+        pytest.param(
+            mounted("/x", {"projected": {"sources": [{"secret": {"name": "s"}}]}}), id="a projection"
+        ),
+        pytest.param(mounted(TOKEN, {"projected": {}}), id="the token that every pod gets"),
+        pytest.param(
+            pod(
+                {
+                    "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
+                    "livenessProbe": {"tcpSocket": {"port": 1}},
+                }
+            ),
+            id="a hook and a probe that need no container",
+        ),
+    ],
+)
+def test_a_pod_that_a_host_process_can_be(accepted: dict[str, Any]) -> None:
+    assert refusals(accepted) == ()
+
+
+@pytest.mark.parametrize(
+    ("refused", "cause"),
+    [
+        pytest.param(
+            pod(initContainers=[{"name": "fetch"}]),
+            "a host process has no init containers: remove them",
+            id="an init container",
+        ),
+        pytest.param(
+            {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}},
+            "a host process has no sidecars: leave one container",
+            id="a second container",
+        ),
+        pytest.param(
+            mounted("/models", {"nfs": {"server": "s", "path": "/"}}),
+            'volume "v" cannot be mounted at "/models": a host process has no volumes of the kind nfs: use '
+            "another kind",
+            id="a volume of a kind that needs more than files",
+        ),
+        pytest.param(
+            mounted("/t", {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
+            'volume "v" cannot be mounted at "/t": its source serviceAccountToken is of a cluster\'s own: '
+            "remove it",
+            id="a token where no token is by admission",
+        ),
+        pytest.param(
+            mounted("models", {"emptyDir": {}}),
+            'volume "v" cannot be mounted at "models": that is not an absolute path below the root: use one',
+            id="a path from nowhere",
+        ),
+        pytest.param(
+            mounted("/", {"emptyDir": {}}),
+            'volume "v" cannot be mounted at "/": that is not an absolute path below the root: use one',
+            id="the root",
+        ),
+        pytest.param(
+            pod({"volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}),
+            "a host process has no block devices as volumes: remove volumeDevices",
+            id="a block device",
+        ),
+        pytest.param(
+            pod({"workingDir": "/app"}),
+            'the working directory "/app" is one of the image\'s: remove workingDir',
+            id="a working directory",
+        ),
+        pytest.param(
+            pod({"readinessProbe": {"grpc": {"port": 1}}}),
+            "the readinessProbe uses grpc, which a host process has not: use httpGet or tcpSocket",
+            id="a probe that is neither HTTP nor TCP",
+        ),
+        pytest.param(
+            pod({"lifecycle": {"preStop": {"exec": {"command": ["sleep", "5"]}}}}),
+            "the preStop hook uses exec, which a host process has not: use sleep or httpGet",
+            id="a hook that executes",
+        ),
+        pytest.param(
+            pod({"lifecycle": {"postStart": {"sleep": {"seconds": 1}}}}),
+            "a host process has no postStart hook: remove it",
+            id="a hook after the start",
+        ),
+    ],
+)
+def test_a_pod_that_it_cannot_be(refused: dict[str, Any], cause: str) -> None:
+    assert refusals(refused) == (Refusal("UnsupportedPod", cause + ELSEWHERE),)

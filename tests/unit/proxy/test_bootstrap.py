@@ -1,0 +1,64 @@
+"""What Envoy starts with, and what is left alone."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from modelplane.gateway.envoy.files import LISTENERS, files
+from modelplane.gateway.envoy.routes import routes_file
+from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.proxy import bootstrap
+from modelplane.proxy import files as envoy_files
+
+DOOR = Listener("front-door", "127.0.0.1", 8080)
+ROUTES = routes_file("front-door")
+
+
+def table(*names: str) -> Table:
+    backends = tuple(Backend(f"ml/{name}", (("10.0.0.1", 80),), prefix="/") for name in names)
+    return Table(
+        (Listener("front-door", "127.0.0.1", 8080, (Route("ml/qwen", "/ml/qwen/", backends, "no"),)),)
+    )
+
+
+def test_a_restart_keeps_the_routes_that_were_written(tmp_path: Path) -> None:
+    bootstrap.prepare(tmp_path, (DOOR,))
+    assert (tmp_path / ROUTES).read_text() == files(Table((DOOR,)))[ROUTES]
+    envoy_files.write(tmp_path, files(table("a")))
+    bootstrap.prepare(tmp_path, (DOOR,))
+    assert (tmp_path / ROUTES).read_text() == files(table("a"))[ROUTES]
+
+
+def test_the_first_routes_do_not_touch_the_listener_that_was_prepared(tmp_path: Path) -> None:
+    bootstrap.prepare(tmp_path, (DOOR,))
+    before = (tmp_path / LISTENERS).stat().st_ino
+    envoy_files.write(tmp_path, files(table("a")))
+    assert (tmp_path / LISTENERS).stat().st_ino == before
+
+
+def test_nobody_else_can_read_what_is_prepared(tmp_path: Path) -> None:
+    directory = tmp_path / "envoy"
+    bootstrap.prepare(directory, (DOOR,))
+    modes = {path.stat().st_mode & 0o077 for path in (directory, *directory.rglob("*"))}
+    assert modes == {0}
+
+
+def test_a_directory_that_is_prepared_already_needs_no_room_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text("authorities")
+    bootstrap.prepare(tmp_path / "envoy", (DOOR,), bundle)
+    for module in (bootstrap, envoy_files):
+        monkeypatch.setattr(module, "write_private", lambda path, _content: pytest.fail(f"{path} is written"))
+    bootstrap.prepare(tmp_path / "envoy", (DOOR,), bundle)
+
+
+def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        bootstrap.prepare(tmp_path, (DOOR, Listener("cluster-local", "127.0.0.1", port)))
+        said = f"port {port} of 127.0.0.1 is taken by another program: stop that program"
+        assert bootstrap.port_taken(tmp_path) == said
+    assert bootstrap.port_taken(tmp_path) == ""

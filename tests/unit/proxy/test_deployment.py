@@ -1,0 +1,170 @@
+from typing import Any
+
+import pytest
+
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.proxy.config_maps import INDEX, published, read
+from modelplane.proxy.deployment import GatewayDeployment, door_of
+from modelplane.proxy.interface import Door
+
+COLLECTION = "/api/v1/namespaces/modelplane-system/configmaps"
+OLD, NEW = {"cds.json": "old"}, {"cds.json": "new"}
+
+
+class Bench:
+    """A proxy whose copies hold what the test puts there, and what it writes itself."""
+
+    def __init__(self, client: Client, plane: Any) -> None:
+        self.plane = plane
+        self.proxy = GatewayDeployment(client, "modelplane-system", "modelplane-gateway")
+        self.config_maps, self.services = self.proxy.informers
+
+    def has(self, files: dict[str, str], version: int = 900) -> None:
+        found = published(files, "modelplane-system")
+        for manifest in (*found.chunks, found.index):
+            own = {"uid": manifest["metadata"]["name"], "resourceVersion": str(version)}
+            self.config_maps.remember({**manifest, "metadata": {**manifest["metadata"], **own}})
+
+    def steps(self) -> list[tuple[str, str]]:
+        return [(method, path.removeprefix(f"{COLLECTION}/")) for method, path, _, _ in self.plane.writes]
+
+
+@pytest.fixture
+def bench(client: Client, plane: Any) -> Bench:
+    return Bench(client, plane)
+
+
+def _part(files: dict[str, str]) -> str:
+    [chunk] = published(files, "").chunks
+    return str(chunk["metadata"]["name"])
+
+
+async def test_parts_come_first_then_the_index_and_old_parts_go_last(bench: Bench) -> None:
+    bench.has(OLD)
+    assert await bench.proxy.bring(NEW) is True
+    assert bench.steps() == [("PATCH", _part(NEW)), ("PATCH", INDEX), ("DELETE", _part(OLD))]
+    body = bench.plane.writes[-1][3]
+    assert body["preconditions"] == {"uid": _part(OLD)}
+
+
+async def test_at_every_step_a_reader_finds_the_old_configuration_or_the_new(bench: Bench) -> None:
+    bench.has(OLD)
+    seen = []
+    there = {item["metadata"]["name"]: item for item in bench.config_maps}
+    await bench.proxy.bring(NEW)
+    for method, path, _, body in bench.plane.writes:
+        name = path.rsplit("/", 1)[1]
+        if method == "DELETE":
+            del there[name]
+        else:
+            there[name] = body
+        seen.append(read(there.values()))
+    assert seen == [OLD, NEW, NEW]
+
+
+async def test_an_unchanged_configuration_writes_nothing(bench: Bench) -> None:
+    bench.has(NEW)
+    assert await bench.proxy.bring(NEW) is False
+    assert await bench.proxy.bring(dict(NEW)) is False
+    assert bench.steps() == []
+
+
+async def test_what_a_controller_left_behind_that_died_is_cleaned_up(bench: Bench) -> None:
+    bench.has(OLD)
+    bench.has(NEW, 901)
+    assert await bench.proxy.bring(NEW) is False
+    assert bench.steps() == [("DELETE", _part(OLD))]
+
+
+async def test_a_part_that_somebody_deleted_is_written_again(bench: Bench) -> None:
+    bench.has(NEW)
+    [part] = (item for item in bench.config_maps if item["metadata"]["name"] != INDEX)
+    bench.config_maps._drop(part)
+    assert await bench.proxy.bring(NEW) is True
+    assert bench.steps() == [("PATCH", _part(NEW))]
+
+
+async def test_where_a_part_cannot_be_written_the_index_stays_what_it_is(bench: Bench) -> None:
+    bench.has(OLD)
+    bench.plane.refuse("PATCH", f"{COLLECTION}/{_part(NEW)}", 403, "quota exceeded")
+    with pytest.raises(errors.Forbidden):
+        await bench.proxy.bring(NEW)
+    assert bench.steps() == [("PATCH", _part(NEW))]
+
+
+async def test_a_config_map_of_another_name_is_not_ours_to_delete(bench: Bench) -> None:
+    bench.has(NEW)
+    metadata = {"name": "by-hand", "namespace": "modelplane-system", "uid": "u", "resourceVersion": "1001"}
+    bench.config_maps.remember({"metadata": metadata})
+    await bench.proxy.bring(NEW)
+    assert bench.steps() == []
+
+
+def _service(**changes: Any) -> dict[str, Any]:
+    metadata = {
+        "name": "modelplane-gateway",
+        "namespace": "modelplane-system",
+        "uid": "s",
+        "resourceVersion": "5",
+    }
+    spec = {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}]} | changes.pop("spec", {})
+    return {"metadata": metadata, "spec": spec, **changes}
+
+
+def _at(**ingress: str) -> dict[str, Any]:
+    return {"loadBalancer": {"ingress": [ingress]}}
+
+
+PENDING = (
+    'Service "modelplane-system/modelplane-gateway" of type LoadBalancer has no address yet: '
+    "where nothing provides load balancers, make its type ClusterIP or NodePort"
+)
+
+
+@pytest.mark.parametrize(
+    ("service", "door"),
+    [
+        pytest.param(_service(status=_at(ip="192.0.2.1")), Door("192.0.2.1"), id="a load balancer's address"),
+        pytest.param(
+            _service(status=_at(hostname="lb.example")), Door("lb.example"), id="a load balancer's name"
+        ),
+        pytest.param(_service(status=_at(ip="2001:db8::1")), Door("[2001:db8::1]"), id="an address of IPv6"),
+        pytest.param(
+            _service(status=_at(ip="192.0.2.1"), spec={"ports": [{"port": 8000}]}),
+            Door("192.0.2.1:8000"),
+            id="a port that is not 80",
+        ),
+        pytest.param(
+            _service(
+                status=_at(ip="192.0.2.1"),
+                spec={"ports": [{"name": "https", "port": 443}, {"name": "http", "port": 80}]},
+            ),
+            Door("192.0.2.1"),
+            id="the port called http among several",
+        ),
+        pytest.param(
+            _service(status={"loadBalancer": {}}), Door(problem=PENDING), id="a pending load balancer"
+        ),
+        pytest.param(_service(), Door(problem=PENDING), id="a service without a status"),
+        pytest.param(
+            _service(spec={"type": "ClusterIP"}),
+            Door("modelplane-gateway.modelplane-system.svc"),
+            id="within the cluster",
+        ),
+        pytest.param(
+            _service(spec={"type": "NodePort", "ports": [{"port": 8080, "nodePort": 30080}]}),
+            Door("modelplane-gateway.modelplane-system.svc:8080"),
+            id="a port of the nodes is reached within the cluster too",
+        ),
+    ],
+)
+def test_where_clients_find_a_service(service: dict[str, Any], door: Door) -> None:
+    assert door_of(service) == door
+
+
+async def test_a_front_door_without_its_service_says_so(bench: Bench) -> None:
+    missing = 'the front door has no Service "modelplane-system/modelplane-gateway": create it'
+    assert bench.proxy.door() == Door(problem=missing)
+    bench.services.remember(_service(spec={"type": "ClusterIP"}))
+    assert bench.proxy.door() == Door("modelplane-gateway.modelplane-system.svc")

@@ -1,0 +1,56 @@
+"""What is written for Envoy, and in which order."""
+
+from pathlib import Path
+
+import pytest
+
+from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, files
+from modelplane.gateway.envoy.routes import routes_file
+from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.proxy import files as envoy_files
+
+ROUTES = routes_file("front-door")
+
+
+def table(*names: str) -> Table:
+    backends = tuple(Backend(f"ml/{name}", (("10.0.0.1", 80),), prefix="/") for name in names)
+    return Table(
+        (Listener("front-door", "127.0.0.1", 8080, (Route("ml/qwen", "/ml/qwen/", backends, "no"),)),)
+    )
+
+
+def instances(name: str) -> str:
+    return f"endpoints/front-door_ml_{name}.json"
+
+
+def test_nothing_refers_to_what_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def record(path: Path, content: str | bytes) -> None:
+        order.append(path.relative_to(tmp_path).as_posix())
+        path.write_text(content if isinstance(content, str) else content.decode())
+
+    monkeypatch.setattr(envoy_files, "write_private", record)
+    assert envoy_files.write(tmp_path, files(table("b", "a")))
+    assert order == [instances("a"), instances("b"), CLUSTERS, ROUTES, LISTENERS]
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    envoy_files.write(tmp_path, files(table("a")))
+    before = {path: path.stat().st_ino for path in tmp_path.rglob("*.json")}
+    assert envoy_files.write(tmp_path, files(table("a", "b")))
+    after = {path: path.stat().st_ino for path in tmp_path.rglob("*.json")}
+    replaced = {path.relative_to(tmp_path).as_posix() for path in after if after[path] != before.get(path)}
+    assert replaced == {CLUSTERS, ROUTES, instances("b")}
+    assert not envoy_files.write(tmp_path, files(table("a", "b")))
+
+
+def test_what_routes_have_left_goes_with_the_next_call(tmp_path: Path) -> None:
+    envoy_files.write(tmp_path, files(table("a")))
+    assert envoy_files.write(tmp_path, files(table("b")))
+    assert (tmp_path / instances("a")).exists()
+    assert envoy_files.write(tmp_path, files(table("b")))
+    assert {
+        path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.json")
+    } == files(table("b"))
+    assert not envoy_files.write(tmp_path, files(table("b")))

@@ -1,0 +1,158 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane.gateway.envoy.files import files
+from modelplane.gateway.table import Listener, Route, Table
+from modelplane.kube.client import Client
+from modelplane.proxy import follower
+from modelplane.proxy.config_maps import published
+from modelplane.proxy.follower import GatewayFollower, listening
+
+AT = ("127.0.0.1", 9000)
+
+
+def _files(*services: str) -> dict[str, str]:
+    routes = tuple(Route(name, f"/{name}/", unavailable="not yet") for name in services)
+    return files(Table((Listener("front-door", "0.0.0.0", 8080, routes),)))
+
+
+class Bench:
+    """A follower that keeps what it would write."""
+
+    def __init__(self, client: Client, directory: Path) -> None:
+        self.client = client
+        self.directory = directory
+        self.written: Mapping[str, str] = {}
+        self.writes = 0
+        self.fails: Exception | None = None
+        self.follower = self.another()
+
+    def another(self) -> GatewayFollower:
+        self.follower = GatewayFollower(
+            self.client, "modelplane-system", directory=self.directory, write=self._write, listens=AT
+        )
+        return self.follower
+
+    def _write(self, _directory: Path, files: Mapping[str, str]) -> bool:
+        self.writes += 1
+        if self.fails:
+            raise self.fails
+        changed = self.written != files
+        self.written = files
+        return changed
+
+    def publish(self, files: dict[str, str], version: int, parts: slice = slice(None)) -> None:
+        """Let the watch bring ConfigMaps, or some of them; the index comes last."""
+        found = published(files, "modelplane-system")
+        for manifest in (*found.chunks, found.index)[parts]:
+            own = {"uid": manifest["metadata"]["name"], "resourceVersion": str(version)}
+            self.follower._config_maps.remember({**manifest, "metadata": {**manifest["metadata"], **own}})
+
+    async def until(self, files: dict[str, str]) -> None:
+        async with asyncio.timeout(5):
+            while self.written != listening(files, AT):
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def bench(client: Client, tmp_path: Path) -> Bench:
+    return Bench(client, tmp_path)
+
+
+@asynccontextmanager
+async def _running(bench: Bench) -> AsyncIterator[None]:
+    task = asyncio.create_task(bench.follower.run())
+    await asyncio.sleep(0.05)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_is_published_is_written_and_so_is_every_change(bench: Bench) -> None:
+    async with _running(bench):
+        bench.publish(_files("a"), 2000)
+        await bench.until(_files("a"))
+        bench.publish(_files("a", "b"), 2001)
+        await bench.until(_files("a", "b"))
+    assert bench.follower.problem == ""
+
+
+async def test_what_a_change_left_behind_is_cleaned_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "_CLEAN_UP_S", 0.01)
+    async with _running(bench):
+        bench.publish(_files("a"), 2000)
+        async with asyncio.timeout(5):
+            while bench.writes < 2:
+                await asyncio.sleep(0.01)
+
+
+async def test_nothing_published_is_nothing_to_do_and_ready(bench: Bench) -> None:
+    assert bench.follower.problem == "the configuration is still being read"
+    async with _running(bench):
+        assert (bench.writes, bench.follower.problem) == (0, "")
+
+
+async def test_half_a_configuration_is_not_written_and_not_ready(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with _running(bench):
+        bench.publish(_files("a"), 2000, slice(1, None))
+        await asyncio.sleep(0.2)
+        assert bench.writes == 0
+        assert bench.follower.problem == "1 of 1 parts of the configuration are not there yet"
+        bench.publish(_files("a"), 2001, slice(1))
+        await bench.until(_files("a"))
+    assert bench.follower.problem == ""
+    assert caplog.text.count("envoy keeps what it has: 1 of 1 parts") == 1
+
+
+async def test_a_configuration_that_disappears_stays(bench: Bench) -> None:
+    async with _running(bench):
+        bench.publish(_files("a"), 2000)
+        await bench.until(_files("a"))
+        for item in bench.follower._config_maps:
+            bench.follower._config_maps._drop(item)
+        await asyncio.sleep(0.2)
+        assert (bench.written, bench.follower.problem) == (listening(_files("a"), AT), "")
+
+
+async def test_after_a_crash_what_was_written_serves_though_no_api_server_answers(
+    bench: Bench, plane: Any
+) -> None:
+    async with _running(bench):
+        bench.publish(_files("a"), 2000)
+        await bench.until(_files("a"))
+    plane.silent = True
+    again = bench.another()
+    assert again.problem == ""
+    before = bench.writes
+    async with _running(bench):
+        assert (again.problem, bench.writes) == ("", before)
+
+
+async def test_a_write_that_fails_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "_RETRY_S", 0.01)
+    bench.fails = OSError("no space left on device")
+    async with _running(bench):
+        bench.publish(_files("a"), 2000)
+        async with asyncio.timeout(5):
+            while "no space left" not in bench.follower.problem:
+                await asyncio.sleep(0.01)
+        bench.fails = None
+        await bench.until(_files("a"))
+    assert bench.follower.problem == ""
+
+
+def test_listeners_accept_requests_where_this_envoy_is_told_to() -> None:
+    moved = listening(_files("a"), AT)
+    [listener] = json.loads(moved["lds.json"])["resources"]
+    assert listener["address"] == {"socket_address": {"address": "127.0.0.1", "port_value": 9000}}
+    assert listening(_files("a"), ("0.0.0.0", 8080)) == _files("a")
