@@ -6,6 +6,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from modelplane.local import binary
@@ -18,6 +19,10 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # A shell starts what is to run in the background with SIGINT ignored, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes is the machine's matter; ``benchmarks`` measures speed.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 from modelplane.host import folders
+from support.traversal import open_to_others
 
 NOBODY = 65534
 
@@ -34,8 +35,7 @@ def _remove_closed(below: Path) -> None:
 
 
 def test_directories_that_are_closed_to_their_owner_are_removed(tmp_path: Path) -> None:
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(0o777)
+    open_to_others(tmp_path, 0o777)
     child = os.fork()
     if child == 0:
         code = 1

@@ -16,6 +16,7 @@ import pytest
 
 from modelplane.kubelet.volumes import mount_namespace
 from support import ordinary_user
+from support.traversal import open_to_others
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -98,8 +99,7 @@ def names(folder: Path | str) -> list[str]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that every user can use, with a scratch directory and some data."""
     folder = tmp_path_factory.mktemp("place")
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(above.stat().st_mode | 0o711)
+    open_to_others(folder)
     for name in ("scratch", "data", "other"):
         (folder / name).mkdir()
         (folder / name).chmod(0o777)
