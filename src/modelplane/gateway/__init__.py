@@ -1,1 +1,1 @@
-"""Services and endpoints become routes, and routes become what a gateway reads."""
+"""Gateway configuration: routes of services and endpoints, as Envoy or Gateway API resources."""

@@ -1,1 +1,1 @@
-"""What the processes of one machine share: addresses, files, sockets, signals."""
+"""What the processes of one machine share: addresses, private files, sockets, signals."""

@@ -1,1 +1,1 @@
-"""A whole fleet on one machine: control plane, node agent, front door."""
+"""A fleet on one machine: control planes, controllers, node agents and Envoy, assembled and supervised."""

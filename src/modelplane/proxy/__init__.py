@@ -1,1 +1,1 @@
-"""How configuration reaches an Envoy, and how that Envoy runs."""
+"""The Envoy process: how it starts, and how its configuration reaches it."""
