@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from modelplane.kube import errors
-from modelplane.kube.multiplexed import BODY_STARTED, HEADERS_STARTED
+from modelplane.kube.http2 import BODY_STARTED, HEADERS_STARTED
 
 Fence = Callable[[], str]
 """Why nothing may be written at this moment; empty while it may."""

@@ -1,10 +1,11 @@
 """Requests over HTTP/2 to a server that does what the test lets it do."""
 
 import asyncio
+import asyncio.sslproto
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import httpx2
 import pytest
 from hyperframe.frame import GoAwayFrame
 
-from modelplane.kube import multiplexed
-from modelplane.kube.multiplexed import BODY_STARTED, HEADERS_STARTED, Multiplexed
+from modelplane.kube import http2, multiplexed
+from modelplane.kube.http2 import BODY_STARTED, HEADERS_STARTED
+from modelplane.kube.multiplexed import Multiplexed
 from modelplane.local import pki
 from modelplane.local.certificate_files import Pki
 from modelplane.local.pki import Identity
@@ -34,6 +36,8 @@ class Connected(asyncio.Protocol):
         self.h2 = h2.connection.H2Connection(configuration)
         self.paths: dict[int, str] = {}
         self.bodies: dict[int, bytes] = {}
+        self.owed: dict[int, int] = {}
+        self.sent: dict[int, int] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: Any = transport
@@ -55,7 +59,7 @@ class Connected(asyncio.Protocol):
                 self.server.given_up.append(self.paths[event.stream_id])
             elif isinstance(event, h2.events.StreamEnded):
                 self.answer(event.stream_id)
-        self.flush()
+        self.pour()
 
     def answer(self, number: int) -> None:
         path = self.paths[number]
@@ -69,6 +73,15 @@ class Connected(asyncio.Protocol):
     def say_goodbye(self, last: int) -> None:
         """Say that requests up to a number will be answered; h2 itself would answer none."""
         self.transport.write(GoAwayFrame(last_stream_id=last).serialize())
+
+    def pour(self) -> None:
+        """Send what is owed, as far as the client's windows allow."""
+        for number in list(self.owed):
+            while size := min(self.owed[number], self.h2.local_flow_control_window(number), 1 << 14):
+                self.h2.send_data(number, bytes(size))
+                self.owed[number] -= size
+                self.sent[number] = self.sent.get(number, 0) + size
+        self.flush()
 
     def number(self, path: str) -> int:
         return next(number for number, known in self.paths.items() if known == path)
@@ -141,7 +154,7 @@ async def client(server: Server, certificates: Pki) -> AsyncIterator[httpx2.Asyn
 
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(multiplexed, "_LOOK_S", 0.05)
+    monkeypatch.setattr(http2, "_PING_INTERVAL_S", 0.05)
 
 
 async def _until(condition: Any) -> None:
@@ -182,6 +195,56 @@ async def test_a_long_body_waits_until_the_server_takes_it(
 ) -> None:
     assert (await client.post("/long", content=b"x" * 3_000_000)).text == "/long"
     assert server.asked == [("/long", 3_000_000)]
+
+
+async def test_a_slow_reader_buffers_one_window_and_does_not_hold_back_the_others(
+    server: Server, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window, slow_readers, offered = 1 << 16, 32, 100_000_000
+    monkeypatch.setattr(http2, "_STREAM_WINDOW", window)
+    monkeypatch.setattr(http2, "_CONNECTION_WINDOW", window * slow_readers // 2)
+    async with AsyncExitStack() as stack:
+        slow = [
+            await stack.enter_async_context(client.stream("GET", f"/watch/{number}"))
+            for number in range(slow_readers)
+        ]
+        [connection] = server.connections
+        connection.owed = dict.fromkeys(connection.paths, offered)
+        connection.pour()
+        full = dict.fromkeys(connection.paths, window)  # together, twice the connection's window
+        await _until(lambda: connection.sent == full)
+        fast = await stack.enter_async_context(client.stream("GET", "/watch/fast"))
+        number = connection.number("/watch/fast")
+        connection.owed[number] = 3 * window
+        connection.pour()
+        assert await _size(fast, 3 * window) == connection.sent.pop(number)
+        assert connection.sent == full
+        assert await _size(slow[0], 3 * window) >= 3 * window
+        assert list(connection.sent.values())[1:] == list(full.values())[1:]
+
+
+async def _size(response: httpx2.Response, enough: int) -> int:
+    """Read so much of a response, and return how much it was."""
+    size = 0
+    async for part in response.aiter_raw():
+        size += len(part)
+        if size >= enough:
+            break
+    return size
+
+
+async def test_a_frame_that_is_longer_than_allowed_ends_the_connection(
+    server: Server, client: httpx2.AsyncClient
+) -> None:
+    async with client.stream("GET", "/watch") as watch:
+        server.connections[0].transport.write((1 << 20).to_bytes(3, "big") + bytes(6))
+        with pytest.raises(httpx2.RemoteProtocolError, match="a frame of 1048576 bytes"):
+            await anext(watch.aiter_raw())
+    assert (await client.get("/again")).text == "/again"
+
+
+def test_the_standard_library_stays_as_it_is() -> None:
+    assert asyncio.sslproto.SSLProtocol.max_size == 256 * 1024
 
 
 async def test_a_late_answer_fails_alone_and_the_next_request_goes_another_way(
@@ -350,7 +413,7 @@ async def test_a_server_that_speaks_only_http_1_is_spoken_to_in_it(certificates:
 async def test_a_connection_is_left_before_its_numbers_run_out(
     server: Server, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(multiplexed, "_MOST_STREAMS", 2)
+    monkeypatch.setattr(http2, "_MAX_REQUESTS", 2)
     for _ in range(5):
         await client.get("/")
     assert len(server.connections) == 3
