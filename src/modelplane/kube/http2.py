@@ -49,7 +49,9 @@ class Connection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._h2 = h2.connection.H2Connection(
-            h2.config.H2Configuration(header_encoding=None, validate_outbound_headers=False)
+            h2.config.H2Configuration(
+                header_encoding=None, validate_outbound_headers=False, normalize_outbound_headers=False
+            )
         )
         self._h2.local_settings = h2.settings.Settings(
             initial_values={
@@ -230,7 +232,8 @@ class Connection(asyncio.Protocol):
         self._responses[stream_id] = response
         try:
             self._h2.send_headers(stream_id, _headers(request), end_stream=not body)
-            self._flush()
+            if not body:
+                self._flush()
             await self._send_body(stream_id, body, request)
             status, headers = await response.head()
         except BaseException:
@@ -241,9 +244,11 @@ class Connection(asyncio.Protocol):
         )
 
     async def _send_body(self, stream_id: int, body: bytes, request: httpx2.Request) -> None:
+        """Send the body as the server's windows allow, the headers together with its first part."""
         while body and stream_id in self._responses:
             window = min(self._h2.local_flow_control_window(stream_id), self._h2.max_outbound_frame_size)
             if window <= 0:
+                self._flush()
                 self._window_opened.clear()
                 await self._window_opened.wait()
                 continue
