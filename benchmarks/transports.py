@@ -12,13 +12,21 @@ own, and all of them run at the same time, so that what else the machine does me
   and with asyncio's TLS buffers cut to those of ours.
 - `lightkube`: lightkube's own client with generic resources, HTTP/1.1 of httpx.
 
-A round starts them anew, in another order. Each opens three watches for every cluster, one client after the
-other; then they apply in turns of `--applies` objects, fifty at a time; then `--events` objects change that
-all of them watch. The figures are medians of the rounds. Of each client: `kb_per_cluster`, the memory that a
-connected cluster takes; `connected_seconds` and `connected_cpu_ms`, until every watch has had its first
-event, and the processor time for each; `first_event_ms`, from opening a watch to its first event: median and
-99th of a hundred; `apply_cpu_ms` and `event_cpu_ms`; `event_ms`, from the change to the event: median and
-99th of a hundred. Processor time is that of the client's process.
+A round starts them anew, in another order. One client after the other opens its watches of every cluster:
+three, as on a cluster on which nothing is deployed, or `--watches 9`, as on one with replicas. Then the
+clients apply objects spread over the clusters, in ten turns of `--applies` each, fifty at a time. Then
+`--events` objects change that all clients watch, ten times. The figures are medians of turns and rounds.
+Of each client:
+
+- `kb_per_cluster`: the memory of a connected cluster.
+- `connected_seconds`, `connected_cpu_ms`: until every watch has had its first event, and the processor time
+  for each cluster.
+- `first_event_ms`: from opening a watch to its first event, the median and the 99th percentile.
+- `apply_cpu_ms`, `applied_seconds`: the processor time of an apply, and how long a turn took.
+- `event_cpu_ms`, `event_ms`: the processor time of an event, and its delay after the change, the median and
+  the 99th percentile.
+
+Processor time is that of the client's process.
 """
 
 import argparse
@@ -45,9 +53,6 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.local.certificate_files import Pki
 
-WATCHES = 3
-"""How many watches a cluster has on which nothing is deployed."""
-
 OPENED_AT_A_TIME = 16
 APPLIED_AT_A_TIME = 50
 TURNS = 10
@@ -56,10 +61,11 @@ TURNS = 10
 class Worker:
     """One client's process: does what the lines on its standard input say, and prints figures."""
 
-    def __init__(self, name: str, members: Members, clusters: int) -> None:
+    def __init__(self, name: str, members: Members, clusters: int, watches: int) -> None:
         self._make = partial(CLIENTS[name])
         self._members = members
         self._names = names(clusters)
+        self._watches = watches
         self._clusters: list[Cluster] = []
         self._watching: list[asyncio.Task[None]] = []
         self._first: list[float] = []
@@ -90,7 +96,7 @@ class Worker:
         }
 
     async def _open(self, cluster: Cluster) -> None:
-        opened = [asyncio.get_running_loop().create_future() for _ in range(WATCHES)]
+        opened = [asyncio.get_running_loop().create_future() for _ in range(self._watches)]
         self._watching += [
             asyncio.create_task(self._watch(cluster, f"watched-{number}", future))
             for number, future in enumerate(opened)
@@ -157,7 +163,7 @@ def memory() -> int:
 
 
 def spread(seconds: list[float]) -> list[float]:
-    """Return the median and the 99th of a hundred, in milliseconds."""
+    """Return the median and the 99th percentile, in milliseconds."""
     ordered = sorted(seconds)
     return [round(ordered[int(len(ordered) * part)] * 1e3, 1) for part in (0.5, 0.99)]
 
@@ -178,7 +184,7 @@ async def work(name: str) -> None:
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     setting = json.loads(await reader.readline())
-    worker = Worker(name, Members(**setting["members"]), setting["clusters"])
+    worker = Worker(name, Members(**setting["members"]), setting["clusters"], setting["watches"])
     while line := await reader.readline():
         step, *arguments = json.loads(line)
         print(json.dumps(await getattr(worker, step)(*arguments)), flush=True)
@@ -217,7 +223,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         say(f"making {options.clusters} clusters")
         clusters = names(options.clusters)
         await apply_all(client, (namespace(name) for name in clusters))
-        await apply_all(client, watched(clusters, options.clusters * WATCHES))
+        await apply_all(client, watched(clusters, options.watches, options.clusters * options.watches))
         rounds = []
         for number in range(options.rounds):
             order = options.clients[number % len(options.clients) :]
@@ -233,6 +239,7 @@ async def one_round(
     setting = {
         "members": {"port": members.port, "authority": members.authority, "pid": members.pid},
         "clusters": options.clusters,
+        "watches": options.watches,
     }
     workers: dict[str, Process] = {}
     started = []
@@ -252,7 +259,7 @@ async def one_round(
         for _ in range(TURNS):
             for worker in workers.values():
                 await worker.do("events", options.events)
-            await apply_all(client, watched(names(options.clusters), options.events))
+            await apply_all(client, watched(names(options.clusters), options.watches, options.events))
             await asyncio.gather(*(worker.answer() for worker in workers.values()))
         for worker in workers.values():
             await worker.do("end")
@@ -264,10 +271,10 @@ async def one_round(
     return {name: worker.figures for name, worker in workers.items()}
 
 
-def watched(clusters: list[str], count: int) -> Iterable[Object]:
+def watched(clusters: list[str], watches: int, count: int) -> Iterable[Object]:
     """Yield changes of objects that are watched, each of another one."""
     for number in range(count):
-        name, cluster = f"watched-{number // len(clusters) % WATCHES}", clusters[number % len(clusters)]
+        name, cluster = f"watched-{number // len(clusters) % watches}", clusters[number % len(clusters)]
         yield config_map(name, str(time.monotonic()), cluster)
 
 
@@ -290,6 +297,7 @@ def summary(rounds: list[dict[str, list[Any]]]) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--clusters", type=int, default=1000)
+    parser.add_argument("--watches", type=int, default=3, help="of each cluster")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--applies", type=int, default=200, help="of each client in each of ten turns")
     parser.add_argument("--events", type=int, default=200, help="in each of ten turns")
@@ -302,7 +310,8 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="modelplane-bench-") as folder:
         result = asyncio.run(measure(options, Path(folder)))
-    print(json.dumps({"clusters": options.clusters, "machine": f"{os.cpu_count()} cores"} | result))
+    setting = {"clusters": options.clusters, "watches": options.watches, "machine": f"{os.cpu_count()} cores"}
+    print(json.dumps(setting | result))
     return 0
 
 
