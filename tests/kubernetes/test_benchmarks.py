@@ -10,7 +10,9 @@ import pytest
 
 pytestmark = pytest.mark.kubernetes
 
-FLEET = Path(__file__).parents[2] / "benchmarks" / "fleet.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+FLEET = BENCHMARKS / "fleet.py"
+TRANSPORTS = BENCHMARKS / "transports.py"
 
 
 def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_path: Path) -> None:
@@ -42,4 +44,23 @@ def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_pat
     requests = found["requests_per_replica"]
     assert requests["APPLY modelreplicas/status"] == 2
     assert all(requests[f"APPLY {kind}"] == 1 for kind in ("deployments", "services", "httproutes"))
+    assert list(tmp_path.iterdir()) == [], "nothing is left"
+
+
+def test_http_clients_are_compared_over_a_few_clusters(kubernetes_binary: Path, tmp_path: Path) -> None:
+    options = "--clusters 5 --watches 2 --rounds 1 --applies 5 --events 5 --json"
+    done = subprocess.run(
+        [sys.executable, str(TRANSPORTS), *options.split()],
+        env=os.environ | {"MODELPLANE_KUBERNETES_BINARY": str(kubernetes_binary), "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    found = json.loads(line)
+    for client in ("ours", "aiohttp", "aiohttp-alone", "lightkube"):
+        for figure in ("kb_per_cluster", "connected_cpu_ms", "apply_cpu_ms", "event_cpu_ms"):
+            assert found[client][figure] > 0, f"{client}: {figure}"
     assert list(tmp_path.iterdir()) == [], "nothing is left"
