@@ -13,7 +13,7 @@ NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
 LAST_RELEASE := HEAD~1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test test-kubernetes chaos check contract takeover format generate golden bench wheel clean
+.PHONY: help setup up down test coverage test-kubernetes chaos check contract takeover format generate golden bench wheel clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ down: setup ## Stop it
 
 test: setup ## Run the tests that need neither Go nor a server
 	@$(BIN)/python -m pytest -q -m "not kubernetes" --numprocesses=2 --dist=loadfile --durations=25
+
+coverage: setup ## Run the same, and print how much of each package they cover
+	@mkdir -p build
+	@$(BIN)/python -m pytest -q -m "not kubernetes" --numprocesses=2 --dist=loadfile --cov --cov-report=json:build/coverage.json
+	@$(BIN)/python tests/coverage_table.py build/coverage.json
 
 test-kubernetes: setup ## Run the tests against a real control plane, proxy and engine
 	@$(BIN)/python -m pytest -q -m kubernetes --numprocesses=$(NETWORKS) --dist=loadfile --durations=25
