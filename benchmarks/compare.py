@@ -1,0 +1,88 @@
+"""Compare a benchmark of this checkout with the same one of another commit, in turns.
+
+    python benchmarks/compare.py --base v0.1.0 --pairs 20 schedule -- --clusters 1000 --json
+
+Runs `benchmarks/NAME.py` of either checkout one after the other, as often as there are pairs, so that a
+machine whose speed drifts is as slow for both. Prints one JSON line: for each figure of the benchmark and
+for the processor time of the whole run (`cpu_s`) the median of the ratios `this / base` with its 95 %
+interval, by order statistics: with 20 pairs, from the sixth ratio to the fifteenth. What lies wholly above
+1.05 is named in `slower`, and the exit status is then 1.
+"""
+
+import argparse
+import io
+import json
+import math
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SLOWER = 1.05
+
+
+def measured(checkout: Path, name: str, arguments: list[str]) -> dict[str, float]:
+    """Return the figures of one run of a checkout's benchmark."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, str(checkout / "benchmarks" / f"{name}.py"), *arguments],
+        cwd=checkout,
+        env=os.environ | {"PYTHONPATH": str(checkout / "src")},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    kept = {key: float(value) for key, value in figures.items() if key.endswith(("_s", "seconds", "_mb"))}
+    return kept | {"cpu_s": cpu_s}
+
+
+def interval(ratios: list[float]) -> tuple[float, float, float]:
+    """Return the median of some ratios between the bounds of its 95 % interval."""
+    ordered, pairs = sorted(ratios), len(ratios)
+    lowest = max(math.floor((pairs - 1.96 * math.sqrt(pairs)) / 2), 0)
+    return ordered[lowest], statistics.median(ordered), ordered[pairs - 1 - lowest]
+
+
+def compared(base: Path, pairs: int, name: str, arguments: list[str]) -> dict[str, Any]:
+    """Return the ratios of as many pairs, each checkout first in every other one."""
+    ratios: dict[str, list[float]] = {}
+    for number in range(pairs):
+        order = (ROOT, base) if number % 2 else (base, ROOT)
+        figures = {checkout: measured(checkout, name, arguments) for checkout in order}
+        for key, value in figures[ROOT].items():
+            if figures[base].get(key):
+                ratios.setdefault(key, []).append(value / figures[base][key])
+    found = {key: [round(each, 3) for each in interval(values)] for key, values in sorted(ratios.items())}
+    slower = [key for key, (lowest, _, _) in found.items() if lowest > SLOWER]
+    return {"benchmark": name, "pairs": pairs, "ratios": found, "slower": slower}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--base", required=True, help="the commit to compare with")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("name", help="of the benchmark: schedule, function, startup, ...")
+    parser.add_argument("arguments", nargs="*", help="for the benchmark, after --")
+    options = parser.parse_args()
+    packed = subprocess.run(
+        ["git", "archive", "--format=tar", options.base], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    ).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            archive.extractall(folder, filter="data")
+        result = compared(Path(folder), options.pairs, options.name, options.arguments)
+    print(json.dumps(result))
+    sys.exit(1 if result["slower"] else 0)
+
+
+if __name__ == "__main__":
+    main()
