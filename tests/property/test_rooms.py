@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.scheduler.demand import Demand, Group, Load
 from modelplane.scheduler.rooms import DeviceRoom
+from modelplane.scheduler.types import Demand, Group, Load
 
 
 @dataclass(frozen=True)

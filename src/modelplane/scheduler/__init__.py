@@ -9,22 +9,28 @@ from modelplane.api.inference_cluster import Accounting
 from modelplane.api.inference_cluster import TaintEffect as Effect
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.cel.device import AttributeValue, Version
-from modelplane.scheduler.cluster import Capabilities, Cluster, Pool
-from modelplane.scheduler.deployment import (
+from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
+from modelplane.scheduler.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.schedule import schedule
+from modelplane.scheduler.types import (
     CacheFootprint,
+    Capabilities,
+    Cluster,
     Deployment,
+    Device,
     DeviceRequest,
     Engine,
+    Fleet,
     Member,
     Phase,
+    PlacedEngine,
+    PlacedMember,
+    Pool,
+    Replica,
+    ResolvedRequest,
+    Taint,
+    Toleration,
 )
-from modelplane.scheduler.device import Device
-from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
-from modelplane.scheduler.fleet import Fleet
-from modelplane.scheduler.placement import Assignment, Dropped, Placement
-from modelplane.scheduler.replica import PlacedEngine, PlacedMember, Replica, ResolvedRequest
-from modelplane.scheduler.schedule import schedule
-from modelplane.scheduler.taint import Taint, Toleration
 from modelplane.scheduler.usage import Amount, Usage, usage
 from modelplane.scheduler.verdict import Reason
 

@@ -5,8 +5,6 @@ One rule: nothing here is computed while every replica has its place.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from modelplane.scheduler.cluster import Cluster, Pool
-from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal
 from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.engines import Placer
@@ -15,6 +13,7 @@ from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.remedies import remedies
 from modelplane.scheduler.retention import Kept, Leaving
 from modelplane.scheduler.rooms import NodeRoom, Room
+from modelplane.scheduler.types import Cluster, Deployment, Pool
 from modelplane.scheduler.unmet import Details, by_request
 from modelplane.scheduler.verdict import Rejected
 

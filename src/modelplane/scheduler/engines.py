@@ -10,15 +10,23 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
-from modelplane.scheduler.cluster import Cluster, Pool
-from modelplane.scheduler.demand import Group, Load
-from modelplane.scheduler.deployment import Deployment, Engine, Member
-from modelplane.scheduler.device import Device
 from modelplane.scheduler.effort import Effort, numbered
 from modelplane.scheduler.filters.devices import Served, devices
-from modelplane.scheduler.replica import PlacedEngine, PlacedMember, ResolvedRequest
 from modelplane.scheduler.rooms import NodeRoom, Room
 from modelplane.scheduler.selection import Selection, traits
+from modelplane.scheduler.types import (
+    Cluster,
+    Deployment,
+    Device,
+    Engine,
+    Group,
+    Load,
+    Member,
+    PlacedEngine,
+    PlacedMember,
+    Pool,
+    ResolvedRequest,
+)
 from modelplane.scheduler.verdict import Reason, Rejected
 
 Pins: TypeAlias = Mapping[str, tuple[str, ...]]

@@ -12,13 +12,11 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.engines import Misfit, Placer
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
-from modelplane.scheduler.replica import PlacedEngine, Replica
+from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Rejected
 
 

@@ -5,7 +5,7 @@ One rule: a number is given once per cluster, also while its replica is going aw
 
 from collections.abc import Iterable
 
-from modelplane.scheduler.replica import Replica
+from modelplane.scheduler.types import Replica
 
 
 class Indices:

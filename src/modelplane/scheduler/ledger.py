@@ -11,14 +11,21 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from modelplane.api.inference_cluster import Accounting
-from modelplane.scheduler.cluster import Cluster, Pool
-from modelplane.scheduler.demand import Demand, Group, Load
-from modelplane.scheduler.device import Device
 from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.filters.devices import demand
-from modelplane.scheduler.replica import PlacedEngine, Replica, ResolvedRequest
 from modelplane.scheduler.rooms import DeviceRoom, NodeRoom, Room
 from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.types import (
+    Cluster,
+    Demand,
+    Device,
+    Group,
+    Load,
+    PlacedEngine,
+    Pool,
+    Replica,
+    ResolvedRequest,
+)
 
 
 def held(engines: Iterable[PlacedEngine]) -> Counter[str]:

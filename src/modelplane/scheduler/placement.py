@@ -6,7 +6,7 @@ One rule: a replica that exists is in exactly one of `assignments` and `dropped`
 from dataclasses import dataclass, field
 
 from modelplane.scheduler.diagnosis import Diagnosis
-from modelplane.scheduler.replica import PlacedEngine
+from modelplane.scheduler.types import PlacedEngine
 
 
 @dataclass(frozen=True, slots=True)

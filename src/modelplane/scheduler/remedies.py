@@ -14,8 +14,6 @@ from typing import Final
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel import Read, SelectorError
 from modelplane.scheduler.amounts import asked_beside
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.deployment import Deployment, DeviceRequest
 from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.engines import Misfit, Pins, Placer
@@ -26,7 +24,7 @@ from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.retention import Leaving, pinned
 from modelplane.scheduler.rooms import Room
 from modelplane.scheduler.selection import Selection
-from modelplane.scheduler.taint import Toleration
+from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, Toleration
 from modelplane.scheduler.verdict import Reason, Rejected
 
 _ROOM_REASONS: Final = (

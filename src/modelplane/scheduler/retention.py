@@ -16,12 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.engines import Misfit, Pins, Placer
 from modelplane.scheduler.filters.taints import evicting
 from modelplane.scheduler.ledger import Ledger
-from modelplane.scheduler.replica import PlacedEngine, Replica
+from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)

@@ -7,7 +7,7 @@ a tie, the highest index there.
 from collections import Counter
 from collections.abc import Sequence
 
-from modelplane.scheduler.replica import Replica
+from modelplane.scheduler.types import Replica
 
 
 def victims(replicas: Sequence[Replica], surplus: int) -> list[Replica]:

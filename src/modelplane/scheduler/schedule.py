@@ -5,19 +5,17 @@ One rule: replicas that exist are inputs. Nothing is moved to improve a placemen
 
 from collections.abc import Sequence
 
-from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.diagnose import diagnose
 from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.engines import Placer
 from modelplane.scheduler.fill import Filled, fill
-from modelplane.scheduler.fleet import Fleet
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
-from modelplane.scheduler.replica import Replica
 from modelplane.scheduler.retention import Gone, Kept, Leaving, hold, retain, yielding
 from modelplane.scheduler.scale_down import victims
 from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.types import Deployment, Fleet, Replica
 
 
 def schedule(fleet: Fleet, deployment: Deployment) -> Placement:

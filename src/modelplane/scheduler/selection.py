@@ -7,8 +7,7 @@ cluster they are.
 from collections.abc import Iterable
 
 from modelplane import cel
-from modelplane.scheduler.deployment import Deployment, DeviceRequest
-from modelplane.scheduler.device import Device
+from modelplane.scheduler.types import Deployment, Device, DeviceRequest
 
 
 class Selection:

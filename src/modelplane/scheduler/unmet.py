@@ -10,12 +10,10 @@ from typing import Final
 
 from modelplane.cel import NoMatch
 from modelplane.cel.conditions import conditions, reads
-from modelplane.scheduler.cluster import Cluster, Pool
-from modelplane.scheduler.deployment import DeviceRequest
-from modelplane.scheduler.device import Device
 from modelplane.scheduler.engines import Misfit
 from modelplane.scheduler.fill import Refused
 from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
 from modelplane.scheduler.verdict import Rejected
 
 _LONGEST: Final = 120

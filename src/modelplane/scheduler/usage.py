@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from modelplane.api.inference_cluster import Accounting
-from modelplane.scheduler.cluster import Cluster, Pool
 from modelplane.scheduler.effort import Effort
-from modelplane.scheduler.fleet import Fleet
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.rooms import NodeRoom, Room
 from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.types import Cluster, Fleet, Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from modelplane.scheduler import (
     Reason,
     ResolvedRequest,
 )
-from modelplane.scheduler.demand import Demand
 from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.types import Demand
 from modelplane.scheduler.verdict import Rejected
 
 

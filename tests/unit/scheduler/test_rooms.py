@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.scheduler.demand import Demand, Group, Load
 from modelplane.scheduler.rooms import DeviceRoom, NodeRoom
+from modelplane.scheduler.types import Demand, Group, Load
 
 
 def pod(*need: int) -> Group:

@@ -6,13 +6,12 @@ One rule: a filter looks at one deployment and one cluster (or one node's device
 from collections.abc import Callable
 from typing import Final
 
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.filters.cache_footprint import cache_footprint
 from modelplane.scheduler.filters.capabilities import capabilities
 from modelplane.scheduler.filters.cluster_selector import cluster_selector
 from modelplane.scheduler.filters.readiness import gateway, readiness
 from modelplane.scheduler.filters.taints import taints
+from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Rejected, Verdict
 
 CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (

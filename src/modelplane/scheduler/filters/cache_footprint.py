@@ -1,8 +1,7 @@
 """The clusters on which the deployment's ModelCache stages its weights."""
 
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.deployment import Deployment
 from modelplane.scheduler.filters.labels import differing
+from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 

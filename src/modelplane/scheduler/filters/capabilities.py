@@ -1,7 +1,6 @@
 """What a cluster must have installed for the deployment's engines."""
 
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.deployment import Deployment
+from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 

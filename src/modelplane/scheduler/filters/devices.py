@@ -11,12 +11,9 @@ from typing import Final
 
 from modelplane.api.devices import Claim
 from modelplane.cel import Match, NoMatch, Quantity
-from modelplane.scheduler.demand import Demand
-from modelplane.scheduler.deployment import DeviceRequest
-from modelplane.scheduler.device import Device
 from modelplane.scheduler.effort import Effort, numbered
-from modelplane.scheduler.replica import ResolvedRequest
 from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.types import Demand, Device, DeviceRequest, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
 
 # A step here is as long as this many that Effort counts.

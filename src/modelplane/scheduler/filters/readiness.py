@@ -1,7 +1,6 @@
 """Whether a cluster can take new replicas at all: it is ready, and its gateway can be reached."""
 
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.deployment import Deployment
+from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 

@@ -1,9 +1,8 @@
 """Taints of a cluster that the deployment does not tolerate."""
 
 from modelplane.api.inference_cluster import TaintEffect
-from modelplane.scheduler.cluster import Cluster
-from modelplane.scheduler.deployment import Deployment
-from modelplane.scheduler.taint import Taint
+from modelplane.api.model_deployment import TolerationOperator
+from modelplane.scheduler.types import Cluster, Deployment, Taint, Toleration
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
 
@@ -30,6 +29,15 @@ def untolerated(deployment: Deployment, cluster: Cluster) -> list[Taint]:
     repelling = (
         taint
         for taint in cluster.taints
-        if not any(toleration.tolerates(taint) for toleration in deployment.tolerations)
+        if not any(tolerates(toleration, taint) for toleration in deployment.tolerations)
     )
     return sorted(repelling, key=str)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Tell whether a toleration covers a taint."""
+    if toleration.effect is not None and toleration.effect is not taint.effect:
+        return False
+    if toleration.operator is TolerationOperator.EXISTS:
+        return toleration.key in ("", taint.key)
+    return (toleration.key, toleration.value) == (taint.key, taint.value)

@@ -1,12 +1,13 @@
 import pytest
 
 from modelplane.scheduler import Effect, Operator, Taint, Toleration
+from modelplane.scheduler.filters.taints import tolerates
 
 TAINT = Taint("maintenance", "tonight", Effect.NO_EXECUTE)
 
 
 @pytest.mark.parametrize(
-    ("toleration", "tolerates"),
+    ("toleration", "covered"),
     [
         pytest.param(
             Toleration("maintenance", Operator.EQUAL, "tonight"), True, id="key and value are equal"
@@ -24,9 +25,9 @@ TAINT = Taint("maintenance", "tonight", Effect.NO_EXECUTE)
         ),
     ],
 )
-def test_a_toleration_is_compared_as_kubernetes_does(toleration: Toleration, tolerates: bool) -> None:
-    assert toleration.tolerates(TAINT) is tolerates
+def test_a_toleration_is_compared_as_kubernetes_does(toleration: Toleration, covered: bool) -> None:
+    assert tolerates(toleration, TAINT) is covered
 
 
 def test_a_taint_without_a_value_equals_an_empty_one() -> None:
-    assert Toleration("maintenance").tolerates(Taint("maintenance", "", Effect.NO_SCHEDULE))
+    assert tolerates(Toleration("maintenance"), Taint("maintenance", "", Effect.NO_SCHEDULE))

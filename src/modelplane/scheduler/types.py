@@ -1,0 +1,271 @@
+"""The scheduler's view of the fleet: clusters, replicas, the deployment to place, and the demand of its pods.
+
+Everything here was published or observed; the scheduler guesses nothing. Both published shapes of a kind
+become one type before they get here.
+
+Devices are declared per node: `count` is the number on one node. A replica belongs to the deployment whose
+uid it carries, whatever names say. A snapshot is complete: a cluster that is not in it does not exist, and a
+caller that cannot list everything does not schedule. A demand is about one pool: its vectors have one number
+for each device entry of the pool, in published order.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from modelplane.api.devices import Claim
+from modelplane.api.engines import Role
+from modelplane.api.inference_cluster import Accounting, TaintEffect
+from modelplane.api.model_deployment import TolerationOperator
+from modelplane.cel.device import AttributeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One entry of an InferenceClass's devices, as the pool publishes it.
+
+    Attribute keys are `name` (of the driver's domain) or `domain/name`; capacities are quantities as text.
+    """
+
+    name: str
+    driver: str
+    count: int
+    claim: Claim = Claim.DRA
+    device_class_name: str = ""
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of an InferenceCluster."""
+
+    key: str
+    value: str
+    effect: TaintEffect
+
+    def __str__(self) -> str:
+        value = f"={self.value}" if self.value else ""
+        return f"{self.key}{value}:{self.effect}"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A deployment's toleration. No `effect` tolerates both; `Exists` with an empty key, every taint."""
+
+    key: str = ""
+    operator: TolerationOperator = TolerationOperator.EQUAL
+    value: str = ""
+    effect: TaintEffect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A node pool: `nodes` is the most it may have, `devices` what each node carries, in published order.
+
+    Pools of a cluster with the same `fabric`, unless it is empty, are joined by one network.
+    """
+
+    name: str
+    nodes: int
+    devices: tuple[Device, ...] = ()
+    accounting: Accounting = Accounting.NODES
+    fabric: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What the cluster can run: DRA claims, LeaderWorkerSets (gangs), InferencePools (endpoint pickers)."""
+
+    dra: bool = True
+    leader_worker_set: bool = True
+    inference_pool: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One InferenceCluster. `not_ready` says why it is not `ready`, as part of a sentence.
+
+    `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ready: bool = True
+    not_ready: str = ""
+    gateway_address: str = ""
+    pools: tuple[Pool, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    capabilities: Capabilities = Capabilities()
+    cache_storage: str = ""
+
+
+class Phase(StrEnum):
+    """The half of PrefillDecode serving that an engine does; NONE for a unified engine."""
+
+    NONE = ""
+    PREFILL = "Prefill"
+    DECODE = "Decode"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """Devices that each pod of a member needs on its node; all `selectors` (CEL) must match one device."""
+
+    name: str
+    count: int = 1
+    selectors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One role of an engine. `pods` is how many of it one copy of the engine has, each on its own node."""
+
+    role: Role = Role.STANDALONE
+    pods: int = 1
+    requests: tuple[DeviceRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A serving unit of a replica; it goes to one pool, or its members to pools that a fabric joins."""
+
+    name: str
+    copies: int = 1
+    members: tuple[Member, ...] = (Member(),)
+    phase: Phase = Phase.NONE
+
+    @property
+    def gang(self) -> bool:
+        """Whether pods of several nodes serve together."""
+        return any(member.role is not Role.STANDALONE for member in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFootprint:
+    """Which clusters the deployment's ModelCache covers; `known` is false while the cache cannot be read."""
+
+    known: bool
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One ModelDeployment. `cache` is None when it refers to none.
+
+    `picks` tells whether an endpoint picker chooses the pod that serves a request.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    replicas: int
+    engines: tuple[Engine, ...]
+    cluster_selector: Mapping[str, str] = field(default_factory=dict)
+    cache: CacheFootprint | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    picks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRequest:
+    """A device request that a pool's DRA device serves: what goes into the pods' ResourceClaim."""
+
+    name: str
+    device_class_name: str
+    count: int
+    selectors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedMember:
+    """A member with its pool. One without claims needs no node of its own."""
+
+    role: Role
+    pool: str
+    pods: int = 1
+    claims: tuple[ResolvedRequest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEngine:
+    """An engine with its members' pools."""
+
+    name: str
+    copies: int
+    members: tuple[PlacedMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One observed ModelReplica. `deleting` is true once its deletion has been asked for.
+
+    `created` is its creation time, as text that sorts by time. `unreachable` says why it cannot reach its
+    cluster, and is empty while it can.
+    """
+
+    namespace: str
+    name: str
+    deployment_uid: str
+    deployment_name: str
+    cluster: str
+    index: int
+    engines: tuple[PlacedEngine, ...]
+    uid: str = ""
+    ready: bool = False
+    deleting: bool = False
+    created: str = ""
+    unreachable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Every InferenceCluster, and every ModelReplica of every deployment, in any order.
+
+    A replica that was decided and is not observed yet belongs here too: its room is taken.
+    """
+
+    clusters: tuple[Cluster, ...] = ()
+    replicas: tuple[Replica, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Demand:
+    """The devices that one pod takes from its node.
+
+    Kubernetes chooses the devices when it binds the pod, and may choose otherwise than the scheduler did
+    where several entries satisfy a request. `need` is one choice that serves the pod; `may` is the most that
+    it can take of each entry; `exact` tells where it takes just that or nothing else.
+    """
+
+    need: tuple[int, ...]
+    may: tuple[int, ...]
+    exact: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Group:
+    """Pods of one pool that Kubernetes puts on different nodes: one pod, or those of a gang.
+
+    `pods` has the demand of each kind of pod, and how many of it there are.
+    """
+
+    pods: tuple[tuple[Demand, int], ...]
+
+    @property
+    def size(self) -> int:
+        """How many pods, and so how many nodes."""
+        return sum(count for _, count in self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What an engine puts on one pool: so many equal groups of pods that claim devices."""
+
+    group: Group
+    copies: int
+
+    @property
+    def nodes(self) -> int:
+        """The nodes that it takes where nodes are counted whole."""
+        return self.group.size * self.copies
