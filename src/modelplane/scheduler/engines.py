@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from modelplane.scheduler.effort import Effort, numbered
 from modelplane.scheduler.filters.devices import Served, devices
+from modelplane.scheduler.identity_map import numbering
 from modelplane.scheduler.rooms import NodeRoom, Room
 from modelplane.scheduler.selection import Selection, traits
 from modelplane.scheduler.types import (
@@ -71,8 +72,7 @@ class Placer:
         self._effort = effort
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
         self._fits: dict[object, tuple[_Fits, ...]] = {}
-        self._known: dict[int, tuple[tuple[Device, ...], int]] = {}
-        self._numbers: dict[object, int] = {}
+        self._number = numbering(_hardware)
 
     def place(
         self, cluster: Cluster, rooms: Sequence[Room], pins: Pins | None = None
@@ -193,18 +193,15 @@ class Placer:
 
     def _hardware_of(self, pool: Pool) -> int:
         """Return a number that is the same for pools whose nodes carry the same devices."""
-        known = self._known.get(id(pool.devices))
-        if known is not None:
-            return known[1]
-        value = tuple(map(_wares, pool.devices))
-        number = self._numbers.setdefault(value, len(self._numbers))
-        # The devices are kept beside their number, so that their id is not used again while it is a key.
-        self._known[id(pool.devices)] = (pool.devices, number)
-        return number
+        return self._number(pool.devices)
 
 
 def _gang_size(engine: Engine) -> int:
     return sum(member.pods for member in engine.members) if engine.gang else 0
+
+
+def _hardware(devices: Sequence[Device]) -> Hashable:
+    return tuple(map(_wares, devices))
 
 
 def _wares(device: Device) -> tuple[object, ...]:

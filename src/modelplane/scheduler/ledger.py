@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from modelplane.api.inference_cluster import Accounting
 from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.filters.devices import demand
+from modelplane.scheduler.identity_map import IdentityMap
 from modelplane.scheduler.rooms import DeviceRoom, NodeRoom, Room
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import (
@@ -39,6 +40,7 @@ def held(engines: Iterable[PlacedEngine]) -> Counter[str]:
 
 
 _NONE: Final[Mapping[Group, int]] = {}
+_Claims: TypeAlias = tuple[ResolvedRequest, ...]
 _Entry: TypeAlias = tuple[Sequence[PlacedEngine], int, Sequence[PlacedEngine]]
 """What was taken (1) or given back (-1), and engines whose share of it is counted already."""
 
@@ -63,7 +65,7 @@ class Ledger:
         self._there: defaultdict[str, list[Sequence[PlacedEngine]]] = defaultdict(list)
         self._log: dict[str, list[_Entry]] = {}
         self._accounts: dict[str, _Account] = {}
-        self._demands: dict[tuple[int, tuple[ResolvedRequest, ...]], tuple[tuple[Device, ...], Demand]] = {}
+        self._demands: IdentityMap[tuple[Device, ...], dict[_Claims, Demand]] = IdentityMap()
         for replica in replicas:
             self._there[replica.cluster].append(replica.engines)
 
@@ -162,11 +164,8 @@ class Ledger:
                 groups[Group(tuple(pods))] += engine.copies
         return groups
 
-    def _demand(self, claims: tuple[ResolvedRequest, ...], pool: Pool) -> Demand:
-        key = (id(pool.devices), claims)
-        known = self._demands.get(key)
-        if known is None:
-            # The devices are kept beside it, so that their id is not used again while it is a key.
-            found = demand(claims, pool.devices, self._selection, self._effort)
-            known = self._demands[key] = (pool.devices, found)
-        return known[1]
+    def _demand(self, claims: _Claims, pool: Pool) -> Demand:
+        demands = self._demands.setdefault(pool.devices, {})
+        if claims not in demands:
+            demands[claims] = demand(claims, pool.devices, self._selection, self._effort)
+        return demands[claims]

@@ -7,6 +7,7 @@ cluster they are.
 from collections.abc import Iterable
 
 from modelplane import cel
+from modelplane.scheduler.identity_map import numbering
 from modelplane.scheduler.types import Deployment, Device, DeviceRequest
 
 
@@ -25,8 +26,7 @@ class Selection:
         }
         self._verdicts: dict[tuple[str, int], cel.Match | cel.NoMatch] = {}
         self._bound: dict[int, cel.Bound] = {}
-        self._known: dict[int, tuple[Device, int]] = {}
-        self._numbers: dict[object, int] = {}
+        self._number = numbering(traits)
 
     def matches(self, request: DeviceRequest, device: Device) -> bool:
         """Tell whether all selectors of a request accept the device."""
@@ -58,14 +58,7 @@ class Selection:
 
     def identity(self, device: Device) -> int:
         """Return a number that is the same for devices which no selector can tell apart."""
-        known = self._known.get(id(device))
-        if known is not None:
-            return known[1]
-        value = traits(device)
-        number = self._numbers.setdefault(value, len(self._numbers))
-        # The device is kept beside its number, so that its id is not used again while it is a key.
-        self._known[id(device)] = (device, number)
-        return number
+        return self._number(device)
 
 
 def _compiled(expression: str) -> cel.Selector | None:

@@ -12,6 +12,7 @@ from modelplane.cel import NoMatch
 from modelplane.cel.conditions import conditions, reads
 from modelplane.scheduler.engines import Misfit
 from modelplane.scheduler.fill import Refused
+from modelplane.scheduler.identity_map import IdentityMap
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
 from modelplane.scheduler.verdict import Rejected
@@ -79,17 +80,17 @@ class Details:
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        self._known: dict[int, tuple[Rejected, str]] = {}
+        self._known: IdentityMap[Rejected, str] = IdentityMap()
 
     def of(self, rejected: Rejected, cluster: Cluster, pool: str) -> str:
         """Return the detail of what refused a pool."""
         if not rejected.selectors or rejected.reads:
             return rejected.detail
-        if id(rejected) not in self._known:
+        known = self._known.get(rejected)
+        if known is None:
             cause = _unmet(rejected.selectors, _named(cluster, pool).devices, self._selection)
-            # The value is kept beside its id, so that the id is not used again while it is a key.
-            self._known[id(rejected)] = (rejected, rejected.detail if cause.elsewhere else str(cause))
-        return self._known[id(rejected)][1]
+            known = self._known.setdefault(rejected, rejected.detail if cause.elsewhere else str(cause))
+        return known
 
 
 def _named(cluster: Cluster, pool: str) -> Pool:

@@ -1,0 +1,41 @@
+"""A map whose keys are compared by identity.
+
+Devices take long to hash and many pools share them, so what is known of them is found by identity.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class IdentityMap(Generic[Key, Value]):
+    """A value for each object, equal objects apart."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[Key, Value]] = {}
+
+    def get(self, key: Key) -> Value | None:
+        """Return the value of an object, None where it has none."""
+        entry = self._entries.get(id(key))
+        return None if entry is None else entry[1]
+
+    def setdefault(self, key: Key, default: Value) -> Value:
+        """Return the value of an object, after giving it the default where it has none."""
+        # The object is kept beside its value, so that its id is not used again while it is a key.
+        return self._entries.setdefault(id(key), (key, default))[1]
+
+
+def numbering(value_of: Callable[[Key], Hashable]) -> Callable[[Key], int]:
+    """Return a function that numbers objects: the same number for objects of equal value."""
+    known: IdentityMap[Key, int] = IdentityMap()
+    numbers: dict[Hashable, int] = {}
+
+    def number(key: Key) -> int:
+        found = known.get(key)
+        if found is None:
+            found = known.setdefault(key, numbers.setdefault(value_of(key), len(numbers)))
+        return found
+
+    return number
