@@ -145,7 +145,7 @@ def _write(manifests: "Sequence[Object]") -> None:
 def _problems(items: "Sequence[Object]") -> list[str]:
     """Return what `modelplane validate` has against objects."""
     from modelplane.offline import validation
-    from modelplane.offline.problems import Severity
+    from modelplane.offline.diagnostics import Severity
     from modelplane.offline.sources import Source
 
     found = validation.validate(Source("", json.dumps(item)) for item in items)

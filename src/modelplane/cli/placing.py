@@ -46,7 +46,7 @@ def tell_fleet(
     """Print what is left of the pools, and which clusters are taken to be ready."""
     from modelplane.cli import tables
     from modelplane.offline import placement_tables
-    from modelplane.offline.wording import choice
+    from modelplane.offline.diagnostics import choice
 
     pools = result.pools
     told = pools if everything else placement_tables.touched(pools, deployments, _MOST)

@@ -18,7 +18,7 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.offline.wording import Path, nearest, shown
+from modelplane.offline.diagnostics import Path, nearest, shown
 
 if TYPE_CHECKING:
     from modelplane.api.engines import Container

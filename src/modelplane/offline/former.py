@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from modelplane.offline.wording import Path
+from modelplane.offline.diagnostics import Path
 
 KINDS: Final[Mapping[str, str]] = {
     "ClusterModel": "ModelDeployment",

@@ -11,14 +11,20 @@ from typing import Final
 
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP
-from modelplane.offline import wording
-from modelplane.offline.excerpt import locate
+from modelplane.offline import diagnostics
+from modelplane.offline.diagnostics import (
+    ObjectName,
+    Path,
+    Place,
+    Problem,
+    Severity,
+    Unreadable,
+    locate,
+    shown,
+)
 from modelplane.offline.object_check import Finding, check
-from modelplane.offline.problems import ObjectName, Problem, Severity
 from modelplane.offline.sources import Origin, Source, Unopened
 from modelplane.offline.tree import Document, Node, documents
-from modelplane.offline.wording import Path, shown
-from modelplane.offline.yaml_errors import Place, Unreadable
 
 MOST_PER_OBJECT: Final = 100
 """Problems told of one object; more than that are one mistake."""
@@ -46,7 +52,9 @@ class Manifest:
 
     def problem(self, path: Path, message: str) -> Problem:
         """Return a problem with one of its fields."""
-        return _problem(self.source.name, self.node.place_of(path), self.name, wording.field(path), message)
+        return _problem(
+            self.source.name, self.node.place_of(path), self.name, diagnostics.field(path), message
+        )
 
 
 class Foreign:
@@ -92,7 +100,7 @@ def _document(document: Document, source: Source) -> Iterator[Manifest | Foreign
             message = f"the key is there twice, first in line {repeated.first.line}: remove one of them"
             if repeated.path == ("apiVersion",):
                 message += ', or begin the second object with "---"'
-            yield _problem(source.name, repeated.place, named, wording.field(repeated.path), message)
+            yield _problem(source.name, repeated.place, named, diagnostics.field(repeated.path), message)
 
 
 def _is_foreign(node: Node) -> bool:
@@ -136,8 +144,8 @@ def _found(finding: Finding, manifest: Manifest) -> Problem:
     place = node.place_of(finding.path, key=finding.at_key)
     excerpt: tuple[str, ...] = ()
     if finding.selector is not None and (value := node.at(finding.path)) is not None:
-        place, excerpt = locate(value, finding.selector, source.text)
-    field = wording.field(finding.path)
+        place, excerpt = locate(value.place, value.style, finding.selector, source.text)
+    field = diagnostics.field(finding.path)
     return _problem(source.name, place, manifest.name, field, finding.message, excerpt, finding.severity)
 
 
@@ -151,7 +159,7 @@ def _problem(
     severity: Severity = Severity.ERROR,
 ) -> Problem:
     return Problem(
-        path=wording.shortened(path, 4096),
+        path=diagnostics.shortened(path, 4096),
         line=place.line,
         column=place.column,
         severity=severity,
@@ -190,11 +198,11 @@ def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
     same = _BY_NAME.get(named.kind)
     if not named.api_version or not named.kind:
         field = "kind" if named.api_version else "apiVersion"
-        if near := wording.nearest(field, node.keys.keys() - {"apiVersion", "kind"}, 0.8):
+        if near := diagnostics.nearest(field, node.keys.keys() - {"apiVersion", "kind"}, 0.8):
             return near, f"unknown field; did you mean {field}?"
         example = f"such as {same.api_version}" if same else "which every Kubernetes object has"
         return field, f"is required, {example}: add it, or leave the file out"
-    if same is not None and (_is_ours(group) or not group or wording.nearest(group, [GROUP], 0.8)):
+    if same is not None and (_is_ours(group) or not group or diagnostics.nearest(group, [GROUP], 0.8)):
         return "apiVersion", f"{shown(named.api_version)} has no {named.kind}: write {same.api_version}"
     if not _is_ours(group):
         return None
@@ -206,9 +214,9 @@ def _not_a_kind(name: str) -> str:
 
     if today := former.KINDS.get(name):
         return f"is a kind of an earlier version: today it is {today}"
-    if near := wording.nearest(name, _BY_NAME, 0.6):
+    if near := diagnostics.nearest(name, _BY_NAME, 0.6):
         return f"is not a kind of Modelplane; did you mean {near}?"
-    return f"is not a kind of Modelplane: its kinds are {wording.choice([*_BY_NAME])}"
+    return f"is not a kind of Modelplane: its kinds are {diagnostics.choice([*_BY_NAME])}"
 
 
 def _is_ours(group: str) -> bool:

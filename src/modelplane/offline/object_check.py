@@ -18,12 +18,11 @@ from modelplane.api.meta import GROUP
 from modelplane.api.namespaces import reserved
 from modelplane.offline import rules, structural
 from modelplane.offline.advice import advice
+from modelplane.offline.diagnostics import Path, Severity, field, nearest, shown
 from modelplane.offline.object_meta import MAX_ANNOTATIONS, object_meta
-from modelplane.offline.problems import Severity
 from modelplane.offline.schema_check import Misfit, Validator, misfits
 from modelplane.offline.structural import Schema
 from modelplane.offline.tree import Node
-from modelplane.offline.wording import Path, field, nearest, shown
 
 if TYPE_CHECKING:
     from modelplane.cel import SelectorError

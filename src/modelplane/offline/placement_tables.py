@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from modelplane.api.engines import Role
+from modelplane.offline.diagnostics import choice
 from modelplane.offline.placements import (
     RANKS,
     Deployment,
@@ -16,7 +17,6 @@ from modelplane.offline.placements import (
     Refusal,
     Replica,
 )
-from modelplane.offline.wording import choice
 
 Row = tuple[str, ...]
 """One row of a table for people."""

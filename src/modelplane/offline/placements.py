@@ -6,9 +6,9 @@ from typing import Final, Literal
 
 from modelplane import scheduler
 from modelplane.compose.composition import Object
+from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import Files, assumed_ready, missing_cache, place, snapshot
 from modelplane.offline.output import Output, Report
-from modelplane.offline.problems import ObjectName
 from modelplane.scheduler.diagnosis import PHRASES
 
 

@@ -12,6 +12,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.offline.diagnostics import ObjectName, choice
 from modelplane.offline.fleet import (
     NEVER,
     Files,
@@ -24,10 +25,8 @@ from modelplane.offline.fleet import (
 from modelplane.offline.gateways import announce, announced_backend, is_assumed
 from modelplane.offline.identities import identified
 from modelplane.offline.output import Output, Report
-from modelplane.offline.problems import ObjectName
 from modelplane.offline.redaction import hidden_values, redacted
 from modelplane.offline.store import Store
-from modelplane.offline.wording import choice
 from modelplane.offline.yaml_output import as_yaml
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from modelplane.offline.diagnostics import ObjectName, Problem
 from modelplane.offline.manifests import Manifest
-from modelplane.offline.problems import ObjectName, Problem
 
 
 class _First(NamedTuple):

@@ -15,10 +15,10 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Object
 from modelplane.offline import placements
+from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import Files, Unplannable, is_assumed_silent
 from modelplane.offline.output import Output, Report
 from modelplane.offline.placements import Replica
-from modelplane.offline.problems import ObjectName
 from modelplane.offline.service_explanation import routed
 from modelplane.offline.statuses import Said, conditions, why_not_ready
 

@@ -13,10 +13,10 @@ from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from modelplane.api import fields
 from modelplane.offline import structural
+from modelplane.offline.diagnostics import Path, choice, nearest, shown
 from modelplane.offline.scalars import NotFinite, resolve
 from modelplane.offline.structural import Schema
 from modelplane.offline.tree import Node
-from modelplane.offline.wording import Path, choice, nearest, shown
 
 INT64: Final = (-(2**63), 2**63 - 1)
 _CHECKED: Final = frozenset(

@@ -23,9 +23,9 @@ from modelplane.compose.composition import Object, Request
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api
 from modelplane.gateway.services import InvalidURL, Selected, parse_url, select
+from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import NEVER, Files, Unplannable
 from modelplane.offline.output import Output, Report
-from modelplane.offline.problems import ObjectName
 from modelplane.offline.statuses import Said, conditions, why_not_ready
 
 

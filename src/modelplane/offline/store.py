@@ -14,8 +14,8 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import KINDS
 from modelplane.compose.composition import Object, Requirement
 from modelplane.offline import manifests
+from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Foreign, Manifest
-from modelplane.offline.problems import Problem, Severity
 from modelplane.offline.repeats import Repeats
 from modelplane.offline.sources import Source, Unopened
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from dataclasses import field as made
 from typing import Any, Final
 
+from modelplane.offline.diagnostics import Path
 from modelplane.offline.tree import Node
-from modelplane.offline.wording import Path
 
 Schema = dict[str, Any]
 

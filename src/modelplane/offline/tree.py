@@ -15,9 +15,8 @@ from yaml import events
 from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
+from modelplane.offline.diagnostics import Path, Place, Unreadable, explained, not_text, shortened, templated
 from modelplane.offline.scalars import NotFinite, Scalar, number, resolve
-from modelplane.offline.wording import Path, shortened
-from modelplane.offline.yaml_errors import Place, Unreadable, explained, not_text, templated
 
 MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 2_000_000

@@ -11,9 +11,9 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from modelplane.offline import manifests
+from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Foreign
 from modelplane.offline.output import Output, Report
-from modelplane.offline.problems import Problem, Severity
 from modelplane.offline.repeats import Repeats
 from modelplane.offline.sources import Source, Unopened
 

@@ -5,7 +5,7 @@ import pytest
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import INFRASTRUCTURE_GROUP
 from modelplane.compose.kinds import COMPOSED
-from modelplane.offline.problems import Severity
+from modelplane.offline.diagnostics import Severity
 from support.manifests import API, DEPLOYMENT, cluster, said, validated
 
 ARGS = "                  args: "

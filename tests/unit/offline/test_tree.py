@@ -3,8 +3,8 @@
 import pytest
 
 from modelplane.offline import tree
+from modelplane.offline.diagnostics import Place, Unreadable
 from modelplane.offline.tree import Document, Duplicate, documents
-from modelplane.offline.yaml_errors import Place, Unreadable
 
 
 def read(text):

@@ -7,9 +7,8 @@ import pytest
 from modelplane.api.crd import schema
 from modelplane.api.kinds import KINDS
 from modelplane.offline import sources, validation
-from modelplane.offline.problems import ObjectName, Problem, Severity
+from modelplane.offline.diagnostics import ObjectName, Problem, Severity, shortened
 from modelplane.offline.store import load
-from modelplane.offline.wording import shortened
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, said, validated
 
 NAMED = 'error: ModelDeployment "ml-team/qwen"'

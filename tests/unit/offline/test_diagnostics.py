@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.offline.wording import choice, field, nearest, shortened, shown
+from modelplane.offline.diagnostics import choice, field, nearest, shortened, shown
 
 
 @pytest.mark.parametrize(

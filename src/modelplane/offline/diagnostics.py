@@ -1,16 +1,27 @@
-"""A text that cannot be read as YAML, and what to do about it.
+"""What is wrong with a file, where, and in which words.
 
-One rule: a parser says what it was doing; a sentence here says what the author did.
+A problem is one line of printable characters, whatever the file holds. It names file, line, object and
+field, and says what to do: a parser says what it was doing, a sentence here what the author did. A place
+that cannot be told exactly is that of the whole value.
 """
 
+import difflib
+import json
 import re
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
-from modelplane.offline.wording import shortened
+from modelplane.offline.output import Output
+
+if TYPE_CHECKING:
+    from modelplane.cel import SelectorError
+
+Path = tuple[str | int, ...]
+"""Where a value is in an object: names of fields and positions in lists."""
 
 
 class Place(NamedTuple):
@@ -18,6 +29,113 @@ class Place(NamedTuple):
 
     line: int
     column: int
+
+
+class Severity(StrEnum):
+    """Whether an API server would refuse the object, or the reader had better know something."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class ObjectName(Output, frozen=True, kw_only=True):
+    """Which object is meant, as far as it says."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return (
+            f'{shortened(self.kind) or "object"} "{shortened(name, 130)}"' if name else shortened(self.kind)
+        )
+
+
+class Problem(Output, frozen=True, kw_only=True):
+    """One thing that is wrong."""
+
+    path: str
+    """The file, or ``stdin``."""
+    line: int
+    """From 1; 0 where the whole file is meant."""
+    column: int
+    severity: Severity
+    object: ObjectName | None
+    """None where the document is no object."""
+    field: str
+    """Path of the field, such as ``spec.engines[0].name``; empty where the whole object is meant."""
+    message: str
+    excerpt: tuple[str, ...] = ()
+    """Lines of the file, the last one with a caret under the fault."""
+
+    def __str__(self) -> str:
+        place = f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+        parts = [place, str(self.severity), str(self.object or ""), self.field, self.message]
+        return ": ".join(part for part in parts if part)
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_MOST_CHOICES = 8
+_LONGEST_NAME = 64  # the longest for which another one is looked for
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Return a text on one line, with its end left out where it is long."""
+    text = text if len(text) <= most else f"{text[: most - 3]}..."
+    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    return json.dumps(character)[1:-1] if character < " " else f"\\u{ord(character):04x}"
+
+
+def shown(value: Any) -> str:
+    """Return a value as a sentence names it: a text in quotes, a number bare, a collection by its kind."""
+    match value:
+        case str():
+            return f'"{shortened(value)}"'
+        case dict():
+            return "a mapping"
+        case list():
+            return "a list"
+        case _:
+            return shortened(json.dumps(value))
+
+
+def field(path: Path) -> str:
+    """Return a path as text, such as ``spec.engines[0].name``."""
+    text = ""
+    for step in path:
+        if isinstance(step, str) and _PLAIN.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{step if isinstance(step, int) else shortened(step)}]"
+    return text
+
+
+def nearest(name: str, known: Iterable[str], least: float = 0.7) -> str:
+    """Return the known name that was probably meant; empty where none is near."""
+    if len(name) > _LONGEST_NAME:
+        return ""
+    by_form = {_form(each): each for each in known}
+    if (form := _form(name)) in by_form:
+        return by_form[form]
+    found = difflib.get_close_matches(form, by_form, n=1, cutoff=least)
+    return by_form[found[0]] if found else ""
+
+
+def _form(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+def choice(options: Sequence[Any]) -> str:
+    """Return the values that a field may have, in their order."""
+    texts = [str(option) for option in options]
+    if len(texts) > _MOST_CHOICES:
+        return f"{', '.join(texts[:_MOST_CHOICES])} and {len(texts) - _MOST_CHOICES} more"
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 class Unreadable(Exception):
@@ -143,3 +261,43 @@ def not_text(error: ReaderError, text: str, line: int) -> Unreadable:
     before = text[:position]
     place = Place(line + before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
     return Unreadable("this is not text: YAML has no control characters", place)
+
+
+_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # YAML 1.1, and how places are counted
+
+
+def locate(value: Place, style: str, error: "SelectorError", text: str) -> tuple[Place, tuple[str, ...]]:
+    """Return where a selector's fault is in the file, and that line with a caret below it.
+
+    The selector begins at a place, in a YAML style of scalars. Where the fault has no place of its own, that
+    of the selector is returned, without lines. A folded or escaped text has other lines than its file.
+    """
+    if not error.line:
+        return value, ()
+    lines = _BREAK.split(text)
+    place = _place(value, style, error, lines)
+    if place is None:
+        source = (error.expression.splitlines() or [""])[error.line - 1 : error.line] or [""]
+        return value, _pointed(source[0], error.column)
+    return place, _pointed(lines[place.line - 1], place.column)
+
+
+def _place(value: Place, style: str, error: "SelectorError", lines: list[str]) -> Place | None:
+    source = error.expression.split("\n")[error.line - 1 : error.line]
+    if not source:
+        return None
+    if style == "|":
+        line = value.line + error.line
+        column = len(lines[line - 1]) - len(source[0]) if line <= len(lines) else -1
+    else:
+        line = value.line
+        column = value.column - 1 + (1 if style else 0)
+    if column < 0 or line > len(lines) or lines[line - 1][column : column + len(source[0])] != source[0]:
+        return None
+    return Place(line, column + error.column)
+
+
+def _pointed(line: str, column: int) -> tuple[str, ...]:
+    plain = "".join(character if character.isprintable() else " " for character in line)
+    cut = max(column - 100, 0)
+    return (plain[cut : cut + 160].rstrip(), " " * (column - 1 - cut) + "^")
