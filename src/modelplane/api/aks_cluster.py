@@ -15,10 +15,11 @@ from modelplane.api.cloud_cluster import (
     NodeCount,
     Role,
 )
+from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
 from modelplane.api.fields import CIDR, about
 from modelplane.api.inference_class import DiskSizeGb
-from modelplane.api.inference_cluster import AKS_POOL_NAME, BOUNDS_RULE, CloudCredentials, KubernetesVersion
 from modelplane.api.meta import Model, ObjectMeta
+from modelplane.api.node_pools import AKS_POOL_NAME, BOUNDS_RULE
 
 
 class AKSFabric(StrEnum):

@@ -9,10 +9,11 @@ from enum import StrEnum
 from typing import Annotated
 
 from modelplane.api import labels
+from modelplane.api.cluster_origin import CacheStorage, IdentityType
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, SECRET_KEY, Rule, about
 from modelplane.api.inference_class import AcceleratorType
-from modelplane.api.inference_cluster import MAX_NODES, CacheStorage, IdentityType
 from modelplane.api.meta import Model, Status
+from modelplane.api.node_pools import MAX_NODES
 
 
 class PoolRole(StrEnum):

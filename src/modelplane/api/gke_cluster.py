@@ -16,10 +16,11 @@ from modelplane.api.cloud_cluster import (
     Role,
     Zones,
 )
+from modelplane.api.cluster_origin import CloudCredentials, GCPProject, KubernetesVersion
 from modelplane.api.fields import CIDR, about
 from modelplane.api.inference_class import DiskSizeGb
-from modelplane.api.inference_cluster import BOUNDS_RULE, CloudCredentials, GCPProject, KubernetesVersion
 from modelplane.api.meta import Model, ObjectMeta
+from modelplane.api.node_pools import BOUNDS_RULE
 
 
 class GKENetworking(Model):

@@ -4,24 +4,13 @@ Devices are what schedulers match; provisioning is how a cloud makes such a
 node, and is never matched.
 """
 
-from enum import StrEnum
 from typing import Annotated
 
 from modelplane.api import labels
+from modelplane.api.clouds import Cloud
 from modelplane.api.devices import Device
 from modelplane.api.fields import LABEL_VALUE, Rule, about
 from modelplane.api.meta import Model, ObjectMeta, Status
-
-
-class Provider(StrEnum):
-    """A cloud that nodes of a class can be made on."""
-
-    GKE = "GKE"
-    EKS = "EKS"
-    AKS = "AKS"
-    NEBIUS = "Nebius"
-    VULTR = "Vultr"
-
 
 DiskSizeGb = Annotated[int, about("Size of the boot disk, in GB.", ge=10, le=65536)]
 
@@ -104,10 +93,10 @@ class Provisioning(Model):
             f"self.provider != '{provider}' || has(self.{provider.lower()})",
             f"{provider.lower()} is required when provider is {provider}",
         )
-        for provider in Provider
+        for provider in Cloud
     )
 
-    provider: Annotated[Provider, about("The cloud; the block of the same name holds its recipe.")]
+    provider: Annotated[Cloud, about("The cloud; the block of the same name holds its recipe.")]
     gke: Annotated[GKERecipe, about("Recipe for GKE.")] | None = None
     eks: Annotated[EKSRecipe, about("Recipe for EKS.")] | None = None
     aks: Annotated[AKSRecipe, about("Recipe for AKS.")] | None = None

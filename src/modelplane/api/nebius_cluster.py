@@ -14,16 +14,11 @@ from modelplane.api.cloud_cluster import (
     PoolName,
     Role,
 )
+from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
 from modelplane.api.fields import Rule, about
 from modelplane.api.inference_class import DiskSizeGb, DriversPreset
-from modelplane.api.inference_cluster import (
-    BOUNDS_RULE,
-    MAX_NODES,
-    CloudCredentials,
-    InfiniBand,
-    KubernetesVersion,
-)
 from modelplane.api.meta import Model, ObjectMeta
+from modelplane.api.node_pools import BOUNDS_RULE, MAX_NODES, InfiniBand
 
 
 class NebiusFabricType(StrEnum):

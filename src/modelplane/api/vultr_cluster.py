@@ -12,9 +12,10 @@ from modelplane.api.cloud_cluster import (
     PoolName,
     Role,
 )
+from modelplane.api.cluster_origin import CloudCredentials, VultrVersion
 from modelplane.api.fields import about
-from modelplane.api.inference_cluster import BOUNDS_RULE, MAX_NODES, CloudCredentials, VultrVersion
 from modelplane.api.meta import Model, ObjectMeta
+from modelplane.api.node_pools import BOUNDS_RULE, MAX_NODES
 
 
 class VultrNodePool(Model):

@@ -7,8 +7,9 @@ can write Secrets there need not be whom this machine's owner trusts.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.inference_cluster import InferenceCluster, Source
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.kube import errors, kubeconfig_secret, resources
 from modelplane.kube.client import Client

@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
+from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_class import InferenceClass
-from modelplane.api.inference_cluster import InferenceCluster, NodePool, Source
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
+from modelplane.api.node_pools import NodePool
 from modelplane.api.reasons import InferenceClusterCondition as Type
 from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.compose import guards

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from modelplane.api import labels
-from modelplane.api.inference_cluster import Source
+from modelplane.api.cluster_origin import Source
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters

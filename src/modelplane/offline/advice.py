@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modelplane.api import labels
+from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.inference_cluster import FabricType, InferenceCluster, Source
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import Kind
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, LabelSelector, Model
@@ -18,6 +19,7 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.node_pools import FabricType
 from modelplane.offline.diagnostics import Path, nearest, shown
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ One rule: `schedule` remembers nothing and moves nothing that need not move.
 
 from modelplane.api.devices import Claim
 from modelplane.api.engines import Role
-from modelplane.api.inference_cluster import Accounting
 from modelplane.api.inference_cluster import TaintEffect as Effect
 from modelplane.api.model_deployment import TolerationOperator as Operator
+from modelplane.api.node_pools import Accounting
 from modelplane.cel.device import AttributeValue, Version
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
 from modelplane.scheduler.placement import Assignment, Dropped, Placement

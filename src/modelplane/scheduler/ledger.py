@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from modelplane.api.inference_cluster import Accounting
+from modelplane.api.node_pools import Accounting
 from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.identity_map import IdentityMap

@@ -6,7 +6,7 @@ One rule: these are the numbers that placements are made with, not a second coun
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from modelplane.api.inference_cluster import Accounting
+from modelplane.api.node_pools import Accounting
 from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.rooms import NodeRoom, Room

@@ -3,15 +3,9 @@
 import pytest
 
 from modelplane.api.cloud_cluster import ClusterSecret, SecretType
+from modelplane.api.cluster_origin import Credentials, CredentialsKind, IdentityType
 from modelplane.api.decode import decode
-from modelplane.api.inference_cluster import (
-    Credentials,
-    CredentialsKind,
-    Fabric,
-    FabricType,
-    IdentityType,
-    InfiniBand,
-)
+from modelplane.api.node_pools import Fabric, FabricType, InfiniBand
 from modelplane.api.serving_stack import Versions
 
 PUBLIC = "modelplane.ai/v1alpha1"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from modelplane.api.cluster_origin import Source
 from modelplane.api.crd import schema
-from modelplane.api.inference_cluster import Source
 from modelplane.api.kinds import KINDS, kind_named
 from modelplane.offline import former, structural
 from support.manifests import API, DEPLOYMENT, cluster, said

@@ -9,8 +9,8 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.engines import Role
-from modelplane.api.inference_cluster import NodeTaint, NodeTaintEffect
 from modelplane.api.model_replica import PlacedMember
+from modelplane.api.node_pools import NodeTaint, NodeTaintEffect
 from modelplane.compose.backends.workload import Workload
 
 _HOST = "kubernetes.io/hostname"

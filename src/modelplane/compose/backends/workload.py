@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from modelplane.api.engines import Phase, Role
-from modelplane.api.inference_cluster import NodeTaint
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.names import DIGITS, child_name
+from modelplane.api.node_pools import NodeTaint
 
 ENGINE_PORT = 8000
 """The port on which a replica's pods serve HTTP, and answer ``/health`` once they can."""

@@ -8,7 +8,8 @@ these is one more child of the same owner, under a key of its own that the core 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from modelplane.api.inference_cluster import InferenceCluster, Source
+from modelplane.api.cluster_origin import Source
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import Kind
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE

@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.api.inference_cluster import Fabric, FabricType, InfiniBand, NodePool
+from modelplane.api.node_pools import Fabric, FabricType, InfiniBand, NodePool
 
 INFINIBAND = Fabric(type=FabricType.INFINIBAND, infiniband=InfiniBand(fabric="fabric-2"))
 

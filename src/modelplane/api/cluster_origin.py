@@ -1,0 +1,197 @@
+"""Where a cluster comes from: a cloud that it is made on, or a kubeconfig of one that exists."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from modelplane.api.clouds import Cloud
+from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, VERSION, Rule, about
+from modelplane.api.meta import SYSTEM_NAMESPACE, Model
+
+
+class Source(StrEnum):
+    """Where a cluster comes from: one of the clouds, or it exists already."""
+
+    GKE = Cloud.GKE.value
+    EKS = Cloud.EKS.value
+    AKS = Cloud.AKS.value
+    NEBIUS = Cloud.NEBIUS.value
+    VULTR = Cloud.VULTR.value
+    EXISTING = "Existing"
+
+
+class CredentialsKind(StrEnum):
+    """The kind of provider configuration that holds a cloud's credentials."""
+
+    PROVIDER_CONFIG = "ProviderConfig"
+    CLUSTER_PROVIDER_CONFIG = "ClusterProviderConfig"
+
+
+class IdentityType(StrEnum):
+    """Which cloud a credential is for."""
+
+    GOOGLE = "GoogleApplicationCredentials"
+    AWS = "AWSWebIdentityCredentials"
+    NEBIUS = "NebiusServiceAccountCredentials"
+
+
+SecretKey = Annotated[str, about("Key in the Secret.", min_length=1, max_length=253, pattern=SECRET_KEY)]
+SecretName = Annotated[
+    str,
+    about(
+        f"Name of a Secret in namespace {SYSTEM_NAMESPACE}.",
+        min_length=1,
+        max_length=253,
+        pattern=DNS_SUBDOMAIN,
+    ),
+]
+
+
+class KubeconfigSecret(Model):
+    """The Secret that holds a kubeconfig."""
+
+    name: SecretName
+    key: SecretKey = "kubeconfig"
+
+
+class IdentitySecret(Model):
+    """The Secret that holds a cloud credential."""
+
+    name: SecretName
+    key: SecretKey = "private_key"
+    type: Annotated[IdentityType, about("Which cloud the credential is for.")] = IdentityType.GOOGLE
+
+
+class CacheStorage(Model):
+    """Where a cluster keeps staged models."""
+
+    storage_class_name: (
+        Annotated[
+            str,
+            about(
+                "StorageClass that offers ReadWriteMany volumes.",
+                min_length=1,
+                max_length=253,
+                pattern=DNS_SUBDOMAIN,
+            ),
+        ]
+        | None
+    ) = None
+
+
+class Existing(Model):
+    """A cluster that exists already."""
+
+    secret_ref: Annotated[KubeconfigSecret, about("The kubeconfig that reaches the cluster.")]
+    identity_secret_ref: (
+        Annotated[
+            IdentitySecret,
+            about("A cloud credential used with the kubeconfig, for clusters that authenticate by IAM."),
+        ]
+        | None
+    ) = None
+    cache: Annotated[CacheStorage, about("Where ModelCaches are staged on this cluster.")] | None = None
+
+
+class Credentials(Model):
+    """The provider configuration to authenticate with."""
+
+    type: Annotated[
+        CredentialsKind,
+        about(
+            "Kind of the provider configuration. A ProviderConfig is read from the namespace where the "
+            f"cluster is provisioned, {SYSTEM_NAMESPACE}."
+        ),
+    ] = CredentialsKind.CLUSTER_PROVIDER_CONFIG
+    name: Annotated[
+        str,
+        about("Name of the provider configuration.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
+    ] = "default"
+
+
+CloudCredentials = Annotated[
+    Credentials, about("Which cloud account to use. Absent: the provider's default.")
+]
+KubernetesVersion = Annotated[
+    str, about("Kubernetes version, such as 1.35.", min_length=1, max_length=32, pattern=VERSION)
+]
+
+
+GCPProject = Annotated[
+    str,
+    about(
+        "Deprecated and not used: the project is read from the provider configuration.",
+        min_length=6,
+        max_length=30,
+    ),
+]
+
+
+class GKE(Model):
+    """A cluster to make on Google Kubernetes Engine."""
+
+    region: Annotated[str, about("Region, such as us-central1.", min_length=1, max_length=32)]
+    kubernetes_version: KubernetesVersion = "1.35"
+    credentials: CloudCredentials | None = None
+    project: GCPProject | None = None
+
+
+class EKS(Model):
+    """A cluster to make on Amazon Elastic Kubernetes Service."""
+
+    region: Annotated[str, about("Region, such as us-west-2.", min_length=1, max_length=32)]
+    kubernetes_version: KubernetesVersion = "1.36"
+    credentials: CloudCredentials | None = None
+
+
+class AKS(Model):
+    """A cluster to make on Azure Kubernetes Service."""
+
+    location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
+    kubernetes_version: KubernetesVersion = "1.34"
+    credentials: CloudCredentials | None = None
+
+
+class Nebius(Model):
+    """A cluster to make on Nebius; project and region come from the provider configuration."""
+
+    kubernetes_version: KubernetesVersion = "1.34"
+    credentials: CloudCredentials | None = None
+
+
+VultrVersion = Annotated[
+    str,
+    about(
+        "Version of the Kubernetes Engine, with its build suffix.",
+        min_length=1,
+        max_length=32,
+        pattern=VERSION,
+    ),
+]
+
+
+class Vultr(Model):
+    """A cluster to make on Vultr Kubernetes Engine."""
+
+    region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
+    kubernetes_version: VultrVersion = "v1.36.1+3"
+    credentials: CloudCredentials | None = None
+
+
+class ClusterOrigin(Model):
+    """Where the cluster comes from."""
+
+    __rules__ = tuple(
+        Rule(
+            f"self.source != '{source}' || has(self.{source.lower()})",
+            f"{source.lower()} is required when source is {source}",
+        )
+        for source in Source
+    )
+
+    source: Annotated[Source, about("Existing, or the cloud that the cluster is made on.")]
+    existing: Annotated[Existing, about("A cluster that exists already.")] | None = None
+    gke: Annotated[GKE, about("Settings for GKE.")] | None = None
+    eks: Annotated[EKS, about("Settings for EKS.")] | None = None
+    aks: Annotated[AKS, about("Settings for AKS.")] | None = None
+    nebius: Annotated[Nebius, about("Settings for Nebius; may be empty.")] | None = None
+    vultr: Annotated[Vultr, about("Settings for Vultr.")] | None = None

@@ -1,0 +1,210 @@
+"""The node pools of a cluster: their nodes, how many, and the network between them."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from modelplane.api import labels
+from modelplane.api.fields import DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
+from modelplane.api.meta import Model
+
+
+class FabricType(StrEnum):
+    """The network between the nodes of a pool."""
+
+    NONE = "None"
+    EFA = "EFA"
+    INFINIBAND = "InfiniBand"
+
+
+class Accounting(StrEnum):
+    """What the scheduler counts in a pool."""
+
+    NODES = "Nodes"
+    DEVICES = "Devices"
+
+
+class NodeTaintEffect(StrEnum):
+    """What a taint of a node does to pods that do not tolerate it (Kubernetes, ``core/v1``)."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class CapacityBlock(Model):
+    """Reserved AWS capacity."""
+
+    capacity_reservation_id: Annotated[
+        str,
+        about(
+            "Id of the reservation, such as cr-0a1b.", min_length=4, max_length=64, pattern="^cr-[0-9a-f]+$"
+        ),
+    ]
+
+
+class InfiniBand(Model):
+    """An InfiniBand network."""
+
+    fabric: Annotated[
+        str, about("Id of the physical Nebius fabric, such as fabric-2.", min_length=1, max_length=63)
+    ]
+
+
+class NodeTaint(Model):
+    """A taint that every node of a pool has."""
+
+    key: Annotated[str, about("Key of the taint.", min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
+    value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
+    effect: Annotated[NodeTaintEffect, about("What it does to pods that do not tolerate it.")]
+
+
+class Fabric(Model):
+    """The network between the nodes of a pool."""
+
+    name: (
+        Annotated[
+            str,
+            about(
+                "Name of the network. Pools of a cluster whose type and name are the same are joined: the "
+                "members of one gang may be in different ones of them. Absent: no other pool is joined.",
+                min_length=1,
+                max_length=63,
+                pattern=LABEL_VALUE,
+            ),
+        ]
+        | None
+    ) = None
+    type: Annotated[FabricType, about("Technology. EFA is for EKS, InfiniBand for AKS and Nebius.")] = (
+        FabricType.NONE
+    )
+    infiniband: (
+        Annotated[InfiniBand, about("The InfiniBand network; Nebius needs it, AKS ignores it.")] | None
+    ) = None
+
+
+# Keywords for a type say nothing of a value of another type, so an object is what no word, number,
+# list or truth value can be.
+_OBJECT = {
+    "pattern": "[^\\s\\S]",
+    "minimum": 1,
+    "maximum": 0,
+    "minItems": 1,
+    "maxItems": 0,
+    "not": {"enum": [True, False]},
+}
+_INFINIBAND = _OBJECT | {"properties": {"type": {"enum": [str(FabricType.INFINIBAND)]}}}
+_FABRIC_FORMS = (
+    {"enum": [str(FabricType.NONE), str(FabricType.EFA)]},
+    _OBJECT | {"maxProperties": 1},
+    _OBJECT | {"maxProperties": 2, "required": ["name"]},
+    _INFINIBAND | {"maxProperties": 2, "required": ["infiniband"]},
+    _INFINIBAND | {"maxProperties": 3, "required": ["infiniband", "name"]},
+)
+"""A word; an object, whose type the server has filled in by then; or InfiniBand with its settings.
+
+The counts leave no room for a field that is not known, which the server would keep here.
+"""
+
+
+BOUNDS_RULE = Rule(
+    "!has(self.minNodeCount) || !has(self.maxNodeCount) || self.minNodeCount <= self.maxNodeCount",
+    "minNodeCount must not be greater than maxNodeCount",
+)
+"""On a pool."""
+
+
+MAX_POOL_NODES = 5000
+"""Nodes of one pool: as many as Kubernetes supports in a cluster (Considerations for large clusters)."""
+
+MAX_NODES = 1000
+"""Nodes of one provisioned pool."""
+
+AKS_POOL_NAME = "^[a-z][a-z0-9]{0,11}$"
+"""What Azure takes for the name of a pool."""
+
+_SIZE_RULE = Rule(
+    f"[self.nodeCount, has(self.minNodeCount) ? self.minNodeCount : 0, "
+    f"has(self.maxNodeCount) ? self.maxNodeCount : 0].all(count, count <= {MAX_POOL_NODES})",
+    f"a pool has at most {MAX_POOL_NODES} nodes: divide it into several",
+)
+"""A rule and no limits of the fields, so that a cluster that is stored already can still be read."""
+
+
+class NodePool(Model):
+    """Like nodes of one class."""
+
+    __rules__ = (BOUNDS_RULE, _SIZE_RULE)
+
+    name: Annotated[
+        str,
+        about(
+            f"Name of the pool. Nodes carry it as the label {labels.POOL}, which you set yourself "
+            "on an Existing cluster.",
+            min_length=1,
+            max_length=40,
+            pattern=LABEL_VALUE,
+        ),
+    ]
+    class_name: Annotated[
+        str,
+        about("InferenceClass of the nodes.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
+    ]
+    node_count: Annotated[
+        int, about(f"Nodes to have, or to begin with when autoscaled. At most {MAX_POOL_NODES}.", ge=0)
+    ] = 1
+    min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=0)] | None = None
+    max_node_count: (
+        Annotated[
+            int,
+            about(
+                f"Most nodes when autoscaled. At most {MAX_POOL_NODES}. Absent: the pool keeps its size.",
+                ge=1,
+            ),
+        ]
+        | None
+    ) = None
+    zones: Annotated[
+        tuple[Annotated[str, about("Name of a zone.", min_length=1, max_length=63)], ...],
+        about("Zones of the nodes; GKE and EKS need at least one.", max_length=8, atomic=True),
+    ] = ()
+    capacity_block: (
+        Annotated[CapacityBlock, about("AWS Capacity Block that backs the pool; for EKS.")] | None
+    ) = None
+    fabric: (
+        Annotated[
+            Literal["None", "EFA"] | Fabric,
+            about(
+                "Network between the nodes: an object, or the word None or EFA alone.", any_of=_FABRIC_FORMS
+            ),
+        ]
+        | None
+    ) = None
+
+    accounting: Annotated[
+        Accounting,
+        about(
+            "Nodes: a pod that claims devices takes a whole node. Devices: it takes the devices that it "
+            "claims, and replicas share nodes."
+        ),
+    ] = Accounting.NODES
+    taints: Annotated[
+        tuple[NodeTaint, ...],
+        about(
+            "Taints that the nodes have beside nvidia.com/gpu, so that the pods tolerate them.",
+            max_length=16,
+            keys=("key", "effect"),
+        ),
+    ] = ()
+
+    def interconnect(self) -> Fabric:
+        """Return ``fabric`` in its object form, whichever way it was written."""
+        if isinstance(self.fabric, Fabric):
+            return self.fabric
+        return Fabric() if self.fabric is None else Fabric(type=FabricType(self.fabric))
+
+    def fabric_identity(self) -> str:
+        """Return what pools that are joined have in common; empty for a pool that no other is joined to."""
+        fabric = self.interconnect()
+        if fabric.name:
+            return f"{fabric.type}/{fabric.name}"
+        return f"{fabric.type}/{fabric.infiniband.fabric}" if fabric.infiniband else ""

@@ -1,0 +1,6 @@
+from modelplane.api.clouds import Cloud
+from modelplane.api.cluster_origin import Source
+
+
+def test_a_cluster_is_made_on_any_of_the_clouds_or_exists():
+    assert [*map(str, Source)] == [*map(str, Cloud), "Existing"]
