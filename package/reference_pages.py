@@ -14,7 +14,7 @@ from modelplane.api.crd import schema
 from modelplane.api.fields import FORMS
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import INFRASTRUCTURE_GROUP
-from modelplane.api.reasons import DOCUMENTED, EVERY_KIND, Documented
+from modelplane.api.reason_meanings import DOCUMENTED, EVERY_KIND, Documented
 
 Schema = dict[str, Any]
 

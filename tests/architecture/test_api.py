@@ -9,7 +9,7 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.api.kinds import KINDS
-from modelplane.api.reasons import DOCUMENTED
+from modelplane.api.reason_meanings import DOCUMENTED
 from modelplane.compose.kinds import COMPOSERS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from modelplane.api.reasons import ALARMING, ReadyReason, SyncedReason
+from modelplane.api.reason_meanings import ALARMING
+from modelplane.api.reasons import ReadyReason, SyncedReason
 from modelplane.compose.composition import Composition, Desired, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
 

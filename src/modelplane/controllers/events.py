@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.api.reasons import ALARMING
+from modelplane.api.reason_meanings import ALARMING
 from modelplane.compose.conditions import Condition
 from modelplane.kube import errors, events, timestamps
 from modelplane.kube.client import Client

@@ -15,7 +15,7 @@ import pytest
 from modelplane.api import fields
 from modelplane.api.crd import schema
 from modelplane.api.kinds import KINDS
-from modelplane.api.reasons import DOCUMENTED
+from modelplane.api.reason_meanings import DOCUMENTED
 
 CONTRACT = Path(__file__).parent / "contract"
 VERSIONS = ("v0.1.0", "v0.3.1")

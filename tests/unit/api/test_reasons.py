@@ -4,6 +4,7 @@ from enum import StrEnum
 from modelplane.api import reasons
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GROUP
+from modelplane.api.reason_meanings import DOCUMENTED, EVERY_KIND
 
 ENUMS = [value for value in vars(reasons).values() if isinstance(value, type) and issubclass(value, StrEnum)]
 
@@ -22,26 +23,22 @@ def _owner(row, part):
 
 
 def test_every_reason_is_documented():
-    documented = {
-        (_owner(row, "reason").removesuffix("Reason"), row.reason.value) for row in reasons.DOCUMENTED
-    }
+    documented = {(_owner(row, "reason").removesuffix("Reason"), row.reason.value) for row in DOCUMENTED}
     assert documented == _of("Reason")
 
 
 def test_every_condition_is_documented():
-    documented = {
-        (_owner(row, "type").removesuffix("Condition"), row.type.value) for row in reasons.DOCUMENTED
-    }
+    documented = {(_owner(row, "type").removesuffix("Condition"), row.type.value) for row in DOCUMENTED}
     assert documented == _of("Condition")
 
 
 def test_every_kind_that_users_meet_reports_a_condition_of_its_own():
     kinds = {kind.name for kind in KINDS if kind.group == GROUP}
-    assert kinds | {reasons.EVERY_KIND} == {row.kind for row in reasons.DOCUMENTED}
+    assert kinds | {EVERY_KIND} == {row.kind for row in DOCUMENTED}
 
 
 def test_no_reason_is_documented_twice():
-    rows = [(row.kind, row.type, row.holds, row.reason) for row in reasons.DOCUMENTED]
+    rows = [(row.kind, row.type, row.holds, row.reason) for row in DOCUMENTED]
     assert sorted(rows) == sorted(set(rows))
 
 
@@ -51,4 +48,4 @@ def test_a_reason_is_one_capitalised_word():
 
 
 def test_what_holds_is_never_alarming():
-    assert [row for row in reasons.DOCUMENTED if row.alarming and row.holds] == []
+    assert [row for row in DOCUMENTED if row.alarming and row.holds] == []

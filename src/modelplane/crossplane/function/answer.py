@@ -11,7 +11,8 @@ from typing import Any
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.names import composed_name
-from modelplane.api.reasons import ALARMING, ModelReplicaReason
+from modelplane.api.reason_meanings import ALARMING
+from modelplane.api.reasons import ModelReplicaReason
 from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Keep, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from modelplane.api.reasons import ALARMING, ModelDeploymentCondition, ModelDeploymentReason
+from modelplane.api.reason_meanings import ALARMING
+from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.compose.composition import Composition, Desired, Keep, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition, false
 from modelplane.compose.readiness import condition_of, is_true

@@ -1,0 +1,262 @@
+"""What each reason of a condition means on which kind, and whether somebody must act on it.
+
+The reference page of conditions is generated from this list.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from modelplane.api.reasons import (
+    AdmittedReason,
+    CommonCondition,
+    InferenceClassCondition,
+    InferenceClassReason,
+    InferenceClusterCondition,
+    InferenceClusterReason,
+    InferenceGatewayCondition,
+    InferenceGatewayReason,
+    ModelCacheCondition,
+    ModelCacheReason,
+    ModelDeploymentCondition,
+    ModelDeploymentReason,
+    ModelEndpointCondition,
+    ModelEndpointReason,
+    ModelReplicaCondition,
+    ModelReplicaReason,
+    ModelServiceCondition,
+    ModelServiceReason,
+    ReadyReason,
+    SyncedReason,
+)
+
+EVERY_KIND = "every kind"
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """What one reason of one condition means."""
+
+    kind: str
+    type: StrEnum
+    holds: bool
+    reason: StrEnum
+    meaning: str
+    alarming: bool = False
+
+
+def _reasons(
+    kind: str, type_: StrEnum, *rows: tuple[bool, StrEnum, str], alarming: tuple[StrEnum, ...] = ()
+) -> tuple[Documented, ...]:
+    return tuple(
+        Documented(kind, type_, holds, reason, meaning, reason in alarming) for holds, reason, meaning in rows
+    )
+
+
+_CLUSTER = InferenceClusterReason
+_GATEWAY = InferenceGatewayReason
+_CACHE = ModelCacheReason
+_DEPLOYMENT = ModelDeploymentReason
+_ENDPOINT = ModelEndpointReason
+_REPLICA = ModelReplicaReason
+_SERVICE = ModelServiceReason
+
+DOCUMENTED = (
+    *_reasons(
+        EVERY_KIND,
+        CommonCondition.SYNCED,
+        (True, SyncedReason.RECONCILE_SUCCESS, "What was decided is written."),
+        (False, SyncedReason.RECONCILE_ERROR, "Something could not be read or written; it is tried again."),
+        (False, SyncedReason.RECONCILE_PAUSED, "Reconciling is paused by an annotation."),
+        alarming=(SyncedReason.RECONCILE_ERROR,),
+    ),
+    *_reasons(
+        EVERY_KIND,
+        CommonCondition.READY,
+        (True, ReadyReason.AVAILABLE, "The object does what it is for."),
+        (False, ReadyReason.CREATING, "It is on its way and has not been ready yet."),
+        (False, ReadyReason.UNAVAILABLE, "It was ready before and is not now."),
+        (False, ReadyReason.DELETING, "It is being deleted."),
+    ),
+    *_reasons(
+        EVERY_KIND,
+        CommonCondition.ADMITTED,
+        (False, AdmittedReason.RESERVED_NAMESPACE, "Its namespace takes no models. What is there stays."),
+        alarming=(AdmittedReason.RESERVED_NAMESPACE,),
+    ),
+    *_reasons(
+        "InferenceClass",
+        InferenceClassCondition.ACCEPTED,
+        (True, InferenceClassReason.AVAILABLE, "Node pools may use the class."),
+    ),
+    *_reasons(
+        "InferenceCluster",
+        InferenceClusterCondition.CLUSTER_READY,
+        (True, _CLUSTER.CLUSTER_RUNNING, "The cluster can be reached."),
+        (False, _CLUSTER.WAITING_FOR_CLASSES, "A node pool names an InferenceClass that does not exist."),
+        (
+            False,
+            _CLUSTER.INVALID_NODE_POOL,
+            "A pool does not fit the cluster's source: its class has no recipe, or its fabric no id.",
+        ),
+        (False, _CLUSTER.PROVISIONING, "The cloud has not made the cluster yet."),
+        (
+            False,
+            _CLUSTER.UNREACHABLE,
+            "The cluster's API server does not answer, or refuses the credentials.",
+        ),
+        alarming=(_CLUSTER.INVALID_NODE_POOL, _CLUSTER.UNREACHABLE),
+    ),
+    *_reasons(
+        "InferenceCluster",
+        InferenceClusterCondition.BACKEND_READY,
+        (True, _CLUSTER.BACKEND_HEALTHY, "Everything that serving needs is installed."),
+        (False, _CLUSTER.WAITING_FOR_CLUSTER, "The cluster is not ready."),
+        (False, _CLUSTER.INSTALLING, "Something that serving needs is not there yet."),
+    ),
+    *_reasons(
+        "InferenceGateway",
+        InferenceGatewayCondition.CONTROLLER_READY,
+        (True, _GATEWAY.CONTROLLER_HEALTHY, "The proxy takes requests."),
+        (False, _GATEWAY.INSTALLING, "The proxy is not ready yet."),
+        (False, _GATEWAY.IGNORED, "Only the gateway named default is used, and this is another."),
+        alarming=(_GATEWAY.IGNORED,),
+    ),
+    *_reasons(
+        "ModelCache",
+        ModelCacheCondition.CLUSTERS_MATCHED,
+        (True, _CACHE.MATCHED, "At least one cluster is selected and has storage for caches."),
+        (False, _CACHE.NO_CLUSTERS, "No cluster is selected and has storage for caches."),
+    ),
+    *_reasons(
+        "ModelCache",
+        ModelCacheCondition.ARTIFACT_READY,
+        (True, _CACHE.STAGED, "Every matched cluster has the weights."),
+        (False, _CACHE.NO_CLUSTERS, "There is no cluster to stage on."),
+        (False, _CACHE.AUTH_SECRET_MISSING, "The token's Secret, or its key, does not exist or is empty."),
+        (False, _CACHE.FAILED, "Staging failed on at least one cluster."),
+        (False, _CACHE.PARTIAL, "Some clusters have the weights."),
+        (False, _CACHE.HYDRATING, "No cluster has the weights yet."),
+        alarming=(_CACHE.AUTH_SECRET_MISSING, _CACHE.FAILED),
+    ),
+    *_reasons(
+        "ModelDeployment",
+        ModelDeploymentCondition.REPLICAS_SCHEDULED,
+        (True, _DEPLOYMENT.REPLICAS_CREATED, "Every replica that is wanted has a cluster."),
+        (False, _DEPLOYMENT.NO_CLUSTERS, "The fleet has no InferenceCluster."),
+        (
+            False,
+            _DEPLOYMENT.INVALID_NODE_SELECTOR,
+            "A device selector is not valid CEL; replicas stay as they are.",
+        ),
+        (
+            False,
+            _DEPLOYMENT.INSUFFICIENT_CAPACITY,
+            "Fewer replicas than wanted have a cluster; the message gives both counts and what is missing.",
+        ),
+        (False, _DEPLOYMENT.SCHEDULING, "Replicas have a cluster and are being created."),
+        alarming=(
+            _DEPLOYMENT.NO_CLUSTERS,
+            _DEPLOYMENT.INVALID_NODE_SELECTOR,
+            _DEPLOYMENT.INSUFFICIENT_CAPACITY,
+        ),
+    ),
+    *_reasons(
+        "ModelDeployment",
+        ModelDeploymentCondition.REPLICAS_READY,
+        (True, _DEPLOYMENT.ALL_REPLICAS_READY, "Every replica that is wanted serves."),
+        (False, _DEPLOYMENT.NO_REPLICAS_SCHEDULED, "No replica has a cluster."),
+        (False, _DEPLOYMENT.MODEL_STARTING, "Some replica does not serve yet."),
+        (
+            False,
+            _DEPLOYMENT.CLUSTER_UNREACHABLE,
+            "A replica's cluster does not answer: its replicas may serve, but nobody can tell.",
+        ),
+        (False, _DEPLOYMENT.UPDATING, "Replicas serve, and some are not made from the present template yet."),
+        alarming=(_DEPLOYMENT.CLUSTER_UNREACHABLE,),
+    ),
+    *_reasons(
+        "ModelDeployment",
+        ModelDeploymentCondition.MODEL_CACHE_RESOLVED,
+        (True, _DEPLOYMENT.MODEL_CACHE_RESOLVED, "The ModelCache that is named exists."),
+        (False, _DEPLOYMENT.MODEL_CACHE_UNRESOLVED, "The ModelCache has not been looked up yet."),
+        (False, _DEPLOYMENT.MODEL_CACHE_NOT_FOUND, "There is no such ModelCache in the namespace."),
+        alarming=(_DEPLOYMENT.MODEL_CACHE_NOT_FOUND,),
+    ),
+    *_reasons(
+        "ModelEndpoint",
+        ModelEndpointCondition.ROUTING_READY,
+        (True, _ENDPOINT.BACKEND_CONFIGURED, "The gateway can route to it."),
+        (
+            False,
+            _ENDPOINT.WAITING_FOR_BACKEND,
+            "What stands for it at the gateway is being made, or which gateway it is is not known yet.",
+        ),
+        (False, _ENDPOINT.INVALID_URL, "The URL has no host, or a port that is not a number."),
+        alarming=(_ENDPOINT.INVALID_URL,),
+    ),
+    *_reasons(
+        "ModelReplica",
+        ModelReplicaCondition.MODEL_ACCEPTED,
+        (True, _REPLICA.ACCEPTED, "The cluster has the workload of every engine."),
+        (
+            False,
+            _REPLICA.WAITING_FOR_CLUSTER,
+            "The cluster does not exist, or does not publish yet what the replica needs to know of it.",
+        ),
+        (
+            False,
+            _REPLICA.CLUSTER_UNREACHABLE,
+            "The cluster's API server does not answer. What runs there keeps running.",
+        ),
+        (False, _REPLICA.WAITING_FOR_CACHE, "The ModelCache has not staged the weights on the cluster yet."),
+        (False, _REPLICA.DEPLOYING, "Some workload is not on the cluster yet."),
+        (False, _REPLICA.UNSUPPORTED_TOPOLOGY, "The cluster cannot run an engine of this shape."),
+        alarming=(_REPLICA.UNSUPPORTED_TOPOLOGY, _REPLICA.CLUSTER_UNREACHABLE),
+    ),
+    *_reasons(
+        "ModelReplica",
+        ModelReplicaCondition.MODEL_READY,
+        (True, _REPLICA.SERVING, "Every engine takes requests."),
+        (False, _REPLICA.WAITING_FOR_MODEL, "The cluster has not accepted the model."),
+        (False, _REPLICA.MODEL_STARTING, "Some engine does not take requests yet."),
+    ),
+    *_reasons(
+        "ModelReplica",
+        ModelReplicaCondition.ANNOUNCED,
+        (True, _REPLICA.ENDPOINT_CREATED, "Services route to the ModelEndpoint of its name."),
+        (False, _REPLICA.NOT_SERVING, "It does not serve, so there is no endpoint."),
+        (False, _REPLICA.NO_ADDRESS, "It serves, but its cluster's gateway has no address yet."),
+        (False, _REPLICA.DRAINING, "It is about to go, so its endpoint was withdrawn."),
+    ),
+    *_reasons(
+        "ModelService",
+        ModelServiceCondition.ENDPOINTS_RESOLVED,
+        (True, _SERVICE.RESOLVED, "At least one endpoint is selected."),
+        (False, _SERVICE.NO_ENDPOINTS, "No endpoint of the namespace is selected."),
+        alarming=(_SERVICE.NO_ENDPOINTS,),
+    ),
+    *_reasons(
+        "ModelService",
+        ModelServiceCondition.ROUTING_READY,
+        (True, _SERVICE.ROUTE_CONFIGURED, "The gateway routes to at least one endpoint."),
+        (
+            False,
+            _SERVICE.CONFIGURING,
+            "There is nothing to route to, or the gateway has not taken the route yet.",
+        ),
+        (
+            False,
+            _SERVICE.WAITING_FOR_GATEWAY,
+            "The InferenceGateway has no address, or does not say yet what carries the traffic.",
+        ),
+        (
+            False,
+            _SERVICE.TOO_MANY_ENDPOINTS,
+            "The gateway routes to sixteen endpoints, and more are selected. The rest get no traffic.",
+        ),
+        alarming=(_SERVICE.TOO_MANY_ENDPOINTS,),
+    ),
+)
+
+ALARMING = frozenset(str(row.reason) for row in DOCUMENTED if row.alarming)
+"""Reasons that somebody must act on: the events that report them are warnings."""
