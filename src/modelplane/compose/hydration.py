@@ -130,16 +130,6 @@ def _age(pod: Object) -> tuple[str, str]:
 
 
 def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
-    environment: list[Object] = [
-        {"name": "REPO", "value": source.repo},
-        *([{"name": "REVISION", "value": source.revision}] if source.revision else []),
-        {"name": "ARTIFACT", "value": artifact(source)},
-        {"name": "HF_HOME", "value": "/tmp/huggingface"},  # noqa: S108 - in the container
-        {"name": "HF_HUB_DISABLE_TELEMETRY", "value": "1"},
-    ]
-    if token is not None:
-        reference = {"secretKeyRef": {"name": _secret_name(cache), "key": token.key}}
-        environment.append({"name": _TOKEN, "valueFrom": reference})
     return {
         "backoffLimit": _ATTEMPTS,
         "podFailurePolicy": {
@@ -161,19 +151,7 @@ def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Ob
             "spec": {
                 "restartPolicy": "Never",
                 "automountServiceAccountToken": False,
-                "containers": [
-                    {
-                        "name": "hydrate",
-                        "image": IMAGE,
-                        "command": ["python", "-c", PROGRAM, _PATH, MARKER, HUB, str(_HOPELESS)],
-                        "env": environment,
-                        # The last line of the log says why it ended; the ModelCache repeats it.
-                        "terminationMessagePolicy": "FallbackToLogsOnError",
-                        "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}},
-                        "securityContext": {"allowPrivilegeEscalation": False},
-                        "volumeMounts": [{"name": "artifact", "mountPath": _PATH}],
-                    }
-                ],
+                "containers": [_container(cache, source, token)],
                 "volumes": [
                     {
                         "name": "artifact",
@@ -185,6 +163,34 @@ def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Ob
             },
         },
     }
+
+
+def _container(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
+    return {
+        "name": "hydrate",
+        "image": IMAGE,
+        "command": ["python", "-c", PROGRAM, _PATH, MARKER, HUB, str(_HOPELESS)],
+        "env": _environment(cache, source, token),
+        # The last line of the log says why it ended; the ModelCache repeats it.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}},
+        "securityContext": {"allowPrivilegeEscalation": False},
+        "volumeMounts": [{"name": "artifact", "mountPath": _PATH}],
+    }
+
+
+def _environment(cache: ModelCache, source: HuggingFace, token: Token | None) -> list[Object]:
+    environment: list[Object] = [
+        {"name": "REPO", "value": source.repo},
+        *([{"name": "REVISION", "value": source.revision}] if source.revision else []),
+        {"name": "ARTIFACT", "value": artifact(source)},
+        {"name": "HF_HOME", "value": "/tmp/huggingface"},  # noqa: S108 - in the container
+        {"name": "HF_HUB_DISABLE_TELEMETRY", "value": "1"},
+    ]
+    if token is not None:
+        reference = {"secretKeyRef": {"name": _secret_name(cache), "key": token.key}}
+        environment.append({"name": _TOKEN, "valueFrom": reference})
+    return environment
 
 
 def _secret_name(cache: ModelCache) -> str:

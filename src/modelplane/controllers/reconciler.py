@@ -8,6 +8,7 @@ the objects: a controller that dies half-way is taken up by the next one.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from itertools import filterfalse
 from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -75,12 +76,8 @@ class Reconciler:
         except InvalidObject as error:
             await self._reporter.doubt(owner, str(error))
             return None
-        requirements = tuple(
-            requirement
-            for requirement in kind.requirements(decoded)
-            # Here guards hold by a finalizer, and it asks for the users once the owner is to go.
-            if not guards.matters_only_on_deletion(requirement)
-        )
+        # Here guards hold by a finalizer, and it asks for the users once the owner is to go.
+        requirements = tuple(filterfalse(guards.matters_only_on_deletion, kind.requirements(decoded)))
         self._interests.set(key, requirements)
         required = {requirement.key: self._find(requirement) for requirement in requirements}
         if any(isinstance(found, Unknown) and found.loading for found in required.values()):
