@@ -16,8 +16,8 @@ from enum import StrEnum
 from modelplane.api.devices import Claim
 from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import TaintEffect
-from modelplane.api.node_pools import Accounting
 from modelplane.api.model_deployment import TolerationOperator
+from modelplane.api.node_pools import Accounting
 from modelplane.cel.device import AttributeValue
 
 
