@@ -29,6 +29,7 @@ class Multiplexed(httpx2.AsyncBaseTransport):
         self._connections: list[Connection] = []
         self._connecting: asyncio.Task[None] | None = None
         self._offers_http2 = True
+        self._closed = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and return the response once its headers have arrived."""
@@ -37,6 +38,8 @@ class Multiplexed(httpx2.AsyncBaseTransport):
             for connection in self._connections:
                 if connection.is_available:
                     return await connection.send(request)
+            if self._closed:
+                raise httpx2.ReadError("this side closed the connection")
             if self._connecting is None:
                 self._connecting = asyncio.create_task(self._connect(request))
                 self._connecting.add_done_callback(self._connected)
@@ -75,6 +78,7 @@ class Multiplexed(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close every connection and fail the requests in flight."""
+        self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
         for connection in self._connections:

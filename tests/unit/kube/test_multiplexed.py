@@ -368,6 +368,18 @@ async def test_a_client_that_is_closed_fails_who_waits_for_a_connection_and_canc
     assert [type(failure) for failure in failures] == [httpx2.ReadError] * 2
 
 
+async def test_a_request_that_is_still_waiting_when_the_client_is_closed_opens_no_connection(
+    server: Server, certificates: Pki
+) -> None:
+    transport = Multiplexed(ssl.create_default_context(cafile=certificates.authority))
+    timeout = httpx2.Timeout(5.0).as_dict()
+    request = httpx2.Request("GET", f"https://127.0.0.1:{server.port}/late", extensions={"timeout": timeout})
+    await transport.aclose()
+    with pytest.raises(httpx2.ReadError, match="this side closed"):
+        await transport.handle_async_request(request)
+    assert server.connections == []
+
+
 async def test_who_stops_waiting_for_a_connection_does_not_stop_it_for_others(
     client: httpx2.AsyncClient,
 ) -> None:
