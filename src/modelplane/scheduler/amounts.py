@@ -26,6 +26,11 @@ def asked_beside(asked: str, offered: str) -> str:
     return f"{asked} ({about}{shown}{unit})"
 
 
+def nodes(count: int) -> str:
+    """Return a number of nodes, in words."""
+    return f"{count} node" if count == 1 else f"{count} nodes"
+
+
 def _unit(text: str) -> str | None:
     """Return the suffix of a quantity; None where it is written with an exponent, or is none."""
     found = _WRITTEN.fullmatch(text)

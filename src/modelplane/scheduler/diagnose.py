@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal
 from modelplane.scheduler.effort import Effort
-from modelplane.scheduler.engines import Placer
 from modelplane.scheduler.fill import Filled, Refused
 from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.placer import Placer
 from modelplane.scheduler.remedies import remedies
 from modelplane.scheduler.retention import Kept, Leaving
 from modelplane.scheduler.rooms import NodeRoom, Room

@@ -3,7 +3,6 @@
 One rule: effort is counted in steps, not in time, so that the answer is the same on every machine.
 """
 
-from collections.abc import Hashable, Iterable
 from typing import Final
 
 # Packing engines into pools, or requests into devices, can take for ever. This is about half a second.
@@ -34,9 +33,3 @@ class Effort:
     def spend(self, steps: int) -> None:
         """Take steps off."""
         self._left = max(self._left - steps, 0)
-
-
-def numbered(items: Iterable[Hashable]) -> list[int]:
-    """Return a number for each item, the same for equal ones, so that searches compare numbers."""
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(item, len(numbers)) for item in items]

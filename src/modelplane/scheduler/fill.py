@@ -12,10 +12,11 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from modelplane.scheduler.engines import Misfit, Placer
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.misfit import Misfit
+from modelplane.scheduler.placer import Placer
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Rejected
 

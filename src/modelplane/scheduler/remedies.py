@@ -13,14 +13,15 @@ from typing import Final
 
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel import Read, SelectorError
-from modelplane.scheduler.amounts import asked_beside
+from modelplane.scheduler import amounts
 from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.effort import Effort
-from modelplane.scheduler.engines import Misfit, Pins, Placer
 from modelplane.scheduler.fill import Refused
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.taints import untolerated
 from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.misfit import Misfit
+from modelplane.scheduler.placer import Pins, Placer
 from modelplane.scheduler.retention import Leaving, pinned
 from modelplane.scheduler.rooms import Room
 from modelplane.scheduler.selection import Selection
@@ -81,8 +82,9 @@ def _more_nodes(
                 break
             nodes = _least(partial(_fits_with, cluster, rooms, placer, pins, position), most)
             if nodes:
-                noun = "node" if nodes == 1 else "nodes"
-                change = f'add {nodes} {noun} to pool {pool.name} of InferenceCluster "{cluster.name}"'
+                change = (
+                    f'add {amounts.nodes(nodes)} to pool {pool.name} of InferenceCluster "{cluster.name}"'
+                )
                 most, best = nodes - 1, Remedy(change, (cluster.name,))
     return best
 
@@ -172,8 +174,8 @@ def _relaxed(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Ed
                     offered.setdefault(refusal.subject, set()).update(refusal.reads)
     clusters = tuple(each.cluster for each in unmatched)
     for name in sorted(offered):
-        amounts = ((read.quantity, read) for read in offered[name] if read.quantity is not None)
-        ordered = sorted(amounts, key=lambda item: (item[0], item[1].name, item[1].text), reverse=True)
+        offers = ((read.quantity, read) for read in offered[name] if read.quantity is not None)
+        ordered = sorted(offers, key=lambda item: (item[0], item[1].name, item[1].text), reverse=True)
         for _, read in ordered[:_TRIED]:
             yield from _relaxed_to(deployment, name, read, clusters)
 
@@ -196,7 +198,7 @@ def _relaxed_to(
     for text in asked:
         if text != read.text:
             edited = _edited(deployment, request, text, read)
-            asked_for = asked_beside(text, read.text)
+            asked_for = amounts.asked_beside(text, read.text)
             what = f'relax {read.name} from {asked_for} to {read.text} in request "{request}"'
             yield _Edit(what, edited, clusters)
 

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from modelplane.scheduler.engines import Misfit, Pins, Placer
 from modelplane.scheduler.filters.taints import evicting
 from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.misfit import Misfit
+from modelplane.scheduler.placer import Pins, Placer
 from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 

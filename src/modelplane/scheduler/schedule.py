@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from modelplane.scheduler.diagnose import diagnose
 from modelplane.scheduler.effort import Effort
-from modelplane.scheduler.engines import Placer
 from modelplane.scheduler.fill import Filled, fill
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
+from modelplane.scheduler.placer import Placer
 from modelplane.scheduler.retention import Gone, Kept, Leaving, hold, retain, yielding
 from modelplane.scheduler.scale_down import victims
 from modelplane.scheduler.selection import Selection

@@ -5,6 +5,7 @@ cluster they are.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from modelplane import cel
 from modelplane.scheduler.identity_map import numbering
@@ -26,7 +27,8 @@ class Selection:
         }
         self._verdicts: dict[tuple[str, int], cel.Match | cel.NoMatch] = {}
         self._bound: dict[int, cel.Bound] = {}
-        self._number = numbering(traits)
+        self.identity: Final = numbering(traits)
+        """Returns a number that is the same for devices which no selector can tell apart."""
 
     def matches(self, request: DeviceRequest, device: Device) -> bool:
         """Tell whether all selectors of a request accept the device."""
@@ -55,10 +57,6 @@ class Selection:
             verdict = cel.Match() if selector is None else selector.evaluate(self._bound[identity])
             self._verdicts[expression, identity] = verdict
         return verdict
-
-    def identity(self, device: Device) -> int:
-        """Return a number that is the same for devices which no selector can tell apart."""
-        return self._number(device)
 
 
 def _compiled(expression: str) -> cel.Selector | None:

@@ -10,9 +10,9 @@ from typing import Final
 
 from modelplane.cel import NoMatch
 from modelplane.cel.conditions import conditions, reads
-from modelplane.scheduler.engines import Misfit
 from modelplane.scheduler.fill import Refused
 from modelplane.scheduler.identity_map import IdentityMap
+from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Device, DeviceRequest, Pool
 from modelplane.scheduler.verdict import Rejected

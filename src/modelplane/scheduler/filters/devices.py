@@ -5,19 +5,20 @@ some choice of entries serves all requests, one is found: the first in published
 through DRA, else the first that serves them at all.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from modelplane.api.devices import Claim
 from modelplane.cel import Match, NoMatch, Quantity
-from modelplane.scheduler.effort import Effort, numbered
+from modelplane.scheduler.backtracking import Backtracking, numbered
+from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Demand, Device, DeviceRequest, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
 
-# A step here is as long as this many that Effort counts.
-_PRICE: Final = 8
+# Visiting a state takes about as long as this many steps of Effort.
+_STATE_COST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,15 @@ def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequenc
     return Demand(tuple(need), tuple(may), tuple(exact))
 
 
-class _Search:
-    """Depth first: requests in order, entries in published order; if that takes too long, the largest first.
+_Left: TypeAlias = tuple[tuple[int, ...], bool]
+"""The devices left of each entry, and whether the choices so far claim what is to be claimed."""
 
-    A state is a dead end where the requests that are still to come need more devices than are left for them,
-    or where the search from one like it has failed. Entries that may serve the same requests are alike.
+
+class _Search(Backtracking[_Left, int]):
+    """Gives each request an entry, in published order.
+
+    A state is a dead end where the requests to come need more devices than are left for them. Entries that
+    may serve the same requests are alike.
     """
 
     def __init__(
@@ -128,18 +133,14 @@ class _Search:
         options: Sequence[Sequence[int]],
         effort: Effort,
     ) -> None:
+        super().__init__(effort, state_cost=_STATE_COST)
         self._counts = counts
         self._options = options
-        self._effort = effort
         self._left = tuple(entry.count for entry in entries)
         self._claimed = [entry.claim is Claim.DRA for entry in entries]
         self._kinds = numbered(
             (claimed, *(entry in option for option in options)) for entry, claimed in enumerate(self._claimed)
         )
-        self._order: Sequence[int] = ()
-        self._dead: set[tuple[object, ...]] = set()
-        self._limit = 0
-        self._steps = 0
 
     @property
     def could_claim(self) -> bool:
@@ -147,52 +148,33 @@ class _Search:
 
     @property
     def outcome(self) -> str:
-        if self._steps > self._limit:
+        if self.exhausted:
             return "too many ways to serve them were tried"
         return "each can be served, but not all from one node"
 
     def run(self, *, claim: bool) -> tuple[int, ...] | None:
-        """Return the chosen entry of each request, with at least one claim if wanted."""
+        """Return the chosen entry of each request, with at least one claim if wanted.
+
+        They are asked in their order first, else the largest first.
+        """
         asked = range(len(self._counts))
-        for order in (asked, sorted(asked, key=lambda at: (-self._counts[at], len(self._options[at])))):
-            chosen = self._in(order, claim=claim)
-            if chosen is not None:
-                return tuple(entry for _, entry in sorted(zip(order, chosen, strict=True)))
-            if self._steps <= self._limit:
-                break
-        return None
+        largest_first = sorted(asked, key=lambda at: (-self._counts[at], len(self._options[at])))
+        return self.search((self._left, not claim), (asked, largest_first))
 
-    def _in(self, order: Sequence[int], *, claim: bool) -> tuple[int, ...] | None:
-        self._order = order
-        self._dead.clear()
-        self._steps, self._limit = 0, self._effort.allowance // _PRICE
-        chosen = self._from(0, self._left, not claim)
-        self._effort.spend(self._steps * _PRICE)
-        return chosen
+    def _choices(self, item: int, state: _Left) -> Iterator[tuple[int, _Left]]:
+        left, satisfied = state
+        count = self._counts[item]
+        for entry in self._options[item]:
+            if left[entry] >= count:
+                rest = (*left[:entry], left[entry] - count, *left[entry + 1 :])
+                yield entry, (rest, satisfied or self._claimed[entry])
 
-    def _from(self, position: int, left: tuple[int, ...], satisfied: bool) -> tuple[int, ...] | None:
-        if position == len(self._order):
-            return () if satisfied else None
-        self._steps += 1
-        alike = (position, satisfied, *sorted(zip(self._kinds, left, strict=True)))
-        if alike in self._dead or not self._promising(position, left):
-            return None
-        request = self._order[position]
-        count = self._counts[request]
-        for entry in self._options[request]:
-            if left[entry] < count:
-                continue
-            rest = (*left[:entry], left[entry] - count, *left[entry + 1 :])
-            chosen = self._from(position + 1, rest, satisfied or self._claimed[entry])
-            if chosen is not None:
-                return (entry, *chosen)
-            if self._steps > self._limit:
-                return None
-        self._dead.add(alike)
-        return None
+    def _alike(self, state: _Left) -> Hashable:
+        left, satisfied = state
+        return (satisfied, *sorted(zip(self._kinds, left, strict=True)))
 
-    def _promising(self, position: int, left: tuple[int, ...]) -> bool:
-        to_come = self._order[position:]
+    def _promising(self, to_come: Sequence[int], state: _Left) -> bool:
+        left, _ = state
         least = min(self._counts[request] for request in to_come)
         if sum(have for have in left if have >= least) < sum(self._counts[request] for request in to_come):
             return False
@@ -200,6 +182,10 @@ class _Search:
             any(left[entry] >= self._counts[request] for entry in self._options[request])
             for request in to_come
         )
+
+    def _accepts(self, state: _Left) -> bool:
+        _, satisfied = state
+        return satisfied
 
 
 def _unserved(

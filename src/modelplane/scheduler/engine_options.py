@@ -1,0 +1,164 @@
+"""Options: the pools of a cluster that each engine of a deployment can use.
+
+An engine is in one pool, or its members are in pools that one fabric joins; a member is never split.
+Different engines may use different pools. Free capacity plays no part here.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from modelplane.scheduler import amounts
+from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.filters.devices import Served, devices
+from modelplane.scheduler.identity_map import numbering
+from modelplane.scheduler.selection import Selection, traits
+from modelplane.scheduler.types import Deployment, Device, Engine, Group, Load, Member, Pool, ResolvedRequest
+from modelplane.scheduler.verdict import Reason, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to place an engine: the pool of each member, what each claims, and what that takes."""
+
+    pools: tuple[int, ...]
+    claims: tuple[tuple[ResolvedRequest, ...], ...]
+    loads: tuple[tuple[int, Load], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """The options of an engine: in published order, one pool before two.
+
+    `refused` has, for each pool, why the whole engine cannot be there.
+    """
+
+    options: tuple[Option, ...]
+    refused: tuple[Rejected | None, ...]
+
+
+class OptionFinder:
+    """Finds the options of a deployment's engines; remembers those of pools that are alike."""
+
+    def __init__(self, deployment: Deployment, selection: Selection, effort: Effort) -> None:
+        self._engines = deployment.engines
+        self._largest = max((_gang_size(engine) for engine in deployment.engines), default=0)
+        self._selection = selection
+        self._effort = effort
+        self._served: dict[tuple[Member, int], Served | Rejected] = {}
+        self._found: dict[object, tuple[EngineOptions, ...]] = {}
+        self._hardware = numbering(_hardware_signature)
+
+    def options(self, pools: Sequence[Pool], *, moving: bool) -> tuple[EngineOptions, ...]:
+        """Return the options of each engine; `moving` asks for those of a new replica."""
+        key = (moving, self.kinds(pools))
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = tuple(
+                self._engine_options(engine, pools, moving=moving) for engine in self._engines
+            )
+        return found
+
+    def kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
+        """Return what tells pools apart, but for their names and what is free."""
+        if not self._largest:
+            return tuple(self._hardware(pool.devices) for pool in pools)
+        # Fabrics join pools for gangs only, and only a gang can have more pods than a pool has nodes.
+        return tuple(
+            (self._hardware(pool.devices), pool.fabric, min(pool.nodes, self._largest)) for pool in pools
+        )
+
+    def _engine_options(self, engine: Engine, pools: Sequence[Pool], *, moving: bool) -> EngineOptions:
+        served = [[self._member(member, pool) for member in engine.members] for pool in pools]
+        # A member that could claim on some pool must not be left with unenforced devices on another;
+        # but what runs already does not move because a better pool appears.
+        claimable = [
+            moving and any(isinstance(cell := row[position], Served) and cell.claims for row in served)
+            for position in range(len(engine.members))
+        ]
+        options = []
+        refused: list[Rejected | None] = [None] * len(pools)
+        for chosen in _choices(engine, pools):
+            option = _option(engine, chosen, [served[pool][at] for at, pool in enumerate(chosen)], claimable)
+            if moving and isinstance(option, Option) and (crowded := _crowded(engine, pools, option)):
+                option = crowded
+            if isinstance(option, Option):
+                options.append(option)
+            elif len(set(chosen)) == 1:
+                refused[chosen[0]] = option
+        return EngineOptions(tuple(options), tuple(refused))
+
+    def _member(self, member: Member, pool: Pool) -> Served | Rejected:
+        key = (member, self._hardware(pool.devices))
+        if key not in self._served:
+            self._served[key] = devices(member.requests, pool.devices, self._selection, self._effort)
+        return self._served[key]
+
+
+def _gang_size(engine: Engine) -> int:
+    return sum(member.pods for member in engine.members) if engine.gang else 0
+
+
+def _hardware_signature(devices: Sequence[Device]) -> Hashable:
+    """Return a value that is equal for pools whose nodes carry the same devices."""
+    return tuple(map(_device_signature, devices))
+
+
+def _device_signature(device: Device) -> tuple[object, ...]:
+    return (device.count, device.claim, device.device_class_name, *traits(device))
+
+
+def _choices(engine: Engine, pools: Sequence[Pool]) -> Iterator[tuple[int, ...]]:
+    """Yield the pools that the members may have: all in one, then in several that one fabric joins."""
+    members = len(engine.members)
+    for pool in range(len(pools)):
+        yield (pool,) * members
+    for chosen in product(range(len(pools)), repeat=members):
+        fabrics = {pools[pool].fabric for pool in chosen}
+        if len(set(chosen)) > 1 and len(fabrics) == 1 and "" not in fabrics:
+            yield chosen
+
+
+def _option(
+    engine: Engine,
+    chosen: tuple[int, ...],
+    served: Sequence[Served | Rejected],
+    claimable: Sequence[bool],
+) -> Option | Rejected:
+    claims = []
+    pods: dict[int, list[tuple[Member, Served]]] = {}
+    for member, pool, cell, can_claim in zip(engine.members, chosen, served, claimable, strict=True):
+        if isinstance(cell, Rejected):
+            return cell
+        if can_claim and not cell.claims:
+            return Rejected(Reason.NOTHING_TO_CLAIM, engine.name, "its devices are Synthetic only")
+        claims.append(cell.claims)
+        if cell.claims:
+            pods.setdefault(pool, []).append((member, cell))
+    if not pods:
+        return Rejected(
+            Reason.NOTHING_TO_CLAIM, engine.name, "no device that it asks for is claimed through DRA"
+        )
+    loads = tuple(
+        (
+            pool,
+            Load(Group(tuple(sorted((cell.demand, member.pods) for member, cell in cells))), engine.copies),
+        )
+        for pool, cells in pods.items()
+    )
+    return Option(chosen, tuple(claims), loads)
+
+
+def _crowded(engine: Engine, pools: Sequence[Pool], option: Option) -> Rejected | None:
+    """Refuse a pool with fewer nodes than one group of a gang has pods: each needs a node of its own."""
+    for pool, load in option.loads:
+        have = pools[pool].nodes
+        if engine.gang and load.group.size > have:
+            name, needed = pools[pool].name, load.group.size
+            return Rejected(
+                Reason.TOO_FEW_NODES,
+                engine.name,
+                f"pool {name} has {amounts.nodes(have)}, and one gang is on {needed}",
+                remedy=f"make pool {name} {amounts.nodes(needed)} large",
+            )
+    return None

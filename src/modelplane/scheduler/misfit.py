@@ -1,0 +1,108 @@
+"""Misfits: why no choice of pools has room for the engines, with the numbers that were compared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from modelplane.scheduler import amounts
+from modelplane.scheduler.engine_options import Option
+from modelplane.scheduler.rooms import NodeRoom, Room
+from modelplane.scheduler.types import Cluster, Engine, Load, Pool
+from modelplane.scheduler.verdict import Reason, Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """No choice of pools fits: what refused each pool, for the first engine that has none."""
+
+    engine: str
+    pools: tuple[tuple[str, Rejected], ...]
+
+
+def no_option(
+    engine: Engine, cluster: Cluster, refused: Sequence[Rejected | None], pin: tuple[str, ...] | None
+) -> Misfit:
+    """Explain an engine that has no option on a cluster, whatever is free."""
+    pools = {pool: rejected for pool, rejected in enumerate(refused) if rejected is not None}
+    return Misfit(engine.name, _named(pools, cluster, pin) or (("", Rejected(Reason.NO_POOLS)),))
+
+
+def no_room(
+    engine: Engine,
+    cluster: Cluster,
+    refused: Sequence[Rejected | None],
+    wanted: Sequence[Option],
+    rooms: Sequence[Room],
+    pin: tuple[str, ...] | None,
+) -> Misfit:
+    """Explain an engine for which no option has room."""
+    pools = {pool: rejected for pool, rejected in enumerate(refused) if rejected is not None}
+    for option in wanted:
+        for pool, load in option.loads:
+            if rooms[pool].take(load) is None:
+                pools[pool] = _full(cluster.pools[pool], rooms[pool], load)
+    return Misfit(engine.name, _named(pools, cluster, pin))
+
+
+def _named(
+    pools: Mapping[int, Rejected], cluster: Cluster, pin: tuple[str, ...] | None
+) -> tuple[tuple[str, Rejected], ...]:
+    """Return the refusals of the pools that an engine may be in, by name in published order."""
+    return tuple(
+        (pool.name, pools[at])
+        for at, pool in enumerate(cluster.pools)
+        if at in pools and (pin is None or pool.name in pin)
+    )
+
+
+def competing(
+    engines: Sequence[Engine],
+    cluster: Cluster,
+    options: Sequence[Sequence[Option]],
+    rooms: Sequence[Room],
+    outcome: str,
+) -> Misfit:
+    """Explain engines that each have room, but not together."""
+    wanted = sorted({pool for option in options for each in option for pool, _ in each.loads})
+    names = ", ".join(engine.name for engine in engines)
+    least = sum(min(sum(load.nodes for _, load in each.loads) for each in option) for option in options)
+    return Misfit(
+        names,
+        tuple(
+            (
+                cluster.pools[pool].name,
+                Rejected(
+                    Reason.ENGINES_COMPETE,
+                    names,
+                    f"{outcome}: {_needed(rooms[pool], least)} in pool {cluster.pools[pool].name}",
+                ),
+            )
+            for pool in wanted
+        ),
+    )
+
+
+def _needed(room: Room, pods: int) -> str:
+    if isinstance(room, NodeRoom):
+        return f"{amounts.nodes(pods)} needed, {room.free} free"
+    return f"{pods} pods to be placed, {amounts.nodes(room.nodes)}"
+
+
+def _full(pool: Pool, room: Room, load: Load) -> Rejected:
+    if isinstance(room, NodeRoom):
+        free = max(room.free, 0)
+        detail = f"pool {pool.name} has {free} of {pool.nodes} nodes free, {load.nodes} needed"
+        remedy = f"add {amounts.nodes(room.missing(load))} to pool {pool.name}"
+        return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
+    parts, scarce = [], False
+    for entry, device in enumerate(pool.devices):
+        needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
+        if needed:
+            total, free = device.count * pool.nodes, max(room.free(entry), 0)
+            scarce = scarce or free < needed
+            parts.append(f"{free} of {total} {device.name} free, {needed} needed")
+    detail = f"pool {pool.name} has {' and '.join(parts)}"
+    if not scarce:
+        detail += ", which might not be on one node when Kubernetes has chosen"
+    missing = room.missing(load)
+    remedy = f"add {amounts.nodes(missing)} to pool {pool.name}" if missing else ""
+    return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)

@@ -1,0 +1,106 @@
+"""Placing every engine of a replica on the pools of one cluster.
+
+Where some choice of pools fits, one is found: the first in published order, an engine in one pool before one
+that is in two.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from modelplane.scheduler import misfit
+from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.engine_options import EngineOptions, Option, OptionFinder
+from modelplane.scheduler.engine_search import EngineSearch
+from modelplane.scheduler.first_fit import first_fit
+from modelplane.scheduler.misfit import Misfit
+from modelplane.scheduler.rooms import Room
+from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember
+
+Pins: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The pools that engines must stay in, by the engine's name: one for each member."""
+
+
+class Placer:
+    """Places replicas of one deployment."""
+
+    def __init__(self, deployment: Deployment, selection: Selection, effort: Effort) -> None:
+        self._engines = deployment.engines
+        self._finder = OptionFinder(deployment, selection, effort)
+        self.selection = selection
+        self._effort = effort
+
+    def place(
+        self, cluster: Cluster, rooms: Sequence[Room], pins: Pins | None = None
+    ) -> tuple[PlacedEngine, ...] | Misfit:
+        """Place every engine in the rooms of the cluster's pools."""
+        options = self._options(cluster, pins)
+        if isinstance(options, Misfit):
+            return options
+        chosen: tuple[Option, ...] | Misfit | None = first_fit(options, rooms)
+        if chosen is None:
+            chosen = self._search(options, cluster, rooms, pins)
+        return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
+
+    def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
+        """Place every engine where it is pinned, whatever room there is."""
+        options = self._options(cluster, pins)
+        if isinstance(options, Misfit):
+            return options
+        return self._placed(cluster, [wanted[0] for wanted in options])
+
+    def _options(self, cluster: Cluster, pins: Pins | None) -> list[list[Option]] | Misfit:
+        options = []
+        for engine, found in zip(self._engines, self._found(cluster, pins), strict=True):
+            pin = (pins or {}).get(engine.name)
+            obeying = [each for each in found.options if _obeys(each, cluster, pin)]
+            if not obeying:
+                return misfit.no_option(engine, cluster, found.refused, pin)
+            options.append(obeying)
+        return options
+
+    def _found(self, cluster: Cluster, pins: Pins | None) -> tuple[EngineOptions, ...]:
+        return self._finder.options(cluster.pools, moving=pins is None)
+
+    def _search(
+        self,
+        options: Sequence[Sequence[Option]],
+        cluster: Cluster,
+        rooms: Sequence[Room],
+        pins: Pins | None,
+    ) -> tuple[Option, ...] | Misfit:
+        """Search for options that fit together, or tell which engines have no room."""
+        # Where nothing is pinned, pools with the same hardware and fabric are interchangeable.
+        kinds = self._finder.kinds(cluster.pools) if pins is None else tuple(range(len(rooms)))
+        search = EngineSearch(options, rooms, kinds, self._effort)
+        possible = search.possible()
+        for at, fitting in enumerate(possible):
+            if not fitting:
+                engine, refused = self._engines[at], self._found(cluster, pins)[at].refused
+                pin = (pins or {}).get(engine.name)
+                return misfit.no_room(engine, cluster, refused, options[at], rooms, pin)
+        chosen = search.run()
+        if chosen is None:
+            return misfit.competing(self._engines, cluster, possible, rooms, search.outcome)
+        return chosen
+
+    def _placed(self, cluster: Cluster, chosen: Sequence[Option]) -> tuple[PlacedEngine, ...]:
+        return tuple(
+            _placed(engine, cluster, option) for engine, option in zip(self._engines, chosen, strict=True)
+        )
+
+
+def _obeys(option: Option, cluster: Cluster, pin: tuple[str, ...] | None) -> bool:
+    if pin is None:
+        return True
+    names = tuple(cluster.pools[pool].name for pool in option.pools)
+    # An engine that was one pod and is a gang now stays in its pool.
+    return names == (pin if len(pin) == len(names) else pin[:1] * len(names))
+
+
+def _placed(engine: Engine, cluster: Cluster, option: Option) -> PlacedEngine:
+    members = tuple(
+        PlacedMember(member.role, cluster.pools[pool].name, member.pods, claim)
+        for member, pool, claim in zip(engine.members, option.pools, option.claims, strict=True)
+    )
+    return PlacedEngine(engine.name, engine.copies, members)
