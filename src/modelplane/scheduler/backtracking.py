@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.search_budget import SearchBudget
 
 State = TypeVar("State")
 Choice = TypeVar("Choice")
@@ -17,8 +17,8 @@ Choice = TypeVar("Choice")
 class Backtracking(ABC, Generic[State, Choice]):
     """A search over items, which go by number. `state_cost` is the steps that each state visited takes."""
 
-    def __init__(self, effort: Effort, state_cost: int = 0) -> None:
-        self._effort = effort
+    def __init__(self, budget: SearchBudget, state_cost: int = 0) -> None:
+        self._budget = budget
         self._state_cost = state_cost
         self._order: Sequence[int] = ()
         self._dead: set[tuple[int, Hashable]] = set()
@@ -34,9 +34,9 @@ class Backtracking(ABC, Generic[State, Choice]):
         for order in orders:
             self._order = order
             self._dead.clear()
-            self._steps, self._limit = 0, self._effort.allowance
+            self._steps, self._limit = 0, self._budget.allowance
             chosen = self._from(0, start)
-            self._effort.spend(self._steps)
+            self._budget.spend(self._steps)
             if chosen is not None:
                 by_item = dict(zip(order, chosen, strict=True))
                 return tuple(by_item[item] for item in range(len(order)))

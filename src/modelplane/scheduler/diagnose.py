@@ -5,14 +5,14 @@ One rule: nothing here is computed while every replica has its place.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal
-from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.fill import Filled, Refused
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.placer import Placer
 from modelplane.scheduler.remedies import remedies
 from modelplane.scheduler.retention import Kept, Leaving
-from modelplane.scheduler.rooms import NodeRoom, Room
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.types import Cluster, Deployment, Pool
 from modelplane.scheduler.unmet import Details, by_request
 from modelplane.scheduler.verdict import Rejected
@@ -26,7 +26,7 @@ def diagnose(
     filled: Filled,
     placer: Placer,
     ledger: Ledger,
-    effort: Effort,
+    budget: SearchBudget,
 ) -> Diagnosis:
     """Explain a placement."""
     placed = len(kept) + len(filled.placed)
@@ -40,7 +40,7 @@ def diagnose(
         refusals=tuple(refusal for each in refused for refusal in _refusals(each, details)),
         blocked="its ModelCache is not known, so nothing new is placed" if waits else "",
         causes=by_request(refused, placer.selection),
-        remedies=remedies(deployment, refused, leaving, clusters, placer, ledger, effort) if refused else (),
+        remedies=remedies(deployment, refused, leaving, clusters, placer, ledger, budget) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(kept, clusters, ledger)),
     )
 
@@ -70,35 +70,36 @@ def _refusal(cluster: str, pool: str, engine: str, rejected: Rejected, detail: s
 
 def _notes(leaving: Iterable[Leaving]) -> Iterable[str]:
     return (
-        f'replica "{fate.replica.name}" stays until a replacement is ready: {fate.reason}' for fate in leaving
+        f'replica "{decision.replica.name}" stays until a replacement is ready: {decision.reason}'
+        for decision in leaving
     )
 
 
 def _overcommitted(kept: Iterable[Kept], clusters: Mapping[str, Cluster], ledger: Ledger) -> Iterable[str]:
     """Yield the pools of kept replicas that hold more than they have."""
     used = {
-        (fate.replica.cluster, member.pool)
-        for fate in kept
-        for engine in fate.engines
+        (decision.replica.cluster, member.pool)
+        for decision in kept
+        for engine in decision.engines
         for member in engine.members
         if member.claims
     }
     for name in sorted({cluster for cluster, _ in used}):
         cluster = clusters[name]
-        for pool, room in zip(cluster.pools, ledger.rooms(cluster), strict=True):
-            if room.overcommitted and (name, pool.name) in used:
+        for pool, capacity in zip(cluster.pools, ledger.capacities(cluster), strict=True):
+            if capacity.overcommitted and (name, pool.name) in used:
                 yield (
                     f'pool {pool.name} of InferenceCluster "{name}" is overcommitted: '
-                    f"replicas hold {_holding(pool, room)}"
+                    f"replicas hold {_holding(pool, capacity)}"
                 )
 
 
-def _holding(pool: Pool, room: Room) -> str:
-    if isinstance(room, NodeRoom):
-        return f"{pool.nodes - room.free} of its {pool.nodes} nodes"
+def _holding(pool: Pool, capacity: FreeCapacity) -> str:
+    if isinstance(capacity, NodeCapacity):
+        return f"{pool.nodes - capacity.free} of its {pool.nodes} nodes"
     parts = []
     for entry, device in enumerate(pool.devices):
         total = device.count * pool.nodes
-        if held := total - room.free(entry):
+        if held := total - capacity.free(entry):
             parts.append(f"{held} of its {total} {device.name}")
     return f"{' and '.join(parts) or 'devices'}, which one of them might not find again"

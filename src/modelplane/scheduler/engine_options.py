@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from modelplane.scheduler import amounts
-from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.filters.devices import Served, devices
 from modelplane.scheduler.identity_map import numbering
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection, traits
 from modelplane.scheduler.types import Deployment, Device, Engine, Group, Load, Member, Pool, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
@@ -40,11 +40,11 @@ class EngineOptions:
 class OptionFinder:
     """Finds the options of a deployment's engines; remembers those of pools that are alike."""
 
-    def __init__(self, deployment: Deployment, selection: Selection, effort: Effort) -> None:
+    def __init__(self, deployment: Deployment, selection: Selection, budget: SearchBudget) -> None:
         self._engines = deployment.engines
         self._largest = max((_gang_size(engine) for engine in deployment.engines), default=0)
         self._selection = selection
-        self._effort = effort
+        self._budget = budget
         self._served: dict[tuple[Member, int], Served | Rejected] = {}
         self._found: dict[object, tuple[EngineOptions, ...]] = {}
         self._hardware = numbering(_hardware_signature)
@@ -91,7 +91,7 @@ class OptionFinder:
     def _member(self, member: Member, pool: Pool) -> Served | Rejected:
         key = (member, self._hardware(pool.devices))
         if key not in self._served:
-            self._served[key] = devices(member.requests, pool.devices, self._selection, self._effort)
+            self._served[key] = devices(member.requests, pool.devices, self._selection, self._budget)
         return self._served[key]
 
 

@@ -3,27 +3,27 @@
 from collections.abc import Hashable, Iterator, Sequence
 
 from modelplane.scheduler.backtracking import Backtracking, numbered
-from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.engine_options import Option
-from modelplane.scheduler.rooms import NodeRoom, Room
+from modelplane.scheduler.search_budget import SearchBudget
 
 
 class EngineSearch(Backtracking[tuple[int, ...], Option]):
-    """Gives each engine an option. A state is the room that is left in each pool.
+    """Gives each engine an option. A state is the capacity that is left in each pool.
 
     It is a dead end where an engine to come has no option left, or where those to come need more nodes than
-    are free. `kinds` are equal for pools that have the same options. Rooms and loads go by number, and what a
-    load leaves of a room is found once.
+    are free. `kinds` are equal for pools that have the same options. Capacities and loads go by
+    number, and what a load leaves of a capacity is found once.
     """
 
     def __init__(
         self,
         options: Sequence[Sequence[Option]],
-        rooms: Sequence[Room],
+        capacities: Sequence[FreeCapacity],
         kinds: Sequence[Hashable],
-        effort: Effort,
+        budget: SearchBudget,
     ) -> None:
-        super().__init__(effort)
+        super().__init__(budget)
         self._options = options
         self._kinds = numbered(kinds)
 
@@ -35,15 +35,15 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         ]
         self._nodes = [
             min(
-                sum(load.nodes for pool, load in each.loads if isinstance(rooms[pool], NodeRoom))
+                sum(load.nodes for pool, load in each.loads if isinstance(capacities[pool], NodeCapacity))
                 for each in wanted
             )
             for wanted in options
         ]
-        self._rooms: list[Room] = []
-        self._numbers: dict[Room, int] = {}
+        self._capacities: list[FreeCapacity] = []
+        self._numbers: dict[FreeCapacity, int] = {}
         self._left: dict[tuple[int, int], int | None] = {}
-        self._start = tuple(map(self._number, rooms))
+        self._start = tuple(map(self._number, capacities))
 
     @property
     def outcome(self) -> str:
@@ -58,7 +58,7 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
             [option for option, loads in zip(options, wanted, strict=True) if self._after(self._start, loads)]
             for options, wanted in zip(self._options, self._wanted, strict=True)
         ]
-        self._effort.spend(self._steps)
+        self._budget.spend(self._steps)
         return fitting
 
     def run(self) -> tuple[Option, ...] | None:
@@ -83,7 +83,7 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         return tuple(sorted(zip(self._kinds, state, strict=True)))
 
     def _promising(self, to_come: Sequence[int], state: tuple[int, ...]) -> bool:
-        free = sum(_free_nodes(self._rooms[number]) for number in state)
+        free = sum(_free_nodes(self._capacities[number]) for number in state)
         if free < sum(self._nodes[engine] for engine in to_come):
             return False
         return all(any(self._after(state, loads) for loads in self._wanted[engine]) for engine in to_come)
@@ -99,25 +99,25 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
             left[pool] = number
         return tuple(left)
 
-    def _take(self, room: int, load: int) -> int | None:
-        key = (room, load)
+    def _take(self, capacity: int, load: int) -> int | None:
+        key = (capacity, load)
         if key not in self._left:
-            smaller = self._rooms[room].take(self._loads[load])
+            smaller = self._capacities[capacity].take(self._loads[load])
             self._left[key] = None if smaller is None else self._number(smaller)
-            self._steps += _price(self._rooms[room])
+            self._steps += _price(self._capacities[capacity])
         return self._left[key]
 
-    def _number(self, room: Room) -> int:
-        number = self._numbers.setdefault(room, len(self._rooms))
-        if number == len(self._rooms):
-            self._rooms.append(room)
+    def _number(self, capacity: FreeCapacity) -> int:
+        number = self._numbers.setdefault(capacity, len(self._capacities))
+        if number == len(self._capacities):
+            self._capacities.append(capacity)
         return number
 
 
-def _free_nodes(room: Room) -> int:
-    return max(room.free, 0) if isinstance(room, NodeRoom) else 0
+def _free_nodes(capacity: FreeCapacity) -> int:
+    return max(capacity.free, 0) if isinstance(capacity, NodeCapacity) else 0
 
 
-def _price(room: Room) -> int:
-    """Return how many steps it is to find out what a load leaves of a room."""
-    return 1 if isinstance(room, NodeRoom) else 30 + 3 * len(room.groups) ** 2
+def _price(capacity: FreeCapacity) -> int:
+    """Return how many steps it is to find out what a load leaves of a capacity."""
+    return 1 if isinstance(capacity, NodeCapacity) else 30 + 3 * len(capacity.groups) ** 2

@@ -97,4 +97,4 @@ def _try(
     verdict = admit(deployment, cluster)
     if isinstance(verdict, Rejected):
         return verdict
-    return placer.place(cluster, ledger.rooms(cluster))
+    return placer.place(cluster, ledger.capacities(cluster))

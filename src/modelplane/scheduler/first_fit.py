@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 
+from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.engine_options import Option
-from modelplane.scheduler.rooms import Room
 
 
-def first_fit(options: Sequence[Sequence[Option]], rooms: Sequence[Room]) -> tuple[Option, ...] | None:
+def first_fit(
+    options: Sequence[Sequence[Option]], capacities: Sequence[FreeCapacity]
+) -> tuple[Option, ...] | None:
     """Return the first option of each engine that fits beside those before, None where one has none."""
     chosen = []
-    left = [*rooms]
+    left = [*capacities]
     for wanted in options:
         for option in wanted:
             smaller = _taken(left, option)
@@ -18,17 +20,17 @@ def first_fit(options: Sequence[Sequence[Option]], rooms: Sequence[Room]) -> tup
         else:
             return None
         chosen.append(option)
-        for pool, room in smaller.items():
-            left[pool] = room
+        for pool, capacity in smaller.items():
+            left[pool] = capacity
     return tuple(chosen)
 
 
-def _taken(rooms: Sequence[Room], option: Option) -> dict[int, Room] | None:
-    """Return the rooms that an option leaves smaller, None where it does not fit."""
+def _taken(capacities: Sequence[FreeCapacity], option: Option) -> dict[int, FreeCapacity] | None:
+    """Return the capacities that an option leaves smaller, None where it does not fit."""
     smaller = {}
     for pool, load in option.loads:
-        room = rooms[pool].take(load)
-        if room is None:
+        capacity = capacities[pool].take(load)
+        if capacity is None:
             return None
-        smaller[pool] = room
+        smaller[pool] = capacity
     return smaller

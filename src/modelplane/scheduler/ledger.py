@@ -1,4 +1,4 @@
-"""The room that is left in every pool: what is published, less what replicas hold.
+"""The capacity that is left in every pool: what is published, less what replicas hold.
 
 One rule: a replica holds what it was placed with, whatever its deployment says now. A member takes a node
 for each of its pods and copies, or, where its pool counts devices, the devices that it claims; it takes
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from modelplane.api.node_pools import Accounting
-from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, NodeCapacity
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.identity_map import IdentityMap
-from modelplane.scheduler.rooms import DeviceRoom, NodeRoom, Room
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import (
     Cluster,
@@ -57,10 +57,10 @@ class _Account:
 class Ledger:
     """What is held on every cluster."""
 
-    def __init__(self, replicas: Iterable[Replica], selection: Selection, effort: Effort) -> None:
+    def __init__(self, replicas: Iterable[Replica], selection: Selection, budget: SearchBudget) -> None:
         """Charge what exists; a replica that is being deleted holds its place until it is gone."""
         self._selection = selection
-        self._effort = effort
+        self._budget = budget
         # What there is, and what came since, per cluster. Most clusters are never asked about.
         self._there: defaultdict[str, list[Sequence[PlacedEngine]]] = defaultdict(list)
         self._log: dict[str, list[_Entry]] = {}
@@ -72,20 +72,20 @@ class Ledger:
     def charge(
         self, cluster: str, engines: Sequence[PlacedEngine], beyond: Sequence[PlacedEngine] = ()
     ) -> None:
-        """Take room for engines, as far as they need more than others, which have theirs already."""
+        """Take capacity for engines, as far as they need more than others, which have theirs already."""
         self._log.setdefault(cluster, []).append((engines, 1, beyond))
 
     def refund(self, cluster: str, engines: Sequence[PlacedEngine]) -> None:
-        """Give room back."""
+        """Give capacity back."""
         self._log.setdefault(cluster, []).append((engines, -1, ()))
 
-    def rooms(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[Room]:
-        """Return the room of each pool, in published order; `without` engines that are there."""
+    def capacities(self, cluster: Cluster, without: Sequence[PlacedEngine] = ()) -> list[FreeCapacity]:
+        """Return the capacity of each pool, in published order; `without` engines that are there."""
         account = self._sum(cluster)
         if account is None:
-            return [self._room(pool, 0, _NONE, without) for pool in cluster.pools]
+            return [self._capacity(pool, 0, _NONE, without) for pool in cluster.pools]
         return [
-            self._room(pool, account.nodes[pool.name], account.groups.get(pool.name, _NONE), without)
+            self._capacity(pool, account.nodes[pool.name], account.groups.get(pool.name, _NONE), without)
             for pool in cluster.pools
         ]
 
@@ -109,18 +109,18 @@ class Ledger:
                 return True
         return False
 
-    def _room(
+    def _capacity(
         self, pool: Pool, nodes: int, groups: Mapping[Group, int], without: Sequence[PlacedEngine]
-    ) -> Room:
+    ) -> FreeCapacity:
         if pool.accounting is Accounting.NODES:
             if not without:
-                return NodeRoom(pool.nodes, pool.nodes - nodes)
+                return NodeCapacity(pool.nodes, pool.nodes - nodes)
             # An overcommitted pool leaves a replica what it has.
-            return NodeRoom(pool.nodes, max(pool.nodes - nodes, 0) + held(without)[pool.name])
+            return NodeCapacity(pool.nodes, max(pool.nodes - nodes, 0) + held(without)[pool.name])
         left = Counter(groups)
         left.subtract(self._groups(without, pool))
         counts = [device.count for device in pool.devices]
-        return DeviceRoom.of(pool.nodes, counts, (Load(group, count) for group, count in left.items()))
+        return DeviceCapacity.of(pool.nodes, counts, (Load(group, count) for group, count in left.items()))
 
     def _sum(self, cluster: Cluster) -> _Account | None:
         """Return what is held on a cluster, None where nothing was ever."""
@@ -167,5 +167,5 @@ class Ledger:
     def _demand(self, claims: _Claims, pool: Pool) -> Demand:
         demands = self._demands.setdefault(pool.devices, {})
         if claims not in demands:
-            demands[claims] = demand(claims, pool.devices, self._selection, self._effort)
+            demands[claims] = demand(claims, pool.devices, self._selection, self._budget)
         return demands[claims]

@@ -1,11 +1,11 @@
-"""Misfits: why no choice of pools has room for the engines, with the numbers that were compared."""
+"""Misfits: why no choice of pools has capacity for the engines, with the numbers that were compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modelplane.scheduler import amounts
+from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.engine_options import Option
-from modelplane.scheduler.rooms import NodeRoom, Room
 from modelplane.scheduler.types import Cluster, Engine, Load, Pool
 from modelplane.scheduler.verdict import Reason, Rejected
 
@@ -26,20 +26,20 @@ def no_option(
     return Misfit(engine.name, _named(pools, cluster, pin) or (("", Rejected(Reason.NO_POOLS)),))
 
 
-def no_room(
+def no_capacity(
     engine: Engine,
     cluster: Cluster,
     refused: Sequence[Rejected | None],
     wanted: Sequence[Option],
-    rooms: Sequence[Room],
+    capacities: Sequence[FreeCapacity],
     pin: tuple[str, ...] | None,
 ) -> Misfit:
-    """Explain an engine for which no option has room."""
+    """Explain an engine for which no option has capacity."""
     pools = {pool: rejected for pool, rejected in enumerate(refused) if rejected is not None}
     for option in wanted:
         for pool, load in option.loads:
-            if rooms[pool].take(load) is None:
-                pools[pool] = _full(cluster.pools[pool], rooms[pool], load)
+            if capacities[pool].take(load) is None:
+                pools[pool] = _full(cluster.pools[pool], capacities[pool], load)
     return Misfit(engine.name, _named(pools, cluster, pin))
 
 
@@ -58,10 +58,10 @@ def competing(
     engines: Sequence[Engine],
     cluster: Cluster,
     options: Sequence[Sequence[Option]],
-    rooms: Sequence[Room],
+    capacities: Sequence[FreeCapacity],
     outcome: str,
 ) -> Misfit:
-    """Explain engines that each have room, but not together."""
+    """Explain engines that each have capacity, but not together."""
     wanted = sorted({pool for option in options for each in option for pool, _ in each.loads})
     names = ", ".join(engine.name for engine in engines)
     least = sum(min(sum(load.nodes for _, load in each.loads) for each in option) for option in options)
@@ -73,7 +73,7 @@ def competing(
                 Rejected(
                     Reason.ENGINES_COMPETE,
                     names,
-                    f"{outcome}: {_needed(rooms[pool], least)} in pool {cluster.pools[pool].name}",
+                    f"{outcome}: {_needed(capacities[pool], least)} in pool {cluster.pools[pool].name}",
                 ),
             )
             for pool in wanted
@@ -81,28 +81,28 @@ def competing(
     )
 
 
-def _needed(room: Room, pods: int) -> str:
-    if isinstance(room, NodeRoom):
-        return f"{amounts.nodes(pods)} needed, {room.free} free"
-    return f"{pods} pods to be placed, {amounts.nodes(room.nodes)}"
+def _needed(capacity: FreeCapacity, pods: int) -> str:
+    if isinstance(capacity, NodeCapacity):
+        return f"{amounts.nodes(pods)} needed, {capacity.free} free"
+    return f"{pods} pods to be placed, {amounts.nodes(capacity.nodes)}"
 
 
-def _full(pool: Pool, room: Room, load: Load) -> Rejected:
-    if isinstance(room, NodeRoom):
-        free = max(room.free, 0)
+def _full(pool: Pool, capacity: FreeCapacity, load: Load) -> Rejected:
+    if isinstance(capacity, NodeCapacity):
+        free = max(capacity.free, 0)
         detail = f"pool {pool.name} has {free} of {pool.nodes} nodes free, {load.nodes} needed"
-        remedy = f"add {amounts.nodes(room.missing(load))} to pool {pool.name}"
+        remedy = f"add {amounts.nodes(capacity.missing(load))} to pool {pool.name}"
         return Rejected(Reason.NO_FREE_NODES, detail=detail, remedy=remedy)
     parts, scarce = [], False
     for entry, device in enumerate(pool.devices):
         needed = sum(demand.need[entry] * pods for demand, pods in load.group.pods) * load.copies
         if needed:
-            total, free = device.count * pool.nodes, max(room.free(entry), 0)
+            total, free = device.count * pool.nodes, max(capacity.free(entry), 0)
             scarce = scarce or free < needed
             parts.append(f"{free} of {total} {device.name} free, {needed} needed")
     detail = f"pool {pool.name} has {' and '.join(parts)}"
     if not scarce:
         detail += ", which might not be on one node when Kubernetes has chosen"
-    missing = room.missing(load)
+    missing = capacity.missing(load)
     remedy = f"add {amounts.nodes(missing)} to pool {pool.name}" if missing else ""
     return Rejected(Reason.NO_FREE_DEVICES, detail=detail, remedy=remedy)

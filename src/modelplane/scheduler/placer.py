@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from modelplane.scheduler import misfit
-from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.engine_search import EngineSearch
 from modelplane.scheduler.first_fit import first_fit
 from modelplane.scheduler.misfit import Misfit
-from modelplane.scheduler.rooms import Room
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember
 
@@ -24,26 +24,26 @@ Pins: TypeAlias = Mapping[str, tuple[str, ...]]
 class Placer:
     """Places replicas of one deployment."""
 
-    def __init__(self, deployment: Deployment, selection: Selection, effort: Effort) -> None:
+    def __init__(self, deployment: Deployment, selection: Selection, budget: SearchBudget) -> None:
         self._engines = deployment.engines
-        self._finder = OptionFinder(deployment, selection, effort)
+        self._finder = OptionFinder(deployment, selection, budget)
         self.selection = selection
-        self._effort = effort
+        self._budget = budget
 
     def place(
-        self, cluster: Cluster, rooms: Sequence[Room], pins: Pins | None = None
+        self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
     ) -> tuple[PlacedEngine, ...] | Misfit:
-        """Place every engine in the rooms of the cluster's pools."""
+        """Place every engine where the cluster's pools have capacity."""
         options = self._options(cluster, pins)
         if isinstance(options, Misfit):
             return options
-        chosen: tuple[Option, ...] | Misfit | None = first_fit(options, rooms)
+        chosen: tuple[Option, ...] | Misfit | None = first_fit(options, capacities)
         if chosen is None:
-            chosen = self._search(options, cluster, rooms, pins)
+            chosen = self._search(options, cluster, capacities, pins)
         return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
 
     def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
-        """Place every engine where it is pinned, whatever room there is."""
+        """Place every engine where it is pinned, whatever capacity there is."""
         options = self._options(cluster, pins)
         if isinstance(options, Misfit):
             return options
@@ -66,22 +66,22 @@ class Placer:
         self,
         options: Sequence[Sequence[Option]],
         cluster: Cluster,
-        rooms: Sequence[Room],
+        capacities: Sequence[FreeCapacity],
         pins: Pins | None,
     ) -> tuple[Option, ...] | Misfit:
-        """Search for options that fit together, or tell which engines have no room."""
+        """Search for options that fit together, or tell which engines have no capacity."""
         # Where nothing is pinned, pools with the same hardware and fabric are interchangeable.
-        kinds = self._finder.kinds(cluster.pools) if pins is None else tuple(range(len(rooms)))
-        search = EngineSearch(options, rooms, kinds, self._effort)
+        kinds = self._finder.kinds(cluster.pools) if pins is None else tuple(range(len(capacities)))
+        search = EngineSearch(options, capacities, kinds, self._budget)
         possible = search.possible()
         for at, fitting in enumerate(possible):
             if not fitting:
                 engine, refused = self._engines[at], self._found(cluster, pins)[at].refused
                 pin = (pins or {}).get(engine.name)
-                return misfit.no_room(engine, cluster, refused, options[at], rooms, pin)
+                return misfit.no_capacity(engine, cluster, refused, options[at], capacities, pin)
         chosen = search.run()
         if chosen is None:
-            return misfit.competing(self._engines, cluster, possible, rooms, search.outcome)
+            return misfit.competing(self._engines, cluster, possible, capacities, search.outcome)
         return chosen
 
     def _placed(self, cluster: Cluster, chosen: Sequence[Option]) -> tuple[PlacedEngine, ...]:

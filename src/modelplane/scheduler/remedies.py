@@ -14,8 +14,8 @@ from typing import Final
 from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel import Read, SelectorError
 from modelplane.scheduler import amounts
+from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.diagnosis import Remedy
-from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.fill import Refused
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.taints import untolerated
@@ -23,12 +23,12 @@ from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Pins, Placer
 from modelplane.scheduler.retention import Leaving, pinned
-from modelplane.scheduler.rooms import Room
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, Toleration
 from modelplane.scheduler.verdict import Reason, Rejected
 
-_ROOM_REASONS: Final = (
+_CAPACITY_REASONS: Final = (
     Reason.TOO_FEW_NODES,
     Reason.NO_FREE_NODES,
     Reason.NO_FREE_DEVICES,
@@ -47,14 +47,14 @@ def remedies(
     clusters: Mapping[str, Cluster],
     placer: Placer,
     ledger: Ledger,
-    effort: Effort,
+    budget: SearchBudget,
 ) -> tuple[Remedy, ...]:
     """Return the smallest change of each sort that helps: more nodes first, then edits of the deployment."""
     found = [
-        _more_nodes(refused, leaving, clusters, placer, ledger, effort),
-        _first(_relaxed(deployment, refused), ledger, leaving, effort),
-        _first(_tolerating(deployment, refused), ledger, leaving, effort),
-        _first(_selecting_less(deployment, refused), ledger, leaving, effort),
+        _more_nodes(refused, leaving, clusters, placer, ledger, budget),
+        _first(_relaxed(deployment, refused), ledger, leaving, budget),
+        _first(_tolerating(deployment, refused), ledger, leaving, budget),
+        _first(_selecting_less(deployment, refused), ledger, leaving, budget),
     ]
     return tuple(remedy for remedy in found if remedy is not None)
 
@@ -65,22 +65,24 @@ def _more_nodes(
     clusters: Mapping[str, Cluster],
     placer: Placer,
     ledger: Ledger,
-    effort: Effort,
+    budget: SearchBudget,
 ) -> Remedy | None:
     """Return the fewest nodes that one pool would need more."""
-    full = [each.cluster for each in refused if _lacks(each, _ROOM_REASONS)]
-    trials: list[tuple[Cluster, Sequence[Room], Pins | None]] = [
-        (cluster, ledger.rooms(cluster), None) for cluster in full[:_CLUSTERS_ENLARGED]
+    full = [each.cluster for each in refused if _lacks(each, _CAPACITY_REASONS)]
+    trials: list[tuple[Cluster, Sequence[FreeCapacity], Pins | None]] = [
+        (cluster, ledger.capacities(cluster), None) for cluster in full[:_CLUSTERS_ENLARGED]
     ]
-    for fate in leaving[:_CLUSTERS_ENLARGED]:
-        cluster = clusters[fate.replica.cluster]
-        trials.append((cluster, ledger.rooms(cluster, without=fate.replica.engines), pinned(fate.replica)))
+    for decision in leaving[:_CLUSTERS_ENLARGED]:
+        cluster = clusters[decision.replica.cluster]
+        trials.append(
+            (cluster, ledger.capacities(cluster, without=decision.replica.engines), pinned(decision.replica))
+        )
     most, best = _MOST_NODES, None
-    for cluster, rooms, pins in trials:
+    for cluster, capacities, pins in trials:
         for position, pool in enumerate(cluster.pools):
-            if effort.spent:
+            if budget.spent:
                 break
-            nodes = _least(partial(_fits_with, cluster, rooms, placer, pins, position), most)
+            nodes = _least(partial(_fits_with, cluster, capacities, placer, pins, position), most)
             if nodes:
                 change = (
                     f'add {amounts.nodes(nodes)} to pool {pool.name} of InferenceCluster "{cluster.name}"'
@@ -96,7 +98,12 @@ def _lacks(refused: Refused, reasons: Iterable[Reason]) -> bool:
 
 
 def _fits_with(
-    cluster: Cluster, rooms: Sequence[Room], placer: Placer, pins: Pins | None, position: int, nodes: int
+    cluster: Cluster,
+    capacities: Sequence[FreeCapacity],
+    placer: Placer,
+    pins: Pins | None,
+    position: int,
+    nodes: int,
 ) -> bool:
     """Whether a replica fits where one pool has so many nodes more."""
     pool = cluster.pools[position]
@@ -105,8 +112,8 @@ def _fits_with(
         replace(pool, nodes=pool.nodes + nodes),
         *cluster.pools[position + 1 :],
     )
-    enlarged = [*rooms]
-    enlarged[position] = rooms[position].enlarged(nodes)
+    enlarged = [*capacities]
+    enlarged[position] = capacities[position].enlarged(nodes)
     return not isinstance(placer.place(replace(cluster, pools=larger), enlarged, pins), Misfit)
 
 
@@ -133,13 +140,13 @@ class _Edit:
 
 
 def _first(
-    edits: Iterable[_Edit], ledger: Ledger, leaving: Iterable[Leaving], effort: Effort
+    edits: Iterable[_Edit], ledger: Ledger, leaving: Iterable[Leaving], budget: SearchBudget
 ) -> Remedy | None:
     """Return the first edit with which some cluster takes a replica, or keeps one that is to leave."""
-    without = {fate.replica.cluster: fate.replica.engines for fate in leaving}
+    without = {decision.replica.cluster: decision.replica.engines for decision in leaving}
     for edit in edits:
         try:
-            placer = Placer(edit.deployment, Selection(edit.deployment), effort)
+            placer = Placer(edit.deployment, Selection(edit.deployment), budget)
         except SelectorError:
             continue
         opened = tuple(
@@ -147,7 +154,7 @@ def _first(
             for cluster in edit.clusters
             if not isinstance(admit(edit.deployment, cluster), Rejected)
             and not isinstance(
-                placer.place(cluster, ledger.rooms(cluster, without.get(cluster.name, ()))), Misfit
+                placer.place(cluster, ledger.capacities(cluster, without.get(cluster.name, ()))), Misfit
             )
         )
         if opened:

@@ -4,11 +4,11 @@ One rule: nothing is dropped on doubt. A replica goes at once only when its clus
 NoExecute taint evicts it, or when it is being deleted; one that no longer fits where it is leaves when its
 replacement is ready.
 
-Not asked here: labels, the clusterSelector, the cache's footprint, readiness, the gateway, free room
+Not asked here: labels, the clusterSelector, the cache's footprint, readiness, the gateway, free capacity
 (unless the replica is to grow). Relabelling a cluster, narrowing a selector, a cluster that fails, or a
 pool that shrinks moves nothing that serves.
 
-Two decisions that did not know of each other can give one room to two replicas. Then the newest that does not
+Two deployments that were placed at once can be given the same capacity. Then the newest replica that does not
 serve yields, to older ones and to those that serve: it leaves, as if it did not fit.
 """
 
@@ -28,7 +28,7 @@ _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The replica stays, with these engines. `grows`: they take room that it does not hold yet."""
+    """The replica stays, with these engines. `grows`: they take capacity that it does not hold yet."""
 
     replica: Replica
     engines: tuple[PlacedEngine, ...]
@@ -51,7 +51,7 @@ class Gone:
     reason: str
 
 
-Fate: TypeAlias = Kept | Leaving | Gone
+RetentionDecision: TypeAlias = Kept | Leaving | Gone
 
 
 def retain(
@@ -60,29 +60,31 @@ def retain(
     clusters: Mapping[str, Cluster],
     placer: Placer,
     ledger: Ledger,
-) -> list[Fate]:
+) -> list[RetentionDecision]:
     """Decide on every replica of the deployment, in order of name; the ledger follows what they become."""
-    fates = []
+    decisions = []
     for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name)):
-        fate = _fate(deployment, replica, clusters, placer, ledger)
-        if isinstance(fate, Kept) and ledger.grows(clusters[replica.cluster], fate.engines, replica.engines):
+        decision = _decision(deployment, replica, clusters, placer, ledger)
+        if isinstance(decision, Kept) and ledger.grows(
+            clusters[replica.cluster], decision.engines, replica.engines
+        ):
             ledger.refund(replica.cluster, replica.engines)
-            ledger.charge(replica.cluster, fate.engines)
-            fate = replace(fate, grows=True)
-        fates.append(fate)
-    return fates
+            ledger.charge(replica.cluster, decision.engines)
+            decision = replace(decision, grows=True)
+        decisions.append(decision)
+    return decisions
 
 
-def hold(fates: Iterable[Fate], ledger: Ledger) -> None:
+def hold(decisions: Iterable[RetentionDecision], ledger: Ledger) -> None:
     """Keep from new replicas what those that grow give up elsewhere: they have it until their turn comes."""
-    for fate in fates:
-        if isinstance(fate, Kept) and fate.grows:
-            ledger.charge(fate.replica.cluster, fate.replica.engines, beyond=fate.engines)
+    for decision in decisions:
+        if isinstance(decision, Kept) and decision.grows:
+            ledger.charge(decision.replica.cluster, decision.replica.engines, beyond=decision.engines)
 
 
-def _fate(
+def _decision(
     deployment: Deployment, replica: Replica, clusters: Mapping[str, Cluster], placer: Placer, ledger: Ledger
-) -> Fate:
+) -> RetentionDecision:
     """Ask first what drops a replica at once, then whether it still fits where it is."""
     if replica.deleting:
         return Gone(replica, "it is being deleted")
@@ -113,7 +115,7 @@ def _refit(
             return Leaving(replica, _why(resolved, cluster))
         if not ledger.grows(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
-    placed = placer.place(cluster, ledger.rooms(cluster, without=replica.engines), pins)
+    placed = placer.place(cluster, ledger.capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, Misfit):
         return Leaving(replica, _why(placed, cluster))
     return Kept(replica, placed)
@@ -136,26 +138,29 @@ def _why(misfit: Misfit, cluster: Cluster) -> str:
 
 
 def yielding(
-    fates: Sequence[Fate], replicas: Iterable[Replica], clusters: Mapping[str, Cluster], ledger: Ledger
-) -> list[Fate]:
-    """Let kept replicas leave whose room belongs to another deployment's replica."""
-    kept = {fate.replica.cluster for fate in fates if isinstance(fate, Kept)}
+    decisions: Sequence[RetentionDecision],
+    replicas: Iterable[Replica],
+    clusters: Mapping[str, Cluster],
+    ledger: Ledger,
+) -> list[RetentionDecision]:
+    """Let kept replicas leave whose capacity belongs to another deployment's replica."""
+    kept = {decision.replica.cluster for decision in decisions if isinstance(decision, Kept)}
     losers: dict[tuple[str, str], str] = {}
     for name in sorted(kept):
         cluster = clusters[name]
-        full = [at for at, room in enumerate(ledger.rooms(cluster)) if room.overcommitted]
+        full = [at for at, capacity in enumerate(ledger.capacities(cluster)) if capacity.overcommitted]
         if full:
             losers |= _losers(cluster, full, [each for each in replicas if each.cluster == name], ledger)
-    decided: list[Fate] = []
-    for fate in fates:
-        why = losers.get((fate.replica.namespace, fate.replica.name))
-        if isinstance(fate, Kept) and why:
-            if fate.grows:
-                ledger.refund(fate.replica.cluster, fate.engines)
-                ledger.charge(fate.replica.cluster, fate.replica.engines)
-            decided.append(Leaving(fate.replica, why))
+    decided: list[RetentionDecision] = []
+    for decision in decisions:
+        why = losers.get((decision.replica.namespace, decision.replica.name))
+        if isinstance(decision, Kept) and why:
+            if decision.grows:
+                ledger.refund(decision.replica.cluster, decision.engines)
+                ledger.charge(decision.replica.cluster, decision.replica.engines)
+            decided.append(Leaving(decision.replica, why))
         else:
-            decided.append(fate)
+            decided.append(decision)
     return decided
 
 
@@ -171,7 +176,7 @@ def _losers(
         for position in reversed(range(len(there))):
             replica = there[position]
             before = {each.deployment_uid for each in there[:position]} - {replica.deployment_uid}
-            if not ledger.rooms(cluster, without=gone)[at].overcommitted:
+            if not ledger.capacities(cluster, without=gone)[at].overcommitted:
                 break
             if before and not (replica.ready or replica.deleting):
                 gone += replica.engines

@@ -6,7 +6,6 @@ One rule: replicas that exist are inputs. Nothing is moved to improve a placemen
 from collections.abc import Sequence
 
 from modelplane.scheduler.diagnose import diagnose
-from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.fill import Filled, fill
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.ledger import Ledger
@@ -14,6 +13,7 @@ from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.placer import Placer
 from modelplane.scheduler.retention import Gone, Kept, Leaving, hold, retain, yielding
 from modelplane.scheduler.scale_down import victims
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Deployment, Fleet, Replica
 
@@ -25,32 +25,34 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     selector does not compile; the caller then keeps everything as it is.
     """
     selection = Selection(deployment)
-    effort = Effort()
-    placer = Placer(deployment, selection, effort)
-    ledger = Ledger(fleet.replicas, selection, effort)
+    budget = SearchBudget()
+    placer = Placer(deployment, selection, budget)
+    ledger = Ledger(fleet.replicas, selection, budget)
     clusters = {cluster.name: cluster for cluster in fleet.clusters}
     ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
 
-    fates = retain(deployment, ours, clusters, placer, ledger)
-    fates = yielding(fates, fleet.replicas, clusters, ledger)
-    hold(fates, ledger)
-    kept = [fate for fate in fates if isinstance(fate, Kept)]
-    leaving = [fate for fate in fates if isinstance(fate, Leaving)]
-    gone = [fate for fate in fates if isinstance(fate, Gone)]
+    decisions = retain(deployment, ours, clusters, placer, ledger)
+    decisions = yielding(decisions, fleet.replicas, clusters, ledger)
+    hold(decisions, ledger)
+    kept = [decision for decision in decisions if isinstance(decision, Kept)]
+    leaving = [decision for decision in decisions if isinstance(decision, Leaving)]
+    gone = [decision for decision in decisions if isinstance(decision, Gone)]
 
-    surplus = victims([fate.replica for fate in kept], len(kept) - deployment.replicas)
-    kept = [fate for fate in kept if fate.replica not in surplus]
+    surplus = victims([decision.replica for decision in kept], len(kept) - deployment.replicas)
+    kept = [decision for decision in kept if decision.replica not in surplus]
     relieved = _relieved(deployment, kept, leaving)
-    leaving = [fate for fate in leaving if fate.replica not in relieved]
+    leaving = [decision for decision in leaving if decision.replica not in relieved]
 
     indices = Indices(ours)
-    departing = [_leave(fate, indices) for fate in leaving]
-    staying = [_stay(fate, indices) for fate in kept]
+    departing = [_leave(decision, indices) for decision in leaving]
+    staying = [_stay(decision, indices) for decision in kept]
     shortfall = deployment.replicas - len(kept)
     filled = (
         Filled()
         if _waits_for_cache(deployment)
-        else fill(deployment, shortfall, clusters, indices, [fate.replica for fate in kept], placer, ledger)
+        else fill(
+            deployment, shortfall, clusters, indices, [decision.replica for decision in kept], placer, ledger
+        )
     )
     assignments = [
         *departing,
@@ -60,7 +62,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     return Placement(
         tuple(sorted(assignments, key=lambda each: (each.cluster, each.index, each.replica))),
         _dropped(gone, surplus, relieved),
-        diagnose(deployment, clusters, kept, leaving, filled, placer, ledger, effort),
+        diagnose(deployment, clusters, kept, leaving, filled, placer, ledger, budget),
     )
 
 
@@ -70,18 +72,18 @@ def _waits_for_cache(deployment: Deployment) -> bool:
 
 def _relieved(deployment: Deployment, kept: Sequence[Kept], leaving: Sequence[Leaving]) -> list[Replica]:
     """Return the leaving replicas that are not needed: enough are ready without them."""
-    ready = sum(fate.replica.ready for fate in kept)
+    ready = sum(decision.replica.ready for decision in kept)
     needed = max(deployment.replicas - ready, 0)
-    return victims([fate.replica for fate in leaving], len(leaving) - needed)
+    return victims([decision.replica for decision in leaving], len(leaving) - needed)
 
 
-def _stay(fate: Kept, indices: Indices) -> Assignment:
-    replica = fate.replica
-    return Assignment(replica.cluster, indices.keep(replica), fate.engines, replica.name, retained=True)
+def _stay(decision: Kept, indices: Indices) -> Assignment:
+    replica = decision.replica
+    return Assignment(replica.cluster, indices.keep(replica), decision.engines, replica.name, retained=True)
 
 
-def _leave(fate: Leaving, indices: Indices) -> Assignment:
-    replica = fate.replica
+def _leave(decision: Leaving, indices: Indices) -> Assignment:
+    replica = decision.replica
     return Assignment(
         replica.cluster,
         indices.keep(replica),
@@ -89,7 +91,7 @@ def _leave(fate: Leaving, indices: Indices) -> Assignment:
         replica.name,
         retained=True,
         leaving=True,
-        reason=fate.reason,
+        reason=decision.reason,
     )
 
 
@@ -97,7 +99,7 @@ def _dropped(
     gone: Sequence[Gone], surplus: Sequence[Replica], relieved: Sequence[Replica]
 ) -> tuple[Dropped, ...]:
     dropped = [
-        *(Dropped(fate.replica.name, fate.reason) for fate in gone),
+        *(Dropped(decision.replica.name, decision.reason) for decision in gone),
         *(Dropped(replica.name, "scaled down") for replica in surplus),
         *(Dropped(replica.name, "it no longer fits, and is no longer needed") for replica in relieved),
     ]

@@ -223,7 +223,7 @@ class Replica:
 class Fleet:
     """Every InferenceCluster, and every ModelReplica of every deployment, in any order.
 
-    A replica that was decided and is not observed yet belongs here too: its room is taken.
+    A replica that was decided and is not observed yet belongs here too: its capacity is taken.
     """
 
     clusters: tuple[Cluster, ...] = ()

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from modelplane.api.node_pools import Accounting
-from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
 from modelplane.scheduler.ledger import Ledger
-from modelplane.scheduler.rooms import NodeRoom, Room
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Fleet, Pool
 
@@ -41,20 +41,20 @@ class Usage:
 
 def usage(fleet: Fleet) -> tuple[Usage, ...]:
     """Return what is taken of every pool, in order of cluster name and published pool."""
-    ledger = Ledger(fleet.replicas, Selection(), Effort())
+    ledger = Ledger(fleet.replicas, Selection(), SearchBudget())
     return tuple(_usages(sorted(fleet.clusters, key=lambda cluster: cluster.name), ledger))
 
 
 def _usages(clusters: Iterable[Cluster], ledger: Ledger) -> Iterator[Usage]:
     for cluster in clusters:
-        for pool, room in zip(cluster.pools, ledger.rooms(cluster), strict=True):
-            yield Usage(cluster.name, pool.name, pool.accounting, pool.nodes, tuple(_amounts(pool, room)))
+        for pool, capacity in zip(cluster.pools, ledger.capacities(cluster), strict=True):
+            yield Usage(cluster.name, pool.name, pool.accounting, pool.nodes, tuple(_amounts(pool, capacity)))
 
 
-def _amounts(pool: Pool, room: Room) -> Iterator[Amount]:
-    if isinstance(room, NodeRoom):
-        yield Amount("nodes", pool.nodes, pool.nodes - room.free)
+def _amounts(pool: Pool, capacity: FreeCapacity) -> Iterator[Amount]:
+    if isinstance(capacity, NodeCapacity):
+        yield Amount("nodes", pool.nodes, pool.nodes - capacity.free)
         return
     for entry, device in enumerate(pool.devices):
         total = device.count * pool.nodes
-        yield Amount(device.name, total, total - room.free(entry))
+        yield Amount(device.name, total, total - capacity.free(entry))

@@ -16,8 +16,8 @@ from modelplane.scheduler import (
     Reason,
     ResolvedRequest,
 )
-from modelplane.scheduler.effort import Effort
 from modelplane.scheduler.filters.devices import Served, devices
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Demand
 from modelplane.scheduler.verdict import Rejected
@@ -35,7 +35,7 @@ def request(name: str, memory: int, count: int = 1) -> DeviceRequest:
 
 def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> list[str] | Rejected:
     selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=requests),)),)))
-    verdict = devices(requests, entries, selection, Effort())
+    verdict = devices(requests, entries, selection, SearchBudget())
     if isinstance(verdict, Rejected):
         return dataclasses.replace(verdict, reads=(), remedy="", selectors=())
     return [f"{claim.name}={claim.device_class_name}*{claim.count}" for claim in verdict.claims]
@@ -132,7 +132,7 @@ def test_an_attribute_of_another_type_is_another_device() -> None:
 def test_what_is_claimed_is_the_request_as_written() -> None:
     ask = request("x", 20, 2)
     selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),)))
-    assert devices((ask,), (BIG,), selection, Effort()) == Served(
+    assert devices((ask,), (BIG,), selection, SearchBudget()) == Served(
         (ResolvedRequest("x", "big", 2, ask.selectors),), Demand((2,), (2,), (True,))
     )
 

@@ -12,12 +12,12 @@ from typing import Final, TypeAlias
 from modelplane.api.devices import Claim
 from modelplane.cel import Match, NoMatch, Quantity
 from modelplane.scheduler.backtracking import Backtracking, numbered
-from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Demand, Device, DeviceRequest, ResolvedRequest
 from modelplane.scheduler.verdict import Reason, Rejected
 
-# Visiting a state takes about as long as this many steps of Effort.
+# Visiting a state takes about as long as this many steps of SearchBudget.
 _STATE_COST: Final = 8
 
 
@@ -30,7 +30,7 @@ class Served:
 
 
 def devices(
-    requests: Sequence[DeviceRequest], entries: Sequence[Device], selection: Selection, effort: Effort
+    requests: Sequence[DeviceRequest], entries: Sequence[Device], selection: Selection, budget: SearchBudget
 ) -> Served | Rejected:
     """Serve all requests from one node's devices."""
     matching = []
@@ -43,7 +43,7 @@ def devices(
         matching.append(matches)
         options.append(enough)
     counts = [request.count for request in requests]
-    search = _Search(counts, entries, options, effort)
+    search = _Search(counts, entries, options, budget)
     chosen = (search.run(claim=True) if search.could_claim else None) or search.run(claim=False)
     if chosen is None:
         return Rejected(Reason.DEVICES_COMPETE, _names(requests), search.outcome)
@@ -68,7 +68,7 @@ def devices(
 
 
 def demand(
-    claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection, effort: Effort
+    claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection, budget: SearchBudget
 ) -> Demand:
     """Return what a pod with these claims takes from a node with these devices.
 
@@ -87,7 +87,7 @@ def demand(
         for claim, option in zip(claims, options, strict=True)
     ]
     counts = [claim.count for claim in claims]
-    chosen = _Search(counts, entries, enough, effort).run(claim=False) if all(enough) else None
+    chosen = _Search(counts, entries, enough, budget).run(claim=False) if all(enough) else None
     if chosen is None:
         options = [_of_class(entries, range(len(entries)), claim.device_class_name) for claim in claims]
         chosen = (-1,) * len(claims)
@@ -131,9 +131,9 @@ class _Search(Backtracking[_Left, int]):
         counts: Sequence[int],
         entries: Sequence[Device],
         options: Sequence[Sequence[int]],
-        effort: Effort,
+        budget: SearchBudget,
     ) -> None:
-        super().__init__(effort, state_cost=_STATE_COST)
+        super().__init__(budget, state_cost=_STATE_COST)
         self._counts = counts
         self._options = options
         self._left = tuple(entry.count for entry in entries)

@@ -1,6 +1,6 @@
-"""How much one placement may search, all its searches together.
+"""The search budget: how much all searches of one placement may cost together.
 
-One rule: effort is counted in steps, not in time, so that the answer is the same on every machine.
+It is counted in steps, not in time, so the answer is the same on every machine.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ _SHARE: Final = 8
 _LEAST: Final = 64
 
 
-class Effort:
+class SearchBudget:
     """The steps that are left."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelplane.scheduler.rooms import DeviceRoom
+from modelplane.scheduler.capacity import DeviceCapacity
 from modelplane.scheduler.types import Demand, Group, Load
 
 
@@ -24,8 +24,8 @@ def group(needs: list[tuple[int, ...]]) -> Group:
     return Group(tuple(sorted(pods)))
 
 
-def room(nodes: int, devices: tuple[int, ...], gangs: list[list[tuple[int, ...]]]) -> DeviceRoom:
-    return DeviceRoom.of(nodes, devices, [Load(group(gang), 1) for gang in gangs])
+def capacity(nodes: int, devices: tuple[int, ...], gangs: list[list[tuple[int, ...]]]) -> DeviceCapacity:
+    return DeviceCapacity.of(nodes, devices, [Load(group(gang), 1) for gang in gangs])
 
 
 def fits(pod: Pod, node: tuple[Pod, ...], devices: tuple[int, ...]) -> bool:
@@ -75,7 +75,7 @@ def worlds(draw: st.DrawFn) -> tuple[int, tuple[int, ...], list[list[tuple[int, 
 def test_no_choice_of_nodes_strands_a_pod_that_was_let_in(
     world: tuple[int, tuple[int, ...], list[list[tuple[int, ...]]]],
 ) -> None:
-    if not room(*world).overcommitted:
+    if not capacity(*world).overcommitted:
         assert not strands_a_pod(*world)
 
 
@@ -83,7 +83,9 @@ def test_no_choice_of_nodes_strands_a_pod_that_was_let_in(
 def test_for_pods_of_one_size_every_device_is_used(nodes: int, have: int, need: int) -> None:
     most = nodes * (have // need)
     assert [
-        room(nodes, (have,), [[(need,)]] * pods).overcommitted for pods in (max(most, 0), most + 1) if pods
+        capacity(nodes, (have,), [[(need,)]] * pods).overcommitted
+        for pods in (max(most, 0), most + 1)
+        if pods
     ] == ([False, True] if most else [True])
 
 

@@ -18,7 +18,7 @@ from modelplane.scheduler import (
     Role,
     schedule,
 )
-from modelplane.scheduler.effort import Effort
+from modelplane.scheduler.search_budget import SearchBudget
 
 GPU = Device("gpu", "gpu.example.com", 8, Claim.DRA, "gpu")
 
@@ -30,17 +30,17 @@ def engine(name: str, copies: int, gpus: int = 1, workers: int = 0) -> Engine:
     return Engine(name, copies, (Member(Role.LEADER, 1, asks), Member(Role.WORKER, workers, asks)))
 
 
-def test_a_hard_search_leaves_most_of_the_effort_to_the_next() -> None:
-    effort = Effort()
-    before = effort.allowance
-    effort.spend(before)
-    assert effort.allowance > before // 2
+def test_a_hard_search_leaves_most_of_the_budget_to_the_next() -> None:
+    budget = SearchBudget()
+    before = budget.allowance
+    budget.spend(before)
+    assert budget.allowance > before // 2
 
 
 def test_every_search_may_take_a_few_steps() -> None:
-    effort = Effort()
-    effort.spend(10**9)
-    assert (effort.spent, effort.allowance > 0) == (True, True)
+    budget = SearchBudget()
+    budget.spend(10**9)
+    assert (budget.spent, budget.allowance > 0) == (True, True)
 
 
 @pytest.mark.parametrize("accounting", Accounting)
@@ -57,8 +57,10 @@ def test_the_searches_of_one_placement_are_bounded_together(
 ) -> None:
     """Eight engines that hardly fit on eight pools, or do not, on each of fifty clusters."""
     spent: list[int] = []
-    spend = Effort.spend
-    monkeypatch.setattr(Effort, "spend", lambda effort, steps: (spent.append(steps), spend(effort, steps)))
+    spend = SearchBudget.spend
+    monkeypatch.setattr(
+        SearchBudget, "spend", lambda budget, steps: (spent.append(steps), spend(budget, steps))
+    )
     random = Random(1)  # noqa: S311 - it makes up sizes, and no secrets
     engines = tuple(engine(f"e{at}", random.randint(*copies), 5, workers) for at in range(8))
     clusters = tuple(

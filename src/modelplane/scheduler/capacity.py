@@ -1,4 +1,4 @@
-"""What is left of a pool, and whether more fits.
+"""Free capacity of a pool: what is left, and whether more fits.
 
 One rule: what is promised here must hold whichever nodes kube-scheduler chooses, in whatever order it binds
 the pods, and again after any of them is restarted.
@@ -31,16 +31,16 @@ from modelplane.scheduler.types import Demand, Group, Load
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRoom:
+class NodeCapacity:
     """A pool whose nodes are counted whole. `free` is below zero where too many are held."""
 
     nodes: int
     free: int
 
-    def take(self, load: Load) -> "NodeRoom | None":
+    def take(self, load: Load) -> "NodeCapacity | None":
         """Return what is left after the load, None where it does not fit."""
         left = self.free - load.nodes
-        return NodeRoom(self.nodes, left) if left >= 0 else None
+        return NodeCapacity(self.nodes, left) if left >= 0 else None
 
     def missing(self, load: Load) -> int:
         """Return how many nodes more the load needs."""
@@ -51,13 +51,13 @@ class NodeRoom:
         """Whether more is held than there is."""
         return self.free < 0
 
-    def enlarged(self, nodes: int) -> "NodeRoom":
-        """Return the room as it would be with more nodes."""
-        return NodeRoom(self.nodes + nodes, self.free + nodes)
+    def enlarged(self, nodes: int) -> "NodeCapacity":
+        """Return the capacity as it would be with more nodes."""
+        return NodeCapacity(self.nodes + nodes, self.free + nodes)
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRoom:
+class DeviceCapacity:
     """A pool whose devices are counted. `devices` is what one node has of each entry."""
 
     nodes: int
@@ -65,31 +65,31 @@ class DeviceRoom:
     groups: tuple[tuple[Group, int], ...] = ()
 
     @classmethod
-    def of(cls, nodes: int, devices: Sequence[int], loads: Iterable[Load]) -> "DeviceRoom":
-        """Return the room that loads leave, fitting or not."""
+    def of(cls, nodes: int, devices: Sequence[int], loads: Iterable[Load]) -> "DeviceCapacity":
+        """Return the capacity that loads leave, fitting or not."""
         return cls(nodes, tuple(devices), _added((), loads))
 
-    def take(self, load: Load) -> "DeviceRoom | None":
+    def take(self, load: Load) -> "DeviceCapacity | None":
         """Return what is left after the load, None where some pod might find no node."""
-        room = DeviceRoom(self.nodes, self.devices, _added(self.groups, (load,)))
-        return None if room.overcommitted else room
+        capacity = DeviceCapacity(self.nodes, self.devices, _added(self.groups, (load,)))
+        return None if capacity.overcommitted else capacity
 
     def missing(self, load: Load) -> int:
         """Return how many nodes more the load needs; 0 also where no number would do."""
         groups = _added(self.groups, (load,))
-        room = DeviceRoom(self.nodes, self.devices, groups)
-        if not all(room._ever(group) for group, _ in groups):
+        capacity = DeviceCapacity(self.nodes, self.devices, groups)
+        if not all(capacity._ever(group) for group, _ in groups):
             return 0
-        return max(0, *(room._needed(group) - self.nodes for group, _ in groups))
+        return max(0, *(capacity._needed(group) - self.nodes for group, _ in groups))
 
     @property
     def overcommitted(self) -> bool:
         """Whether some pod might find no node."""
         return any(not self._ever(group) or self._needed(group) > self.nodes for group, _ in self.groups)
 
-    def enlarged(self, nodes: int) -> "DeviceRoom":
-        """Return the room as it would be with more nodes."""
-        return DeviceRoom(self.nodes + nodes, self.devices, self.groups)
+    def enlarged(self, nodes: int) -> "DeviceCapacity":
+        """Return the capacity as it would be with more nodes."""
+        return DeviceCapacity(self.nodes + nodes, self.devices, self.groups)
 
     def free(self, entry: int) -> int:
         """Return how many devices of an entry are free on all nodes; below zero where too many are held."""
@@ -145,7 +145,7 @@ class DeviceRoom:
         return next((taken for taken in range(have - need + 1, have + 1) if reachable >> taken & 1), 0)
 
 
-Room: TypeAlias = NodeRoom | DeviceRoom
+FreeCapacity: TypeAlias = NodeCapacity | DeviceCapacity
 
 
 def _contribution(demand: Demand, closing: Mapping[int, int], whole: int) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.scheduler.rooms import DeviceRoom, NodeRoom
+from modelplane.scheduler.capacity import DeviceCapacity, NodeCapacity
 from modelplane.scheduler.types import Demand, Group, Load
 
 
@@ -14,11 +14,11 @@ def gang(*pods: tuple[int, tuple[int, ...]]) -> Group:
     return Group(tuple(sorted((Demand(need, need, (True,) * len(need)), count) for count, need in pods)))
 
 
-def taken(room: DeviceRoom, group: Group) -> int:
+def taken(capacity: DeviceCapacity, group: Group) -> int:
     """Return how many copies of a group a pool takes, one after the other."""
     copies = 0
-    while (smaller := room.take(Load(group, 1))) is not None:
-        room, copies = smaller, copies + 1
+    while (smaller := capacity.take(Load(group, 1))) is not None:
+        capacity, copies = smaller, copies + 1
     return copies
 
 
@@ -43,7 +43,7 @@ def taken(room: DeviceRoom, group: Group) -> int:
 def test_pods_of_one_size_lose_nothing(
     nodes: int, devices: tuple[int, ...], group: Group, copies: int
 ) -> None:
-    assert taken(DeviceRoom(nodes, devices), group) == copies
+    assert taken(DeviceCapacity(nodes, devices), group) == copies
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,18 @@ def test_pods_of_one_size_lose_nothing(
 def test_pods_of_several_sizes_keep_their_promise(
     nodes: int, held: tuple[tuple[Group, int], ...], group: Group, copies: int
 ) -> None:
-    assert taken(DeviceRoom(nodes, (8,), held), group) == copies
+    assert taken(DeviceCapacity(nodes, (8,), held), group) == copies
 
 
 def test_a_pod_that_may_take_from_either_entry_counts_on_both() -> None:
     either = Group(((Demand((2, 0), (2, 2), (False, False)), 1),))
-    room = DeviceRoom(1, (4, 4)).take(Load(either, 1))
-    assert room is not None
-    assert room.take(Load(pod(3, 0), 1)) is None
-    assert room.take(Load(pod(0, 3), 1)) is None
-    assert room.take(Load(pod(2, 0), 1)) is not None
+    capacity = DeviceCapacity(1, (4, 4)).take(Load(either, 1))
+    assert capacity is not None
+    assert capacity.take(Load(pod(3, 0), 1)) is None
+    assert capacity.take(Load(pod(0, 3), 1)) is None
+    assert capacity.take(Load(pod(2, 0), 1)) is not None
 
 
 def test_nodes_are_counted_whole() -> None:
-    assert NodeRoom(4, 2).take(Load(pod(1), 2)) == NodeRoom(4, 0)
-    assert NodeRoom(4, 2).take(Load(pod(1), 3)) is None
+    assert NodeCapacity(4, 2).take(Load(pod(1), 2)) == NodeCapacity(4, 0)
+    assert NodeCapacity(4, 2).take(Load(pod(1), 3)) is None
