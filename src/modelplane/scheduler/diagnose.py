@@ -3,45 +3,37 @@
 One rule: nothing here is computed while every replica has its place.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
+from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal
 from modelplane.scheduler.fill import Filled, Refused
-from modelplane.scheduler.ledger import Ledger
-from modelplane.scheduler.placer import Placer
 from modelplane.scheduler.remedies import remedies
 from modelplane.scheduler.retention import Kept, Leaving
-from modelplane.scheduler.search_budget import SearchBudget
-from modelplane.scheduler.types import Cluster, Deployment, Pool
+from modelplane.scheduler.types import Pool
 from modelplane.scheduler.unmet import Details, by_request
 from modelplane.scheduler.verdict import Rejected
 
 
 def diagnose(
-    deployment: Deployment,
-    clusters: Mapping[str, Cluster],
-    kept: Sequence[Kept],
-    leaving: Sequence[Leaving],
-    filled: Filled,
-    placer: Placer,
-    ledger: Ledger,
-    budget: SearchBudget,
+    state: CycleState, kept: Sequence[Kept], leaving: Sequence[Leaving], filled: Filled
 ) -> Diagnosis:
     """Explain a placement."""
+    deployment, selection = state.deployment, state.placer.selection
     placed = len(kept) + len(filled.placed)
-    details = Details(placer.selection)
+    details = Details(selection)
     refused = sorted(filled.refused, key=lambda each: each.cluster.name)
     waits = deployment.cache is not None and not deployment.cache.known and placed < deployment.replicas
     return Diagnosis(
         wanted=deployment.replicas,
         placed=placed,
-        clusters=len(clusters),
+        clusters=len(state.clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each, details)),
         blocked="its ModelCache is not known, so nothing new is placed" if waits else "",
-        causes=by_request(refused, placer.selection),
-        remedies=remedies(deployment, refused, leaving, clusters, placer, ledger, budget) if refused else (),
-        notes=(*_notes(leaving), *_overcommitted(kept, clusters, ledger)),
+        causes=by_request(refused, selection),
+        remedies=remedies(state, refused, leaving) if refused else (),
+        notes=(*_notes(leaving), *_overcommitted(state, kept)),
     )
 
 
@@ -75,7 +67,7 @@ def _notes(leaving: Iterable[Leaving]) -> Iterable[str]:
     )
 
 
-def _overcommitted(kept: Iterable[Kept], clusters: Mapping[str, Cluster], ledger: Ledger) -> Iterable[str]:
+def _overcommitted(state: CycleState, kept: Iterable[Kept]) -> Iterable[str]:
     """Yield the pools of kept replicas that hold more than they have."""
     used = {
         (decision.replica.cluster, member.pool)
@@ -85,8 +77,8 @@ def _overcommitted(kept: Iterable[Kept], clusters: Mapping[str, Cluster], ledger
         if member.claims
     }
     for name in sorted({cluster for cluster, _ in used}):
-        cluster = clusters[name]
-        for pool, capacity in zip(cluster.pools, ledger.capacities(cluster), strict=True):
+        cluster = state.clusters[name]
+        for pool, capacity in zip(cluster.pools, state.ledger.capacities(cluster), strict=True):
             if capacity.overcommitted and (name, pool.name) in used:
                 yield (
                     f'pool {pool.name} of InferenceCluster "{name}" is overcommitted: '

@@ -9,15 +9,14 @@ somebody is to be told.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.indices import Indices
-from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.misfit import Misfit
-from modelplane.scheduler.placer import Placer
-from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
+from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Rejected
 
 
@@ -46,19 +45,11 @@ class Filled:
     refused: tuple[Refused, ...] = ()
 
 
-def fill(
-    deployment: Deployment,
-    shortfall: int,
-    clusters: Mapping[str, Cluster],
-    indices: Indices,
-    staying: Iterable[Replica],
-    placer: Placer,
-    ledger: Ledger,
-) -> Filled:
+def fill(state: CycleState, shortfall: int, indices: Indices, staying: Iterable[Replica]) -> Filled:
     """Place up to `shortfall` replicas. `staying` count towards the spread."""
     if shortfall <= 0:
         return Filled()
-    load = dict.fromkeys(clusters, 0)
+    load = dict.fromkeys(state.clusters, 0)
     for replica in staying:
         load[replica.cluster] += 1
     heap = [(count, name) for name, count in load.items()]
@@ -69,32 +60,30 @@ def fill(
     full: list[Cluster] = []
     while heap and len(placed) < shortfall:
         count, name = heap[0]
-        cluster = clusters[name]
-        if ledger.full(cluster):
+        cluster = state.clusters[name]
+        if state.ledger.full(cluster):
             heapq.heappop(heap)
             full.append(cluster)
             continue
-        verdict = _try(deployment, cluster, placer, ledger)
+        verdict = _try(state, cluster)
         if isinstance(verdict, (Rejected, Misfit)):
             heapq.heappop(heap)
             refused.append(Refused(cluster, verdict))
             continue
-        ledger.charge(name, verdict)
+        state.ledger.charge(name, verdict)
         placed.append(New(name, indices.take(name), verdict))
         heapq.heapreplace(heap, (count + 1, name))
     if len(placed) == shortfall:
         return Filled(tuple(placed))
     for cluster in full:
-        verdict = _try(deployment, cluster, placer, ledger)
+        verdict = _try(state, cluster)
         if isinstance(verdict, (Rejected, Misfit)):
             refused.append(Refused(cluster, verdict))
     return Filled(tuple(placed), tuple(refused))
 
 
-def _try(
-    deployment: Deployment, cluster: Cluster, placer: Placer, ledger: Ledger
-) -> tuple[PlacedEngine, ...] | Rejected | Misfit:
-    verdict = admit(deployment, cluster)
+def _try(state: CycleState, cluster: Cluster) -> tuple[PlacedEngine, ...] | Rejected | Misfit:
+    verdict = admit(state.deployment, cluster)
     if isinstance(verdict, Rejected):
         return verdict
-    return placer.place(cluster, ledger.capacities(cluster))
+    return state.placer.place(cluster, state.ledger.capacities(cluster))

@@ -6,7 +6,7 @@ enlarged, the scheduler itself finds the place.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -15,15 +15,14 @@ from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel import Read, SelectorError
 from modelplane.scheduler import amounts
 from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.fill import Refused
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.taints import untolerated
-from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Pins, Placer
 from modelplane.scheduler.retention import Leaving, pinned
-from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, Toleration
 from modelplane.scheduler.verdict import Reason, Rejected
@@ -40,49 +39,39 @@ _TRIED: Final = 3
 _QUANTITY: Final = re.compile(r"""quantity\(\s*(["'])([^"'\\]+)\1\s*\)""")
 
 
-def remedies(
-    deployment: Deployment,
-    refused: Sequence[Refused],
-    leaving: Sequence[Leaving],
-    clusters: Mapping[str, Cluster],
-    placer: Placer,
-    ledger: Ledger,
-    budget: SearchBudget,
-) -> tuple[Remedy, ...]:
+def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> tuple[Remedy, ...]:
     """Return the smallest change of each sort that helps: more nodes first, then edits of the deployment."""
+    deployment = state.deployment
     found = [
-        _more_nodes(refused, leaving, clusters, placer, ledger, budget),
-        _first(_relaxed(deployment, refused), ledger, leaving, budget),
-        _first(_tolerating(deployment, refused), ledger, leaving, budget),
-        _first(_selecting_less(deployment, refused), ledger, leaving, budget),
+        _more_nodes(state, refused, leaving),
+        _first(state, _relaxed(deployment, refused), leaving),
+        _first(state, _tolerating(deployment, refused), leaving),
+        _first(state, _selecting_less(deployment, refused), leaving),
     ]
     return tuple(remedy for remedy in found if remedy is not None)
 
 
-def _more_nodes(
-    refused: Sequence[Refused],
-    leaving: Sequence[Leaving],
-    clusters: Mapping[str, Cluster],
-    placer: Placer,
-    ledger: Ledger,
-    budget: SearchBudget,
-) -> Remedy | None:
+def _more_nodes(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> Remedy | None:
     """Return the fewest nodes that one pool would need more."""
     full = [each.cluster for each in refused if _lacks(each, _CAPACITY_REASONS)]
     trials: list[tuple[Cluster, Sequence[FreeCapacity], Pins | None]] = [
-        (cluster, ledger.capacities(cluster), None) for cluster in full[:_CLUSTERS_ENLARGED]
+        (cluster, state.ledger.capacities(cluster), None) for cluster in full[:_CLUSTERS_ENLARGED]
     ]
     for decision in leaving[:_CLUSTERS_ENLARGED]:
-        cluster = clusters[decision.replica.cluster]
+        cluster = state.clusters[decision.replica.cluster]
         trials.append(
-            (cluster, ledger.capacities(cluster, without=decision.replica.engines), pinned(decision.replica))
+            (
+                cluster,
+                state.ledger.capacities(cluster, without=decision.replica.engines),
+                pinned(decision.replica),
+            )
         )
     most, best = _MOST_NODES, None
     for cluster, capacities, pins in trials:
         for position, pool in enumerate(cluster.pools):
-            if budget.spent:
+            if state.budget.spent:
                 break
-            nodes = _least(partial(_fits_with, cluster, capacities, placer, pins, position), most)
+            nodes = _least(partial(_fits_with, cluster, capacities, state.placer, pins, position), most)
             if nodes:
                 change = (
                     f'add {amounts.nodes(nodes)} to pool {pool.name} of InferenceCluster "{cluster.name}"'
@@ -139,14 +128,12 @@ class _Edit:
     clusters: tuple[Cluster, ...]
 
 
-def _first(
-    edits: Iterable[_Edit], ledger: Ledger, leaving: Iterable[Leaving], budget: SearchBudget
-) -> Remedy | None:
+def _first(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[Leaving]) -> Remedy | None:
     """Return the first edit with which some cluster takes a replica, or keeps one that is to leave."""
     without = {decision.replica.cluster: decision.replica.engines for decision in leaving}
     for edit in edits:
         try:
-            placer = Placer(edit.deployment, Selection(edit.deployment), budget)
+            placer = Placer(edit.deployment, Selection(edit.deployment), state.budget)
         except SelectorError:
             continue
         opened = tuple(
@@ -154,7 +141,7 @@ def _first(
             for cluster in edit.clusters
             if not isinstance(admit(edit.deployment, cluster), Rejected)
             and not isinstance(
-                placer.place(cluster, ledger.capacities(cluster, without.get(cluster.name, ()))), Misfit
+                placer.place(cluster, state.ledger.capacities(cluster, without.get(cluster.name, ()))), Misfit
             )
         )
         if opened:

@@ -12,15 +12,16 @@ Two deployments that were placed at once can be given the same capacity. Then th
 serve yields, to older ones and to those that serve: it leaves, as if it did not fit.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters.taints import evicting
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.misfit import Misfit
-from modelplane.scheduler.placer import Pins, Placer
-from modelplane.scheduler.types import Cluster, Deployment, PlacedEngine, Replica
+from modelplane.scheduler.placer import Pins
+from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
@@ -54,22 +55,16 @@ class Gone:
 RetentionDecision: TypeAlias = Kept | Leaving | Gone
 
 
-def retain(
-    deployment: Deployment,
-    replicas: Iterable[Replica],
-    clusters: Mapping[str, Cluster],
-    placer: Placer,
-    ledger: Ledger,
-) -> list[RetentionDecision]:
+def retain(state: CycleState, replicas: Iterable[Replica]) -> list[RetentionDecision]:
     """Decide on every replica of the deployment, in order of name; the ledger follows what they become."""
     decisions = []
     for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name)):
-        decision = _decision(deployment, replica, clusters, placer, ledger)
-        if isinstance(decision, Kept) and ledger.grows(
-            clusters[replica.cluster], decision.engines, replica.engines
+        decision = _decision(state, replica)
+        if isinstance(decision, Kept) and state.ledger.grows(
+            state.clusters[replica.cluster], decision.engines, replica.engines
         ):
-            ledger.refund(replica.cluster, replica.engines)
-            ledger.charge(replica.cluster, decision.engines)
+            state.ledger.refund(replica.cluster, replica.engines)
+            state.ledger.charge(replica.cluster, decision.engines)
             decision = replace(decision, grows=True)
         decisions.append(decision)
     return decisions
@@ -82,40 +77,36 @@ def hold(decisions: Iterable[RetentionDecision], ledger: Ledger) -> None:
             ledger.charge(decision.replica.cluster, decision.replica.engines, beyond=decision.engines)
 
 
-def _decision(
-    deployment: Deployment, replica: Replica, clusters: Mapping[str, Cluster], placer: Placer, ledger: Ledger
-) -> RetentionDecision:
+def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
     """Ask first what drops a replica at once, then whether it still fits where it is."""
     if replica.deleting:
         return Gone(replica, "it is being deleted")
-    cluster = clusters.get(replica.cluster)
+    cluster = state.clusters.get(replica.cluster)
     if cluster is None:
         return Gone(replica, f'InferenceCluster "{replica.cluster}" does not exist')
-    taints = evicting(deployment, cluster)
+    taints = evicting(state.deployment, cluster)
     if taints:
         return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
 
-    return _refit(deployment, replica, cluster, placer, ledger)
+    return _refit(state, replica, cluster)
 
 
-def _refit(
-    deployment: Deployment, replica: Replica, cluster: Cluster, placer: Placer, ledger: Ledger
-) -> Kept | Leaving:
+def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leaving:
     pins = pinned(replica)
-    wanted = {pool for engine in deployment.engines for pool in pins.get(engine.name, ())}
+    wanted = {pool for engine in state.deployment.engines for pool in pins.get(engine.name, ())}
     missing = sorted(wanted - {pool.name for pool in cluster.pools})
     if missing:
         why = f'pool {missing[0]} of InferenceCluster "{cluster.name}" is no longer published'
         # What a cluster in trouble does not publish may come back with it.
         return Leaving(replica, why) if cluster.ready else Kept(replica, replica.engines)
 
-    if all(engine.name in pins for engine in deployment.engines):
-        resolved = placer.resolve(cluster, pins)
+    if all(engine.name in pins for engine in state.deployment.engines):
+        resolved = state.placer.resolve(cluster, pins)
         if isinstance(resolved, Misfit):
             return Leaving(replica, _why(resolved, cluster))
-        if not ledger.grows(cluster, resolved, replica.engines):
+        if not state.ledger.grows(cluster, resolved, replica.engines):
             return Kept(replica, resolved)
-    placed = placer.place(cluster, ledger.capacities(cluster, without=replica.engines), pins)
+    placed = state.placer.place(cluster, state.ledger.capacities(cluster, without=replica.engines), pins)
     if isinstance(placed, Misfit):
         return Leaving(replica, _why(placed, cluster))
     return Kept(replica, placed)
@@ -138,16 +129,14 @@ def _why(misfit: Misfit, cluster: Cluster) -> str:
 
 
 def yielding(
-    decisions: Sequence[RetentionDecision],
-    replicas: Iterable[Replica],
-    clusters: Mapping[str, Cluster],
-    ledger: Ledger,
+    state: CycleState, decisions: Sequence[RetentionDecision], replicas: Iterable[Replica]
 ) -> list[RetentionDecision]:
     """Let kept replicas leave whose capacity belongs to another deployment's replica."""
+    ledger = state.ledger
     kept = {decision.replica.cluster for decision in decisions if isinstance(decision, Kept)}
     losers: dict[tuple[str, str], str] = {}
     for name in sorted(kept):
-        cluster = clusters[name]
+        cluster = state.clusters[name]
         full = [at for at, capacity in enumerate(ledger.capacities(cluster)) if capacity.overcommitted]
         if full:
             losers |= _losers(cluster, full, [each for each in replicas if each.cluster == name], ledger)

@@ -5,16 +5,13 @@ One rule: replicas that exist are inputs. Nothing is moved to improve a placemen
 
 from collections.abc import Sequence
 
+from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnose import diagnose
 from modelplane.scheduler.fill import Filled, fill
 from modelplane.scheduler.indices import Indices
-from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
-from modelplane.scheduler.placer import Placer
 from modelplane.scheduler.retention import Gone, Kept, Leaving, hold, retain, yielding
 from modelplane.scheduler.scale_down import victims
-from modelplane.scheduler.search_budget import SearchBudget
-from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Deployment, Fleet, Replica
 
 
@@ -24,16 +21,12 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError when a
     selector does not compile; the caller then keeps everything as it is.
     """
-    selection = Selection(deployment)
-    budget = SearchBudget()
-    placer = Placer(deployment, selection, budget)
-    ledger = Ledger(fleet.replicas, selection, budget)
-    clusters = {cluster.name: cluster for cluster in fleet.clusters}
+    state = CycleState.begin(fleet, deployment)
     ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]
 
-    decisions = retain(deployment, ours, clusters, placer, ledger)
-    decisions = yielding(decisions, fleet.replicas, clusters, ledger)
-    hold(decisions, ledger)
+    decisions = retain(state, ours)
+    decisions = yielding(state, decisions, fleet.replicas)
+    hold(decisions, state.ledger)
     kept = [decision for decision in decisions if isinstance(decision, Kept)]
     leaving = [decision for decision in decisions if isinstance(decision, Leaving)]
     gone = [decision for decision in decisions if isinstance(decision, Gone)]
@@ -50,9 +43,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     filled = (
         Filled()
         if _waits_for_cache(deployment)
-        else fill(
-            deployment, shortfall, clusters, indices, [decision.replica for decision in kept], placer, ledger
-        )
+        else fill(state, shortfall, indices, [decision.replica for decision in kept])
     )
     assignments = [
         *departing,
@@ -62,7 +53,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     return Placement(
         tuple(sorted(assignments, key=lambda each: (each.cluster, each.index, each.replica))),
         _dropped(gone, surplus, relieved),
-        diagnose(deployment, clusters, kept, leaving, filled, placer, ledger, budget),
+        diagnose(state, kept, leaving, filled),
     )
 
 

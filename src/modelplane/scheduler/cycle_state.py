@@ -1,0 +1,34 @@
+"""The state of one scheduling cycle: what every step of placing a deployment shares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelplane.scheduler.ledger import Ledger
+from modelplane.scheduler.placer import Placer
+from modelplane.scheduler.search_budget import SearchBudget
+from modelplane.scheduler.selection import Selection
+from modelplane.scheduler.types import Cluster, Deployment, Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class CycleState:
+    """The deployment to place, the clusters by name, and what was worked out and taken of them so far."""
+
+    deployment: Deployment
+    clusters: Mapping[str, Cluster]
+    placer: Placer
+    ledger: Ledger
+    budget: SearchBudget
+
+    @classmethod
+    def begin(cls, fleet: Fleet, deployment: Deployment) -> "CycleState":
+        """Return the state before the first step. Raises SelectorError."""
+        selection = Selection(deployment)
+        budget = SearchBudget()
+        return cls(
+            deployment,
+            {cluster.name: cluster for cluster in fleet.clusters},
+            Placer(deployment, selection, budget),
+            Ledger(fleet.replicas, selection, budget),
+            budget,
+        )
