@@ -125,7 +125,13 @@ def until(answer: Callable[[], object], wanted: object) -> None:
     ("path", "rewrite", "asked_for", "seen"),
     [
         pytest.param("/", "/v1/", "/v1", "/v1/models", id="a rewritePath of v1 is not doubled"),
-        pytest.param("/v1", "/v1", "/v1", "/v1/models", id="nor is one without a slash at the end"),
+        pytest.param(
+            "/v1",
+            "/v1",
+            "/v1",
+            "/v1/models",
+            id="a rewritePath of v1 without a slash at the end is not doubled",
+        ),
         pytest.param("/v1/", "/", "/v1", "/v1/models", id="a rewritePath of / leaves the client's own v1"),
         pytest.param(
             "/openai/v1", "/openai/v1/", "/v1", "/openai/v1/models", id="a base path comes before the version"

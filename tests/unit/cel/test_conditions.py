@@ -11,7 +11,7 @@ from modelplane.cel.conditions import conditions, reads
         pytest.param("(a && (b && c))", ("a", "b", "c"), id="in brackets"),
         pytest.param("(a) && (b || c && d)", ("(a)", "(b || c && d)"), id="brackets of one condition"),
         pytest.param("a || b && c", ("a || b && c",), id="alternatives are one condition"),
-        pytest.param("a ? b : c && d", ("a ? b : c && d",), id="and so is a choice"),
+        pytest.param("a ? b : c && d", ("a ? b : c && d",), id="a choice is one condition"),
         pytest.param(
             'x.?y == "a && b" && z[?0].hasValue()', ('x.?y == "a && b"', "z[?0].hasValue()"), id="texts"
         ),

@@ -49,7 +49,7 @@ GET = 'Get "https://192.0.2.10:6443/api/v1/namespaces/ml?timeout=32s": '
             "observe failed: cannot get object: conversion webhook for example.com/v1, Kind=X failed: Post "
             '"https://hook.ns.svc:443/convert": EOF',
             "",
-            id="so is a conversion",
+            id="a conversion webhook that the server cannot reach is an answer of the server",
         ),
         pytest.param(f"{GET}context canceled", "", id="the provider was stopped"),
         pytest.param(

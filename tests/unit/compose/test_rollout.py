@@ -40,13 +40,25 @@ OLD, NEW = "engine:1", "engine:2"
         pytest.param(
             {"a": (OLD, "True"), "b": (OLD, "True")}, ("", "b"), id="the first that serves goes first"
         ),
-        pytest.param({"a": (NEW, "False"), "b": (OLD, "True")}, ("a", "b"), id="the next one waits for it"),
-        pytest.param({"a": (NEW, ""), "b": (OLD, "True")}, ("a", "b"), id="also before it says anything"),
-        pytest.param({"a": (NEW, "True"), "b": (OLD, "True")}, ("a", ""), id="until it serves"),
+        pytest.param(
+            {"a": (NEW, "False"), "b": (OLD, "True")},
+            ("a", "b"),
+            id="the next one waits while the first does not serve",
+        ),
+        pytest.param(
+            {"a": (NEW, ""), "b": (OLD, "True")},
+            ("a", "b"),
+            id="the next one waits while the first has said nothing",
+        ),
+        pytest.param(
+            {"a": (NEW, "True"), "b": (OLD, "True")}, ("a", ""), id="the next one goes when the first serves"
+        ),
         pytest.param(
             {"a": (OLD, "True"), "b": (OLD, "False")}, ("", "a"), id="what does not serve goes at once"
         ),
-        pytest.param({"a": (OLD, "False"), "b": (OLD, "False")}, ("", ""), id="all of it"),
+        pytest.param(
+            {"a": (OLD, "False"), "b": (OLD, "False")}, ("", ""), id="all that does not serve goes at once"
+        ),
         pytest.param({"b": (OLD, "True")}, ("", "b"), id="one that is still to be made comes before"),
         pytest.param({}, ("", ""), id="nothing is there yet"),
     ],

@@ -28,8 +28,8 @@ def test_a_directory_that_is_in_use_and_for_no_fleet_is_none(tmp_path):
     ("chosen", "variable", "root"),
     [
         pytest.param(Path("/chosen"), "/variable", "/chosen", id="the command line comes first"),
-        pytest.param(None, "/variable", "/variable", id="then the environment"),
-        pytest.param(None, "", "/data/modelplane", id="then the user's data directory"),
+        pytest.param(None, "/variable", "/variable", id="the environment comes second"),
+        pytest.param(None, "", "/data/modelplane", id="the user's data directory comes last"),
         pytest.param(Path("below"), "", "/usr/below", id="a relative path is made absolute"),
     ],
 )

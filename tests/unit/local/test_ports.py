@@ -105,8 +105,8 @@ def test_a_port_is_free_until_someone_listens_on_it():
     ("family", "address", "is_free"),
     [
         pytest.param(socket.AF_INET, "0.0.0.0", False, id="a server of every address has it"),
-        pytest.param(socket.AF_INET6, "::", False, id="so has one of IPv6 that takes IPv4 too"),
-        pytest.param(socket.AF_INET6, "::1", True, id="one of IPv6 alone is no obstacle"),
+        pytest.param(socket.AF_INET6, "::", False, id="a server of IPv6 that takes IPv4 too has it"),
+        pytest.param(socket.AF_INET6, "::1", True, id="a server of IPv6 alone is no obstacle"),
     ],
 )
 def test_a_port_is_another_programs_whatever_the_address_it_listens_at(family, address, is_free):

@@ -60,7 +60,7 @@ def door():
         pytest.param([errors.NotFound(404, "", "")], {}, id="a fleet that never ran"),
         pytest.param([[]], {}, id="nothing is served"),
         pytest.param([[service("False")]], {}, id="what was not ready is not waited for"),
-        pytest.param([[service(address="")]], {}, id="nor what has no address"),
+        pytest.param([[service(address="")]], {}, id="what has no address is not waited for"),
         pytest.param(
             [errors.ApiError(429, "", "storage is (re)initializing"), [service()]],
             {KEY: service()["status"]["address"]},

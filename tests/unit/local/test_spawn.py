@@ -14,8 +14,10 @@ from modelplane.local.readiness import Lived
     ("log", "program"),
     [
         pytest.param("", "/nonexistent/program", id="the program is gone"),
-        pytest.param("/dev/full", "/nonexistent/program", id="and its log cannot be written"),
-        pytest.param("", os.fsdecode(b"/caf\xe9/program"), id="and its name is no text"),
+        pytest.param(
+            "/dev/full", "/nonexistent/program", id="the program is gone and its log cannot be written"
+        ),
+        pytest.param("", os.fsdecode(b"/caf\xe9/program"), id="the program is gone and its name is no text"),
     ],
 )
 def test_a_child_that_cannot_become_its_program_ends(tmp_path, log, program):

@@ -86,7 +86,7 @@ BIG, SMALL = entry("big", 141, 2), entry("small", 24, 2)
             (DeviceRequest("x", 1, (f'device.driver == "g" && {request("x", 200).selectors[0]}',)),),
             (dataclasses.replace(BIG, driver="nic"), SMALL),
             Rejected(Reason.NO_MATCHING_DEVICE, "x", "memory is 24Gi"),
-            id="and before it the one on which the selector came farther",
+            id="of those that do not match, the one on which the selector came farther is told first",
         ),
         pytest.param(
             (request("x", 20),),

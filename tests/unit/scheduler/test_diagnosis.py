@@ -12,7 +12,7 @@ from modelplane.scheduler.diagnosis import PHRASES
     ("clusters", "existing", "want", "sentence"),
     [
         pytest.param("a: l4 x2", "", "2: 20Gi", "", id="nothing is said when nothing is wrong"),
-        pytest.param("a: l4 x2", "", "0: 20Gi", "", id="nor when nothing is wanted"),
+        pytest.param("a: l4 x2", "", "0: 20Gi", "", id="nothing is said when nothing is wanted"),
         pytest.param("", "", "2: 20Gi", "0 of 2 replicas placed; there are no clusters", id="an empty fleet"),
         pytest.param(
             "a: l4 x2",

@@ -30,7 +30,10 @@ from modelplane.scheduler import (
             id="replicas spread first, by name on a tie",
         ),
         pytest.param(
-            "a: l4 x1 | b: l4 x3", "4: 20Gi", ["a/0 l4", "b/0 l4", "b/1 l4", "b/2 l4"], id="then they pack"
+            "a: l4 x1 | b: l4 x3",
+            "4: 20Gi",
+            ["a/0 l4", "b/0 l4", "b/1 l4", "b/2 l4"],
+            id="replicas pack once every cluster has one",
         ),
         pytest.param("a: l4 x1", "3: 20Gi", ["a/0 l4"], id="what does not fit is not placed"),
         pytest.param("a: l4 x1", "0: 20Gi", [], id="no replicas are a wish like any other"),
@@ -59,7 +62,12 @@ from modelplane.scheduler import (
             ["a/0 x:l4 y:h200"],
             id="engines of one replica may use different pools",
         ),
-        pytest.param("a: l4 x1 | b: h200 x1", "1: x=20Gi, y=100Gi", [], id="but only of one cluster"),
+        pytest.param(
+            "a: l4 x1 | b: h200 x1",
+            "1: x=20Gi, y=100Gi",
+            [],
+            id="engines of one replica may not use two clusters",
+        ),
         pytest.param(
             "a: h200 x1, l4 x1",
             "1: x=20Gi, y=100Gi",
@@ -70,7 +78,7 @@ from modelplane.scheduler import (
             "a: one=h200 x2 @ib, two=h200 x2 @ib",
             "1: 100Gi*8 +2",
             ["a/0 one+two"],
-            id="unless its pools share a fabric: then the leader is in one and the workers in the other",
+            id="an engine is split over pools with one fabric: the leader in one, the workers in the other",
         ),
         pytest.param(
             "a: one=h200 x2 @ib, two=h200 x2 @roce",
@@ -97,7 +105,9 @@ from modelplane.scheduler import (
             [f"a/{n} h200" for n in range(4)],
             id="three of eight: two pods on each node, whatever is left over",
         ),
-        pytest.param("a: h200 *2", "3: 100Gi*8", ["a/0 h200", "a/1 h200"], id="or all devices of a node"),
+        pytest.param(
+            "a: h200 *2", "3: 100Gi*8", ["a/0 h200", "a/1 h200"], id="eight of eight: one pod on each node"
+        ),
         pytest.param(
             "a: h200 *2",
             "1: x=100Gi, y=100Gi*8",
@@ -108,7 +118,7 @@ from modelplane.scheduler import (
             "a: h200 *2",
             "2: x=100Gi, y=100Gi*8",
             ["a/0 x:h200 y:h200"],
-            id="and no more than that: two small ones may be on two nodes",
+            id="a whole node is not sure while two small pods may be on two nodes",
         ),
         pytest.param(
             "a: h200 *3",
@@ -120,7 +130,7 @@ from modelplane.scheduler import (
             "a: h200 *1",
             "1: 100Gi*4 +1",
             [],
-            id="but the pods of one gang do not",
+            id="the pods of one gang do not share a node",
         ),
         pytest.param("a: synthetic x3", "1: 20Gi", [], id="nothing runs on devices that nobody hands out"),
         pytest.param(
@@ -166,7 +176,7 @@ def test_new_replicas(say: Any, clusters: str, want: str, expected: list[str]) -
         pytest.param(
             "a: h200 x2 no-lws | b: h200 x2", "1: 100Gi +1", ["b/0 h200"], id="a gang needs LeaderWorkerSet"
         ),
-        pytest.param("a: l4 x1 no-lws", "1: 20Gi", ["a/0 l4"], id="which a single pod does not"),
+        pytest.param("a: l4 x1 no-lws", "1: 20Gi", ["a/0 l4"], id="a single pod needs no LeaderWorkerSet"),
         pytest.param(
             "a: l4 x2 no-inference-pool | b: l4 x2",
             "1: x=20Gi, y=20Gi; PrefillDecode",
@@ -212,7 +222,13 @@ def test_clusters_that_new_replicas_may_go_to(
             ["a/1 l4"],
             id="a replica that is being deleted is replaced, and keeps its number until it is gone",
         ),
-        pytest.param("a: l4 x1", "q1@a/0 l4 deleting", "1: 20Gi", [], id="and its nodes"),
+        pytest.param(
+            "a: l4 x1",
+            "q1@a/0 l4 deleting",
+            "1: 20Gi",
+            [],
+            id="a replica that is being deleted keeps its nodes until it is gone",
+        ),
         pytest.param(
             "a: l4 x1 down unreachable",
             "q1@a/0 l4",
@@ -225,7 +241,7 @@ def test_clusters_that_new_replicas_may_go_to(
             "q1@a/0 l4",
             "1: 20Gi",
             ["q1@a/0 l4"],
-            id="also where its pools are no longer published",
+            id="a failing cluster that no longer publishes its pools evicts nothing",
         ),
         pytest.param(
             "a: l4 x1 tier=dev",
@@ -261,28 +277,28 @@ def test_clusters_that_new_replicas_may_go_to(
             "o1@a/0 l4 other t2 | q1@a/0 l4 t1",
             "1: 20Gi",
             ["q1@a/0 l4"],
-            id="the older does not",
+            id="of two replicas with one node, the older stays",
         ),
         pytest.param(
             "a: l4 x1 | b: l4 x1",
             "o1@a/0 l4 other t1 | q1@a/0 l4 t2 ready",
             "1: 20Gi",
             ["q1@a/0 l4"],
-            id="nor does one that serves",
+            id="of two replicas with one node, the one that serves stays",
         ),
         pytest.param(
             "a: l4 x1",
             "q1@a/0 l4 t1 | q2@a/1 l4 t2",
             "2: 20Gi",
             ["q1@a/0 l4", "q2@a/1 l4"],
-            id="nor one that only its own deployment crowds",
+            id="a replica that only its own deployment crowds stays",
         ),
         pytest.param(
             "a: l4 x1 | b: l4 x1",
             "o1@a/0 l4 other t2 ready | q1@a/0 l4 t1",
             "1: 20Gi",
             ["q1@a/0 l4 leaving", "b/0 l4"],
-            id="but the older does where the newer serves: its pods came first",
+            id="of two replicas with one node, the older yields to a newer that serves: its pods came first",
         ),
         pytest.param(
             "a: h200 *1 | b: h200 *1",
@@ -327,7 +343,7 @@ def test_clusters_that_new_replicas_may_go_to(
             "q1@a/0 old:l4",
             "1: new=20Gi",
             ["q1@a/0 new:l4"],
-            id="and may use the nodes that the replica holds",
+            id="an engine that is renamed may use the nodes that the replica holds",
         ),
         pytest.param(
             "a: l4 x2, h200 x4",
@@ -341,7 +357,7 @@ def test_clusters_that_new_replicas_may_go_to(
             "q1@a/0 x:l4 y:h200*2",
             "2: x=20Gi, y=100Gi x2",
             ["q1@a/0 x:l4 y:h200", "a/1 x:l4 y:h200"],
-            id="then it is for others",
+            id="what a replica has given up is for others",
         ),
         pytest.param(
             "a: h200 *2, l4 x2",
@@ -376,7 +392,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "1: 100Gi",
             ["q1@a/0 l4 leaving", "q2@b/0 h200"],
             (),
-            id="and while its replacement starts",
+            id="a replica that no longer fits stays while its replacement starts",
         ),
         pytest.param(
             "a: l4 x1 | b: h200 x1",
@@ -384,7 +400,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "1: 100Gi",
             ["q2@b/0 h200"],
             (Dropped("q1", NOT_NEEDED),),
-            id="and goes when its replacement serves",
+            id="a replica that no longer fits goes when its replacement serves",
         ),
         pytest.param(
             "a: l4 x2 | b: h200 x2",
@@ -392,7 +408,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "2: 100Gi",
             ["q1@a/0 l4 leaving", "q3@b/0 h200", "q4@b/1 h200"],
             (Dropped("q2", NOT_NEEDED),),
-            id="one goes for each that serves",
+            id="of replicas that no longer fit, one goes for each replacement that serves",
         ),
         pytest.param(
             "a: l4 x1",
@@ -400,7 +416,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "1: 100Gi",
             ["q1@a/0 l4 leaving"],
             (),
-            id="with nowhere to go it stays",
+            id="a replica that no longer fits stays where there is no room for another",
         ),
         pytest.param(
             "a: l4 x1",
@@ -416,7 +432,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "1: 20Gi x2",
             ["a/0 l4", "q1@b/0 l4 leaving"],
             (),
-            id="or moves to where there is room",
+            id="an engine that grows beyond its pool moves to where there is room",
         ),
         pytest.param(
             "a: h200 x1",
@@ -448,7 +464,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "1: 20Gi; tolerating drain",
             ["q1@a/0 l4"],
             (),
-            id="unless it is tolerated",
+            id="a NoExecute taint that is tolerated evicts nothing",
         ),
         pytest.param(
             "a: l4 x1",

@@ -37,7 +37,12 @@ METADATA = {"name": "r", "namespace": "ml"}
     ("spec", "fields", "expected"),
     [
         pytest.param({"a": 1, "b": 2}, {"f:a": {}}, {"a": 1}, id="a field of others is left out"),
-        pytest.param({"a": {"b": 1, "c": 2}}, {"f:a": {"f:b": {}}}, {"a": {"b": 1}}, id="so is one within"),
+        pytest.param(
+            {"a": {"b": 1, "c": 2}},
+            {"f:a": {"f:b": {}}},
+            {"a": {"b": 1}},
+            id="a field of others within a map is left out",
+        ),
         pytest.param({"a": [1, 2]}, {"f:a": {}}, {"a": [1, 2]}, id="an atomic list is one value"),
         pytest.param({"a": {}}, {"f:a": {}}, {"a": {}}, id="an empty map is a value"),
         pytest.param({"a": ["x", "y"]}, {"f:a": {'v:"y"': {}}}, {"a": ["y"]}, id="a set is owned by member"),

@@ -132,7 +132,11 @@ def test_a_command_that_is_not_the_engines_is_not_run(container: dict[str, Any],
             id="of an image that no launcher knows",
         ),
         pytest.param({"image": SGLANG, "args": ["true"]}, ("true",), id="where the image executes arguments"),
-        pytest.param({"image": LLAMA, "args": ["-v"]}, (*LLAMA_PROGRAM, "-v"), id="but an engine stays one"),
+        pytest.param(
+            {"image": LLAMA, "args": ["-v"]},
+            (*LLAMA_PROGRAM, "-v"),
+            id="an engine with arguments alone stays an engine",
+        ),
     ],
 )
 def test_plain_commands_run_where_they_are_allowed(

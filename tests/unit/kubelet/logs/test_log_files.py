@@ -31,7 +31,7 @@ async def read(path: Path, selection: Selection) -> str:
         pytest.param(Selection(tail_lines=9), "line 0\nline 1\nline 2\n", id="more lines than there are"),
         pytest.param(Selection(tail_lines=0), "", id="no line"),
         pytest.param(Selection(since=timestamp(1_000_000_000)), "line 1\nline 2\n", id="since a time"),
-        pytest.param(Selection(limit_bytes=9), "line 0\nli", id="so many bytes"),
+        pytest.param(Selection(limit_bytes=9), "line 0\nli", id="a number of bytes"),
         pytest.param(Selection(tail_lines=1, timestamps=True), line(2, "line 2"), id="with times"),
     ],
 )

@@ -317,9 +317,9 @@ async def test_an_image_with_a_launcher_says_what_would_run_without_it(bench: Be
 @pytest.mark.parametrize(
     ("policy", "pulls"),
     [
-        pytest.param("IfNotPresent", 0, id="one that is there is not pulled"),
-        pytest.param("Always", 1, id="unless it always is"),
-        pytest.param("Never", 0, id="or must not be"),
+        pytest.param("IfNotPresent", 0, id="IfNotPresent does not pull an image that is there"),
+        pytest.param("Always", 1, id="Always pulls an image that is there"),
+        pytest.param("Never", 0, id="Never pulls no image"),
     ],
 )
 async def test_pulling_follows_its_policy(bench: Bench, policy: str, pulls: int) -> None:
