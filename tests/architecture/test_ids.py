@@ -21,7 +21,7 @@ def leaning(tree: ast.AST) -> Iterator[ast.Constant]:
 
 def test_an_id_does_not_lean_on_the_case_before() -> None:
     assert [
-        f"{path.relative_to(TESTS)}:{part.lineno}: {part.value}"
+        f"{path.relative_to(TESTS)}:{part.lineno}: {part.value!r}"
         for path in sorted(TESTS.rglob("*.py"))
         for part in leaning(ast.parse(path.read_text()))
     ] == []

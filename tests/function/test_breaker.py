@@ -164,6 +164,30 @@ def test_an_edit_reaches_one_serving_replica_at_a_time(replicas: int, within: fl
     assert watched.opened == set()
 
 
+def test_an_edit_waits_for_a_cluster_that_takes_its_time_to_begin_with_the_last_one() -> None:
+    fleet = with_clusters(3)
+    for cluster in fleet.clusters.values():
+        cluster.notices_s = 40.0
+    fleet.apply(model_deployment(replicas=3))
+    fleet.run_until_ready("ModelDeployment", DEPLOYMENT)
+    fleet.run_for(60)
+    endpoints = fleet.named("ModelEndpoint")
+    engines = image(fleet.get("ModelDeployment", DEPLOYMENT), "vllm/vllm-openai:v0.24.0")
+    fleet.edit("ModelDeployment", DEPLOYMENT, engines=engines)
+    fleet.run_for(30)
+    assert counted(fleet) == {"total": 3, "ready": 3, "updated": 0}, "its old copy serves on"
+    assert fleet.named("ModelEndpoint") == endpoints
+    most_down = 0
+
+    def done() -> bool:
+        nonlocal most_down
+        most_down = max(most_down, down(fleet))
+        return fleet.is_true("ModelDeployment", DEPLOYMENT) and counted(fleet)["updated"] == 3
+
+    fleet.run_until(done, 300)
+    assert most_down == 1
+
+
 def down(fleet: Fleet) -> int:
     """Return how many engines have no copy that serves."""
     engines = [

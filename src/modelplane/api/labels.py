@@ -22,6 +22,9 @@ REPLICA_INDEX = "modelplane.ai/replica-index"
 REVISION = "modelplane.ai/revision"
 """On ModelReplicas: hash of the template that they were made from."""
 
+SPEC_HASH = "modelplane.ai/spec-hash"
+"""Annotation of an engine's workload: hash of the spec that it was given."""
+
 SERVING = "modelplane.ai/serving"
 """On pods that take requests: the ModelReplica."""
 

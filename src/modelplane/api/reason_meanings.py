@@ -210,6 +210,7 @@ DOCUMENTED = (
         ),
         (False, _REPLICA.WAITING_FOR_CACHE, "The ModelCache has not staged the weights on the cluster yet."),
         (False, _REPLICA.DEPLOYING, "Some workload is not on the cluster yet."),
+        (True, _REPLICA.UPDATING, "It serves, and not every copy of its engines has its last edit."),
         (False, _REPLICA.UNSUPPORTED_TOPOLOGY, "The cluster cannot run an engine of this shape."),
         alarming=(_REPLICA.UNSUPPORTED_TOPOLOGY, _REPLICA.CLUSTER_UNREACHABLE),
     ),

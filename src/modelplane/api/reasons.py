@@ -159,6 +159,7 @@ class ModelReplicaReason(StrEnum):
     CLUSTER_UNREACHABLE = "ClusterUnreachable"
     WAITING_FOR_CACHE = "WaitingForCache"
     DEPLOYING = "Deploying"
+    UPDATING = "Updating"
     UNSUPPORTED_TOPOLOGY = "UnsupportedTopology"
     SERVING = "Serving"
     WAITING_FOR_MODEL = "WaitingForModel"

@@ -30,6 +30,7 @@ from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.workload import (
     Workload,
     former_key,
+    with_spec_hash,
     workload_key,
     workload_name,
 )
@@ -43,7 +44,7 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.readiness import exists, refusal, serves, when_condition
+from modelplane.compose.readiness import exists, is_behind, refusal, serves, when_condition
 
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
@@ -109,7 +110,8 @@ def compose(request: Request[ModelReplica]) -> Composition:
         return _kept(request, waiting, _running(request))
     children = (*copied.children, *_children(replica, planned))
     seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
-    accepted, ready = _conditions(request)
+    desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
+    accepted, ready = _conditions(request, desired)
     endpoint = _endpoint(request, cluster) if ready.holds else _kept_if_unseen(request)
     return Composition(
         children=(
@@ -302,11 +304,11 @@ def _workload(workload: Workload) -> Iterator[Desired]:
         if worker is None
         else leader_worker_set(workload, worker, claims[workload.head.role], claims[worker.role])
     )
-    yield Desired(workload_key(engine), manifest, serves, cluster)
+    yield Desired(workload_key(engine), with_spec_hash(manifest), serves, cluster)
     yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
 
 
-def _conditions(request: Request[ModelReplica]) -> tuple[Condition, Condition]:
+def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -> tuple[Condition, Condition]:
     replica = request.owner
     where = f'cluster "{replica.spec.cluster_name}"'
     observed = {engine.name: request.observed.get(workload_key(engine)) for engine in replica.spec.engines}
@@ -324,8 +326,14 @@ def _conditions(request: Request[ModelReplica]) -> tuple[Condition, Condition]:
             false(Type.MODEL_ACCEPTED, Reason.DEPLOYING, message),
             false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
         )
-    accepted = true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is on {where}")
-    return accepted, _ready(request, observed)
+    ready = _ready(request, observed)
+    keys = {engine.name: workload_key(engine) for engine in replica.spec.engines}
+    behind = [name for name, key in keys.items() if is_behind(desired[key], request.observed[key])]
+    if behind and ready.holds:
+        # What serves may be what was there before the edit. Services go on sending it requests.
+        message = f"engine {listing(behind)} is being updated on {where}"
+        return true(Type.MODEL_ACCEPTED, Reason.UPDATING, message), ready
+    return true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is on {where}"), ready
 
 
 def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None]) -> Condition:

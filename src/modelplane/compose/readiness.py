@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from modelplane.api import labels
 from modelplane.compose.composition import Object, Readiness
 
 
@@ -46,6 +47,22 @@ def serves(child: Object) -> bool:
     Not the workload's own ``Available``: with one copy and ``maxUnavailable: 1`` that is True at zero.
     """
     return int(child.get("status", {}).get(_COPIES[child["kind"]], 0)) > 0
+
+
+def is_behind(desired: Object, child: Object) -> bool:
+    """Whether a workload does not run yet as it is to: it was not edited yet, or has not replaced every copy.
+
+    Until then its counts may be of the copies from before the edit.
+    """
+    status, metadata = child.get("status", {}), child["metadata"]
+    wanted = desired["metadata"]["annotations"][labels.SPEC_HASH]
+    updated = int(status.get("updatedReplicas", 0))
+    return (
+        # One that was made before there was a hash is given it at once.
+        (metadata.get("annotations") or {}).get(labels.SPEC_HASH, wanted) != wanted
+        or status.get("observedGeneration", metadata.get("generation", 0)) < metadata.get("generation", 0)
+        or updated < max(int(desired["spec"]["replicas"]), int(status.get("replicas", 0)))
+    )
 
 
 def refusal(child: Object) -> str:

@@ -1,8 +1,8 @@
 """How an edit of a deployment reaches its replicas: in place, one serving replica at a time.
 
 A replica that the rollout has not reached stays as it is. One that does not serve has nothing to lose and is
-edited at once; one that serves is edited when every other one serves and is up to date. So a bad edit takes
-one replica, and the rest serve on until it is corrected.
+edited at once; one that serves is edited when every other one serves and runs what it was last told to. So a
+bad edit takes one replica, and the rest serve on until it is corrected.
 """
 
 import hashlib
@@ -15,9 +15,11 @@ from modelplane.api.decode import decode_as
 from modelplane.api.engines import Serving
 from modelplane.api.model_deployment import ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.reasons import ModelReplicaCondition as Type
+from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.compose.composition import Object
 from modelplane.compose.conditions import READY
-from modelplane.compose.readiness import holds
+from modelplane.compose.readiness import condition_of, holds
 
 _DIGITS = 10
 
@@ -40,12 +42,18 @@ class Rollout:
 def plan(desired: Mapping[str, Object], observed: Mapping[str, Object]) -> Rollout:
     """Decide which replicas may be edited now, given those wanted and those that there are."""
     there = {key: observed[key] for key in sorted(desired) if key in observed}
-    updated = frozenset(key for key, replica in there.items() if same_spec(desired[key], replica))
+    same = {key for key, replica in there.items() if same_spec(desired[key], replica)}
+    in_hand = {key for key, replica in there.items() if is_updating(replica)}
     # One that is draining takes no requests, so nothing is lost when it is called back.
     serving = {key for key, replica in there.items() if holds(replica, READY) and not is_draining(replica)}
-    stale = [key for key in there if key not in updated and key in serving]
-    in_work = any(key not in serving for key in desired)
-    return Rollout(updated, frozenset(stale if in_work else stale[1:]))
+    stale = [key for key in there if key in serving and key not in same | in_hand]
+    in_work = in_hand or any(key not in serving for key in desired)
+    return Rollout(frozenset(same - in_hand), frozenset(stale if in_work else stale[1:]))
+
+
+def is_updating(replica: Object) -> bool:
+    """Whether a replica serves and its cluster has not carried out the replica's last edit yet."""
+    return condition_of(replica, Type.MODEL_ACCEPTED).get("reason") == Reason.UPDATING
 
 
 def is_draining(replica: Object | None) -> bool:

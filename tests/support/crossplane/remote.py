@@ -28,6 +28,8 @@ class RemoteCluster:
         """Whether what is applied works by itself."""
         self.starts_s = 0.0
         """How long a workload takes until it works, when it is new and after each edit."""
+        self.notices_s = 0.0
+        """How long the cluster's controllers take until they begin with an edit; its status is the old one."""
 
     def get(self, key: Key) -> Object | None:
         """Return an object as a provider reads it."""
@@ -52,10 +54,15 @@ class RemoteCluster:
 
     def _restart(self, key: Key, before: Object | None, made: Object) -> None:
         """Let an edited workload lose its copies, and work a while later; in place, as devices are taken."""
-        if before is not None and before["spec"] != made["spec"]:
+        if before is not None and before["spec"] == made["spec"]:
+            return
+        begins_s = self.notices_s if before is not None else 0.0
+        if begins_s:
+            self.api.clock.after(begins_s, lambda: self.stop(key))
+        elif before is not None:
             self.stop(key)
-        if self.runs and (before is None or before["spec"] != made["spec"]):
-            self.api.clock.after(self.starts_s, lambda: self.run(key))
+        if self.runs:
+            self.api.clock.after(begins_s + self.starts_s, lambda: self.run(key))
 
     def is_as(self, manifest: Object, manager: str) -> bool:
         """Whether a manifest was applied as it is, and nobody changed it since."""
@@ -86,7 +93,7 @@ class RemoteCluster:
         item = self.api.get(key)
         if item is None:
             raise KeyError(key)
-        item["status"] = {_COPIES[item["kind"]]: 0}
+        item["status"] = {"observedGeneration": item["metadata"]["generation"], _COPIES[item["kind"]]: 0}
         self.api.update_status(item, "kube-controller-manager")
 
     def run_all(self) -> None:

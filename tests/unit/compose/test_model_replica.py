@@ -13,7 +13,8 @@ PICKER = {"mode": "Unified", "routing": "EndpointPicker"}
 
 
 def _deployment(available: int, name: str = "d") -> dict[str, Any]:
-    return {"kind": "Deployment", "metadata": {"name": name}, "status": {"availableReplicas": available}}
+    status = {"availableReplicas": available, "updatedReplicas": available}
+    return {"kind": "Deployment", "metadata": {"name": name}, "status": status}
 
 
 def _refused(kind: str) -> dict[str, Any]:
@@ -89,12 +90,39 @@ def test_a_workload_without_pods_says_why(status: dict[str, Any], why: str) -> N
 
 
 def test_a_gang_serves_once_a_whole_group_does() -> None:
-    found = {"kind": "LeaderWorkerSet", "metadata": {"name": "g"}, "status": {"readyReplicas": 1}}
+    status = {"readyReplicas": 1, "updatedReplicas": 1}
+    found = {"kind": "LeaderWorkerSet", "metadata": {"name": "g"}, "status": status}
     assert _ready(composed(replica(gang()), {"model-gang-qwen": found})) == (
         True,
         "Serving",
         'every engine serves on cluster "east"',
     )
+
+
+@pytest.mark.parametrize("shape", [engine, gang])
+@pytest.mark.parametrize("edited", [False, True])
+def test_what_serves_from_before_an_edit_serves_on_until_every_copy_has_it(shape: Any, edited: bool) -> None:
+    def workload(owner: ModelReplica) -> Desired:
+        [found] = [
+            child
+            for child in composed(owner).children
+            if isinstance(child, Desired) and child.manifest["kind"] in ("Deployment", "LeaderWorkerSet")
+        ]
+        return found
+
+    before, after = replica(shape(copies=2)), replica(shape(copies=3))
+    there = workload(after if edited else before)
+    counts = {"availableReplicas": 2, "readyReplicas": 2, "replicas": 2, "updatedReplicas": 2}
+    endpoint = {"kind": "ModelEndpoint", "metadata": {"name": "e"}}
+    observed = {there.key: {**there.manifest, "status": counts}, "endpoint": endpoint}
+    said = composed(after, observed)
+    assert _said(said)[:2] == [
+        (True, "Updating", 'engine qwen is being updated on cluster "east"'),
+        (True, "Serving", 'every engine serves on cluster "east"'),
+    ]
+    assert Keep("endpoint") in said.children
+    observed[there.key] = {**workload(after).manifest, "status": dict.fromkeys(counts, 3)}
+    assert _said(composed(after, observed))[0] == (True, "Accepted", 'every engine is on cluster "east"')
 
 
 def test_the_first_request_waits_for_the_picker() -> None:

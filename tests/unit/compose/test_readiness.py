@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.readiness import refusal, serves
+from modelplane.api import labels
+from modelplane.compose.readiness import is_behind, refusal, serves
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,32 @@ from modelplane.compose.readiness import refusal, serves
 )
 def test_a_workload_serves_once_one_copy_does(child: dict[str, Any], answers: bool) -> None:
     assert serves(child) is answers
+
+
+@pytest.mark.parametrize(
+    ("status", "given", "behind"),
+    [
+        pytest.param({"observedGeneration": 2, "updatedReplicas": 2}, "new", False, id="every copy has it"),
+        pytest.param({"updatedReplicas": 2}, "new", False, id="of a kind that counts no generations"),
+        pytest.param(
+            {"observedGeneration": 2, "updatedReplicas": 2}, None, False, id="without a hash so far"
+        ),
+        pytest.param({"observedGeneration": 2, "updatedReplicas": 2}, "old", True, id="not edited yet"),
+        pytest.param({"observedGeneration": 1, "updatedReplicas": 2}, "new", True, id="nobody took it up"),
+        pytest.param({"observedGeneration": 2}, "new", True, id="no copy has it"),
+        pytest.param({"observedGeneration": 2, "updatedReplicas": 1}, "new", True, id="one copy has it"),
+        pytest.param(
+            {"observedGeneration": 2, "updatedReplicas": 2, "replicas": 3}, "new", True, id="one copy is left"
+        ),
+    ],
+)
+def test_a_workload_is_behind_until_every_copy_has_the_edit(
+    status: dict[str, Any], given: str | None, behind: bool
+) -> None:
+    desired = {"metadata": {"annotations": {labels.SPEC_HASH: "new"}}, "spec": {"replicas": 2}}
+    metadata = {"generation": 2} | ({"annotations": {labels.SPEC_HASH: given}} if given else {})
+    counts = {"availableReplicas": 2, "replicas": 2} | status
+    assert is_behind(desired, {"kind": "Deployment", "metadata": metadata, "status": counts}) is behind
 
 
 def _route(*conditions: dict[str, Any]) -> dict[str, Any]:

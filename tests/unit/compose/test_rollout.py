@@ -9,24 +9,22 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.rollout import Rollout, plan, revision
 
 
-def replica(image: str, ready: str = "") -> dict[str, Any]:
-    """Return a replica; `ready` is the status of its condition Ready, if it has one."""
+def replica(image: str, ready: str = "", accepted: str = "Accepted") -> dict[str, Any]:
+    """Return a replica; `ready` is the status of its condition Ready, if it has one; `accepted` a reason."""
     container = {"name": "engine", "image": image}
     member = {
         "nodePoolName": "p",
         "deviceRequests": [{"name": "gpu", "deviceClassName": "gpu.nvidia.com"}],
         "template": {"spec": {"containers": [container]}},
     }
-    condition = {
-        "type": "Ready",
-        "status": ready,
-        "reason": "R",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
+    conditions = [
+        {"type": type_, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for type_, status, reason in (("ModelAccepted", "True", accepted), ("Ready", ready, "R"))
+    ]
     return {
         "metadata": {"name": "r"},
         "spec": {"clusterName": "c", "engines": [{"name": "main", "members": [member]}]},
-        "status": {"conditions": [condition] if ready else []},
+        "status": {"conditions": conditions if ready else []},
     }
 
 
@@ -51,7 +49,17 @@ OLD, NEW = "engine:1", "engine:2"
             id="the next one waits while the first has said nothing",
         ),
         pytest.param(
+            {"a": (NEW, "True", "Updating"), "b": (OLD, "True")},
+            ("", "b"),
+            id="the next one waits while a copy of the first has yet to be replaced",
+        ),
+        pytest.param(
             {"a": (NEW, "True"), "b": (OLD, "True")}, ("a", ""), id="the next one goes when the first serves"
+        ),
+        pytest.param(
+            {"a": (OLD, "True", "Updating"), "b": (OLD, "True")},
+            ("", "b"),
+            id="what is in hand may be corrected",
         ),
         pytest.param(
             {"a": (OLD, "True"), "b": (OLD, "False")}, ("", "a"), id="what does not serve goes at once"
@@ -64,10 +72,10 @@ OLD, NEW = "engine:1", "engine:2"
     ],
 )
 def test_one_serving_replica_at_a_time(
-    observed: dict[str, tuple[str, str]], expected: tuple[str, str]
+    observed: dict[str, tuple[str, ...]], expected: tuple[str, str]
 ) -> None:
     wanted = {key: replica(NEW) for key in "ab"}
-    there = {key: replica(image, ready) for key, (image, ready) in observed.items()}
+    there = {key: replica(*said) for key, said in observed.items()}
     updated, waiting = expected
     assert plan(wanted, there) == Rollout(frozenset(updated), frozenset(waiting))
 

@@ -4,16 +4,23 @@ Names never have more than 63 characters and never change with the content, but 
 cannot be changed.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
+from modelplane.api import labels
 from modelplane.api.engines import Phase, Role
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.names import DIGITS, child_name
 from modelplane.api.node_pools import NodeTaint
+from modelplane.compose.composition import Object
 
 ENGINE_PORT = 8000
 """The port on which a replica's pods serve HTTP, and answer ``/health`` once they can."""
+
+_HASH_DIGITS = 10
 
 _GANG_NAME_LENGTH = 49
 """Characters that a LeaderWorkerSet leaves: its pods' labels hold ``<name>-<group>-<revision>``."""
@@ -96,3 +103,10 @@ def part_name(replica: ModelReplica, part: str) -> str:
     No engine's workload is called so, because the name of an engine does not begin with a dash.
     """
     return child_name(replica.metadata.name, "", part)
+
+
+def with_spec_hash(manifest: Object) -> Object:
+    """Return the manifest of a workload with a hash of its spec, by which a later edit is seen to be there."""
+    content = msgspec.json.encode(manifest["spec"], order="deterministic")
+    annotations = {labels.SPEC_HASH: hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]}
+    return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}

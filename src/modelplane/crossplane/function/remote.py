@@ -19,9 +19,13 @@ from modelplane.compose.readiness import condition_of
 API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
 KIND = "Object"
 
+_UPDATED = "has(object.status.updatedReplicas) && object.status.updatedReplicas >= object.spec.replicas"
+_OBSERVED = "object.status.observedGeneration >= object.metadata.generation"
+
 _SERVES = {
-    "Deployment": "has(object.status.availableReplicas) && object.status.availableReplicas > 0",
-    "LeaderWorkerSet": "has(object.status.readyReplicas) && object.status.readyReplicas > 0",
+    "Deployment": "has(object.status.availableReplicas) && object.status.availableReplicas > 0 && "
+    f"{_UPDATED} && {_OBSERVED}",
+    "LeaderWorkerSet": f"has(object.status.readyReplicas) && object.status.readyReplicas > 0 && {_UPDATED}",
     "Job": "object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')",
     "PersistentVolumeClaim": "object.status.phase == 'Bound'",
     "Gateway": "size(object.status.addresses) > 0",

@@ -35,12 +35,14 @@ def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
     }
 
 
-def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves() -> None:
+def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves_as_it_is_now() -> None:
     spec = remote.write(_child("Deployment"), "c")["spec"]
     assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"
     assert spec["readiness"] == {
         "policy": "DeriveFromCelQuery",
-        "celQuery": "has(object.status.availableReplicas) && object.status.availableReplicas > 0",
+        "celQuery": "has(object.status.availableReplicas) && object.status.availableReplicas > 0 && "
+        "has(object.status.updatedReplicas) && object.status.updatedReplicas >= object.spec.replicas && "
+        "object.status.observedGeneration >= object.metadata.generation",
     }
     assert spec["watch"] is True
 
