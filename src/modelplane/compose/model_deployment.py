@@ -317,7 +317,9 @@ def _ready(
     type_ = Type.REPLICAS_READY
     wanted = request.owner.spec.replicas
     staying = [assignment for assignment in placement.assignments if not assignment.leaving]
-    observed = [request.observed.get(_key(a.cluster, a.index)) for a in staying]
+    keys = [_key(each.cluster, each.index) for each in staying]
+    observed = [request.observed.get(key) for key in keys]
+    behind = sum(key in request.observed and key not in rollout.updated for key in keys)
     silent = fleet.unreachable(
         request.found("clusters"), request.observed.values(), {each.cluster for each in staying}
     )
@@ -328,7 +330,7 @@ def _ready(
     message = f"{ready} of {wanted} replicas ready"
     if serving := _serving_until_replaced(request, placement):
         message += f", and {serving} more until replaced"
-    if ready >= wanted and not rollout.waiting:
+    if ready >= wanted and not behind:
         return ready, true(type_, Reason.ALL_REPLICAS_READY, message)
     if not staying and not serving:
         return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica is placed")
@@ -338,6 +340,8 @@ def _ready(
         return ready, false(type_, Reason.CLUSTER_UNREACHABLE, message)
     if rollout.waiting:
         message += f"; {len(rollout.waiting)} wait for their turn to be updated"
+    elif behind:
+        message += f"; {behind} not updated yet"
     trouble = next(
         (
             f'replica "{replica["metadata"]["name"]}": {condition_of(replica, "ModelReady")["message"]}'
@@ -348,7 +352,7 @@ def _ready(
         ),
         "",
     )
-    reason = Reason.UPDATING if rollout.waiting else Reason.MODEL_STARTING
+    reason = Reason.UPDATING if behind else Reason.MODEL_STARTING
     return ready, false(type_, reason, f"{message}; {trouble}" if trouble else message)
 
 

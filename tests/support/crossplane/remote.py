@@ -29,7 +29,7 @@ class RemoteCluster:
         self.starts_s = 0.0
         """How long a workload takes until it works, when it is new and after each edit."""
         self.notices_s = 0.0
-        """How long the cluster's controllers take until they begin with an edit; its status is the old one."""
+        """How long controllers take until they begin with an edit; until then the status is the old one."""
 
     def get(self, key: Key) -> Object | None:
         """Return an object as a provider reads it."""

@@ -106,7 +106,7 @@ def part_name(replica: ModelReplica, part: str) -> str:
 
 
 def with_spec_hash(manifest: Object) -> Object:
-    """Return the manifest of a workload with a hash of its spec, by which a later edit is seen to be there."""
+    """Return the manifest of a workload with a hash of its spec, by which an edit is seen to be there."""
     content = msgspec.json.encode(manifest["spec"], order="deterministic")
     annotations = {labels.SPEC_HASH: hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]}
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}

@@ -14,9 +14,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from modelplane.api.reason_meanings import ALARMING
-from modelplane.api.reasons import ModelDeploymentCondition, ModelDeploymentReason
 from modelplane.compose.composition import Composition, Desired, Keep, Object
-from modelplane.compose.conditions import READY, SYNCED, Condition, false
+from modelplane.compose.conditions import READY, SYNCED, Condition
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.compose.rollout import is_draining, same_spec
 
@@ -31,7 +30,7 @@ _WAVE = 10
 _PATIENCE_S = 20.0
 """How long the next wave waits for a replica that Crossplane has not composed yet."""
 
-_SOAK_S = 12.0
+_SOAK_S = 10.0
 """How long all other replicas have been the same before one that serves is edited."""
 
 _SETTLING = frozenset({"ModelDeployment", "ModelReplica", "InferenceCluster"})
@@ -157,9 +156,6 @@ def paced(composition: Composition, composed: Mapping[str, Object], now: datetim
         for child in composition.children
         if child.key not in later
     )
-    if waits:
-        conditions = tuple(map(_updating, composition.conditions))
-        composition = replace(composition, conditions=conditions, ready=False)
     look_in = _SOON_S if later else math.ceil(min(waits.values()))
     return Paced(replace(composition, children=children), look_in)
 
@@ -193,18 +189,11 @@ def _bare(replica: Object) -> Object:
 def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
     """Return for how many seconds the other replicas are not yet known to serve on.
 
-    What a replica says of an edit it says before its cluster has carried that out.
+    That also leaves Crossplane's bucket the time that it takes to fill again.
     """
     others = (each for name, each in composed.items() if name != key and each["kind"] == "ModelReplica")
     times = [str(said.get("lastTransitionTime", "")) for each in others for said in _conditions(each)]
     return _SOAK_S - max(0.0, _age(max(times), now)) if times else 0.0
-
-
-def _updating(condition: Condition) -> Condition:
-    if condition.type != ModelDeploymentCondition.REPLICAS_READY or not condition.holds:
-        return condition
-    message = f"{condition.message}; the next waits to be updated until the others have served on for a while"
-    return false(condition.type, ModelDeploymentReason.UPDATING, message)
 
 
 def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
