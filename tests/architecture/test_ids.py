@@ -8,7 +8,7 @@ TESTS = Path(__file__).parents[1]
 LEANING = {"also", "and", "but", "nor", "or", "so", "then", "unless", "until", "which", "yet"}
 
 
-def leaning(tree: ast.AST) -> Iterator[ast.Constant]:
+def leaning(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Find the ids, given one by one or as a list, that begin with a word that joins them to another."""
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg in {"id", "ids"}:
@@ -16,17 +16,17 @@ def leaning(tree: ast.AST) -> Iterator[ast.Constant]:
                 if isinstance(part, ast.Constant) and isinstance(part.value, str):
                     first, *_ = part.value.lower().split() or [""]
                     if first.rstrip(",:;") in LEANING:
-                        yield part
+                        yield part.lineno, part.value
 
 
 def test_an_id_does_not_lean_on_the_case_before() -> None:
     assert [
-        f"{path.relative_to(TESTS)}:{part.lineno}: {part.value!r}"
+        f"{path.relative_to(TESTS)}:{line}: {text}"
         for path in sorted(TESTS.rglob("*.py"))
-        for part in leaning(ast.parse(path.read_text()))
+        for line, text in leaning(ast.parse(path.read_text()))
     ] == []
 
 
 def test_ids_are_found_however_they_are_given() -> None:
     module = 'param(1, id="And more"), parametrize("x", [1, 2], ids=["one", "so, two"]), f(id=f"or {x}")'
-    assert [part.value for part in leaning(ast.parse(module))] == ["And more", "so, two", "or "]
+    assert [text for _, text in leaning(ast.parse(module))] == ["And more", "so, two", "or "]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import httpx2
@@ -11,6 +11,13 @@ import pytest
 from modelplane.controllers.clusters import Clusters, Connection
 from modelplane.kube.client import Client
 from modelplane.kube.resources import resource_of
+from support import virtual_time
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run a test that is marked so on a clock that passes only while everything waits."""
+    virtual = item.get_closest_marker("virtual_time")
+    return {"loop": virtual_time.Loop if virtual else asyncio.new_event_loop}
 
 
 class _Open(httpx2.AsyncByteStream):

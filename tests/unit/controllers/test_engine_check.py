@@ -36,13 +36,14 @@ async def test_definitions_that_are_crossplanes_end_it_before_anything_is_done(
     assert not definitions._read.is_set()
 
 
+@pytest.mark.virtual_time
 async def test_definitions_that_crossplane_takes_over_end_it(client: Client, plane: Any) -> None:
     plane.has([_definition(OURS), _definition("buckets.example.org", crossplane=True)])
     definitions = Definitions(client)
     running = asyncio.create_task(definitions.run())
     await asyncio.wait_for(definitions.wait_until_read(), 5)
     definitions.informer.remember(_definition(OURS, version=2000))
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(600)
     assert not running.done()
     definitions.informer.remember(_definition(OURS, crossplane=True, version=2001))
     with pytest.raises(NotOurs):

@@ -114,12 +114,13 @@ async def test_the_cluster_has_the_last_word_on_what_is_left(
     assert east.wrote("DELETE") == [SERVICE]
 
 
+@pytest.mark.virtual_time
 async def test_a_cluster_that_is_still_being_read_lets_nobody_go(
     bench: Bench, east: Any, clusters: Clusters, connected: Any
 ) -> None:
     east.silent = True
     await connected(clusters, "east", east, read=False)
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(10)
     message = await bench.finalize(_replica())
     assert message == (
         'waiting for what is on "east", which cannot be reached (its objects are still being read), to go'

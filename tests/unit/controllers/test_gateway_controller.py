@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from modelplane.controllers import gateway_controller
 from modelplane.controllers.clusters import Clusters
 from modelplane.controllers.gateway_controller import FrontDoor
 from modelplane.kube import resources
@@ -16,6 +15,8 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import Door, Proxy
+
+pytestmark = pytest.mark.virtual_time
 
 
 class Bench:
@@ -60,10 +61,8 @@ class Bench:
         """Let the door look again."""
         before = self.writes
         self.door.touch()
-        async with asyncio.timeout(5):
-            while self.writes == before:
-                await asyncio.sleep(0.01)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(1)
+        assert self.writes > before
 
 
 @pytest.fixture
@@ -143,16 +142,13 @@ async def test_a_route_that_asks_for_too_much_is_named_once(
     assert caplog.text.count("HTTPRoute n/r of cluster east is not served: spec.hostnames") == 1
 
 
-async def test_a_write_that_fails_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway_controller, "_RETRY_S", 0.01)
+async def test_a_write_that_fails_is_tried_again(bench: Bench) -> None:
     bench.fails = OSError("no space left on device")
     async with _running(bench):
         await bench.look()
         assert bench.door.door == Door()
         bench.fails = None
-        async with asyncio.timeout(5):
-            while not bench.door.door.address:
-                await asyncio.sleep(0.01)
+        await asyncio.sleep(10)
     assert (bench.door.door, bench.opened) == (Door("127.0.0.1:8080"), 1)
     assert bench.listeners == ["front-door"]
 
@@ -182,7 +178,7 @@ async def test_nothing_is_written_while_a_cluster_is_being_read_for_the_first_ti
     east.silent = True
     await connected(clusters, "east", east, read=False)
     async with _running(bench):
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(10)
         assert bench.writes == 0
         clusters.disconnect("east")
         await bench.look()

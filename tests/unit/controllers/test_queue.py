@@ -5,6 +5,8 @@ import pytest
 
 from modelplane.controllers.queue import LAST_DELAY_S, WorkQueue
 
+pytestmark = pytest.mark.virtual_time
+
 
 async def test_a_key_added_twice_is_worked_on_once() -> None:
     queue: WorkQueue[str] = WorkQueue(4)
@@ -74,7 +76,7 @@ async def test_a_delayed_key_comes_once(sooner: bool) -> None:
         queue.add("a")
     assert await asyncio.wait_for(queue.get(), 1) == "a"
     queue.done("a")
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(600)
     assert len(queue) == 0
 
 
@@ -116,7 +118,7 @@ async def test_a_lane_that_is_stuck_holds_up_no_other() -> None:
         queue.add(key)
     assert {await queue.get() for _ in range(4)} == {"slow/1", "slow/2", "fast/1", "fast/2"}
     waiting = asyncio.create_task(queue.get())
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(600)
     assert not waiting.done(), "no more of a lane than its width"
     queue.done("slow/1")
     assert await asyncio.wait_for(waiting, 1) == "slow/3"

@@ -1,6 +1,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters import Clusters
@@ -48,6 +50,7 @@ async def test_who_uses_an_object_matters_only_once_it_is_to_go(client: Client, 
     assert [(each.kind, each.wakes) for each in bench.interests.of(CLASS)] == [("InferenceCluster", True)]
 
 
+@pytest.mark.virtual_time
 async def test_an_owner_waits_for_the_secret_that_it_names(
     plane: Any, client: Client, clusters: Clusters
 ) -> None:
@@ -56,7 +59,7 @@ async def test_an_owner_waits_for_the_secret_that_it_names(
     bench.informers["ModelCache"].remember(_object(CACHE, {"source": "HuggingFace", "huggingFace": source}))
     await bench.reconciler.reconcile(CACHE)
     assert plane.writes == [], "nothing is said before the Secret has been looked at"
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(1)
     await bench.reconciler.reconcile(CACHE)
     assert f"{resource_for(API_VERSION, 'ModelCache').path('n', 'weights')}/status" in plane.wrote("PATCH")
     await bench.named.close()

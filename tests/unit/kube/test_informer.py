@@ -201,6 +201,7 @@ async def test_a_watch_goes_on_from_the_last_bookmark() -> None:
         assert (server.watched_from, server.listed) == (["5", "40"], 1)
 
 
+@pytest.mark.virtual_time
 async def test_watches_that_end_at_once_are_not_opened_without_end() -> None:
     server = Server(_list(5))
     async with _running(server) as (informer, _):

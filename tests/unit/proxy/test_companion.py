@@ -11,6 +11,8 @@ from modelplane.proxy import admin, bootstrap
 from modelplane.proxy.companion import Gateway
 from modelplane.proxy.follower import GatewayFollower
 
+pytestmark = pytest.mark.virtual_time
+
 
 class Follower:
     """A follower that only says whether it runs."""
@@ -46,7 +48,6 @@ class Envoy:
 
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch) -> Envoy:
-    monkeypatch.setattr("modelplane.proxy.companion._POLL_S", 0.01)
     return Envoy(monkeypatch)
 
 
@@ -63,7 +64,7 @@ async def test_nothing_is_written_before_envoy_has_prepared_the_directory(proxy:
     proxy.prepared = False
     follower = Follower()
     running = asyncio.create_task(_gateway(follower).run())
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(60)
     assert not follower.running.is_set()
     proxy.prepared = True
     await asyncio.wait_for(follower.running.wait(), 5)
@@ -88,7 +89,7 @@ async def test_it_ends_when_nobody_is_being_answered_and_follows_until_then(prox
     await follower.running.wait()
     proxy.requests = 1
     running.cancel()
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(60)
     assert (running.done(), follower.running.is_set()) == (False, True)
     assert gateway.problem == "the gateway is about to end"
     proxy.requests = 0
@@ -111,6 +112,7 @@ async def test_a_second_signal_ends_it_at_once(proxy: Envoy) -> None:
     await follower.running.wait()
     proxy.requests = 1
     running.cancel()
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(60)
+    assert not running.done()
     running.cancel()
     await _ended(running)

@@ -16,12 +16,14 @@ def started(*command: str) -> tuple[subprocess.Popen[bytes], Process]:
 async def test_the_end_of_a_process_is_noticed() -> None:
     child, process = started("sleep", "100")
     waiting = asyncio.create_task(process.wait())
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
+    later, ending = started("true")
+    await asyncio.wait_for(ending.wait(), 5)
+    assert not waiting.done(), "it is another that has ended"
     assert process.send(signal.SIGKILL)
     await asyncio.wait_for(waiting, 5)
     assert not process.alive
-    child.communicate()
+    for each in (child, later):
+        each.communicate()
 
 
 async def test_a_later_process_of_the_same_number_is_left_alone() -> None:
