@@ -8,7 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.kube.client import Client
 from modelplane.kube.resources import resource_of
 from support import virtual_time

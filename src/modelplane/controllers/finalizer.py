@@ -18,7 +18,9 @@ from modelplane.compose.composition import Guard, Requirement
 from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
-from modelplane.controllers.clusters import LOST_S, Clusters, Connection
+from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.clusters.health import LOST_S
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
 from modelplane.kube import errors, resources

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from modelplane.api.decode import InvalidObject, ModelT, decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
 from modelplane.gateway.services import service_routes

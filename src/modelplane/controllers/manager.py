@@ -17,7 +17,7 @@ from modelplane.api import labels
 from modelplane.api.cluster_origin import Source
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.engine_check import Definitions
 from modelplane.controllers.garbage import collect_seldom
 from modelplane.controllers.gateway_controller import FrontDoor

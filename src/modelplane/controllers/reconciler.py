@@ -17,7 +17,7 @@ from modelplane.compose.composition import Composition, Request, Requirement, Un
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
-from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects

@@ -13,7 +13,8 @@ from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex, Identity, identity
-from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.settled import Settled
 from modelplane.kube import errors

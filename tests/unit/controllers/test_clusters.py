@@ -8,10 +8,11 @@ import httpx2
 import pytest
 import yaml
 
-import modelplane.controllers.clusters
 from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
-from modelplane.controllers.clusters import Clusters, Connection
+from modelplane.controllers.clusters import connections
+from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 
@@ -193,7 +194,7 @@ def _deployment(name: str) -> dict[str, Any]:
 
 
 def _watched(connection: Connection) -> set[str]:
-    return {resource.kind for resource, _ in connection._informers}
+    return {resource.kind for resource, _ in connection._watches._informers}
 
 
 async def test_a_rarer_kind_is_watched_where_there_are_children_of_it(
@@ -320,7 +321,7 @@ async def test_pods_are_watched_where_there_is_what_makes_them(
     if how == "written":
         for each in workloads:
             await connection.apply(each, force=False)
-    slots = [slot for resource, slot in connection._informers if resource == resources.PODS]
+    slots = [slot for resource, slot in connection._watches._informers if resource == resources.PODS]
     assert sorted(slots) == sorted([labels.WORKLOAD, labels.MODEL_CACHE])
 
 
@@ -366,7 +367,7 @@ async def test_who_needs_a_cluster_is_told_when_patience_with_it_ends_and_when_i
 async def test_a_fleet_is_opened_a_few_clusters_at_a_time_and_a_silent_one_keeps_nobody_waiting_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(modelplane.controllers.clusters, "_OPENED_AT_A_TIME", 2)
+    monkeypatch.setattr(connections, "_OPENED_AT_A_TIME", 2)
     opened: list[str] = []
 
     async def open_(connection: Connection) -> None:

@@ -8,7 +8,7 @@ from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
-from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.reporter import Reporter
 from modelplane.kube import resources

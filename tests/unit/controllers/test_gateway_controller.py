@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.gateway_controller import FrontDoor
 from modelplane.kube import resources
 from modelplane.kube.client import Client

@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reconciler import Reconciler

@@ -12,7 +12,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
-from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer, delete
 from modelplane.kube import resources

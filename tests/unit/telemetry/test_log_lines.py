@@ -125,7 +125,7 @@ CONNECTS = """
 import asyncio, base64, logging, sys
 import yaml
 from modelplane.cli.log_format import log_to_stderr
-from modelplane.controllers.clusters import Clusters
+from modelplane.controllers.clusters.connections import Clusters
 from modelplane.kube import resources
 
 def kubeconfig(user, server="http://127.0.0.1:1", **cluster):

@@ -1,0 +1,1 @@
+"""Connections to the inference clusters: clients, watches, and whether each cluster answers."""

@@ -1,0 +1,160 @@
+"""A connection to one inference cluster.
+
+Each cluster has its own client and its own watches, so that one that is slow or
+away holds up nobody else. What is not known about a cluster is said with its
+cause; it is never taken for "there is nothing".
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.compose.composition import Requirement, Unknown
+from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.clusters.health import Health
+from modelplane.controllers.clusters.watches import CHILD_KINDS, LOADING, Changed, Watches
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object, Resource, resource_for, resource_of
+from modelplane.telemetry import traces
+
+
+class Connection:
+    """One inference cluster: a client, and a copy of what Modelplane has there."""
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        on_change: Changed,
+        on_problem: Callable[[str], None],
+        *,
+        routes: bool = False,
+    ) -> None:
+        """``routes``: requests go from here straight to the cluster's pods, which are then watched too."""
+        self.name = name
+        self.client = client
+        self._on_problem = on_problem
+        self._answers = asyncio.Event()
+        self._watches = Watches(
+            name,
+            client,
+            on_change=on_change,
+            on_answer=self._answered,
+            on_looked=self._tell,
+            routes=routes,
+        )
+        self._health = Health(self._watches, self._tell)
+
+    async def open(self) -> None:
+        """Begin to read the cluster; return once that is done or has failed."""
+        self._watches.begin()
+        await self._answers.wait()
+
+    def _answered(self, informer: Informer) -> None:
+        """Tell of a copy that was read, or cannot be; and once more when patience with it ends."""
+        self._health.review(informer)
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self.loading:
+            self._answers.set()
+            self._on_problem(self.name)
+
+    async def close(self) -> None:
+        """Stop every watch and close the client."""
+        self._health.close()
+        await self._watches.close()
+        await self.client.close()
+
+    @property
+    def problem(self) -> str:
+        """Why what is known of the cluster cannot be relied on; empty while it can."""
+        return self._health.problem
+
+    @property
+    def lost(self) -> str:
+        """Why the cluster has not answered for long; empty while it has, or may yet."""
+        return self._health.lost
+
+    @property
+    def loading(self) -> bool:
+        """Whether the cluster answers, but has not yet told all it has."""
+        return self.problem == LOADING
+
+    @property
+    def routable(self) -> bool:
+        """Whether all that its gateway's routes are made of has been read."""
+        return self._watches.routable
+
+    @property
+    def children(self) -> ChildIndex:
+        """The children that the copies hold, by their owner's uid."""
+        return self._watches.children
+
+    def informer(self, resource: Resource) -> Informer:
+        """Return the copy of one kind that is watched."""
+        return self._watches.informer(resource)
+
+    def objects(self, resource: Resource) -> tuple[Object, ...]:
+        """Return what the copy of one kind holds; of a kind that is not watched there is nothing."""
+        return self._watches.objects(resource)
+
+    def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
+        """Return the objects that a requirement names, or why they cannot be told."""
+        if self.problem:
+            since = self._health.unreachable_since()
+            return Unknown(self.problem, loading=self.loading, since=since)
+        resource = resource_for(requirement.api_version, requirement.kind)
+        if resource in self._watches.refused:
+            return Unknown(self._watches.refused[resource])
+        informer = self._watches.copy_for(resource, requirement)
+        if informer is None:
+            return ()  # it was looked for, and nothing has been written since
+        if not informer.synced:
+            return Unknown(informer.problem or LOADING, loading=not informer.problem)
+        if problem := self._health.silence_of(informer):
+            return Unknown(problem)
+        return tuple(item for item in informer if requirement.matches(item))
+
+    async def look_for(self, uid: str) -> tuple[Object, ...]:
+        """Ask the cluster for an owner's children, rather than the copies."""
+        selector = f"{labels.OWNER_UID}={uid}"
+        found: list[Object] = []
+        # One after the other: nobody waits for a deletion.
+        for resource in CHILD_KINDS:
+            try:
+                found += await self._watches.ours(resource, selector)
+            except errors.Forbidden:
+                if not self._watches.may_do_without(resource):
+                    raise
+        return tuple(found)
+
+    async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
+        """Write an object, making its namespace where the cluster has none of that name."""
+        resource = resource_of(manifest)
+        self._watches.expect(resource)
+        name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
+        with traces.span("write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name):
+            try:
+                written = await self.client.apply(manifest, force=force)
+            except errors.NotFound as error:
+                if not namespace or f'namespaces "{namespace}" not found' not in error.message:
+                    raise
+                await self._create_namespace(namespace)
+                written = await self.client.apply(manifest, force=force)
+        self._watches.remember(resource, written)
+        return written
+
+    async def _create_namespace(self, name: str) -> None:
+        with suppress(errors.Conflict):
+            await self.client.create(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": name, "labels": {labels.MANAGED_BY: "modelplane"}},
+                }
+            )

@@ -1,0 +1,137 @@
+"""Every inference cluster's connection, kept in step with its kubeconfig Secret."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from modelplane.compose.composition import Requirement, Unknown
+from modelplane.compose.guards import recorded
+from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.watches import Changed
+from modelplane.kube import kubeconfig_secret
+from modelplane.kube.client import Client
+from modelplane.kube.fence import Fence
+from modelplane.kube.resources import Object
+from modelplane.telemetry.log_lines import fields
+
+_log = logging.getLogger(__name__)
+
+_OPENED_AT_A_TIME = 16
+_TURN_S = 1.0
+"""How many clusters are first read at a time, and how long one may keep the others waiting."""
+
+
+class Clusters:
+    """Every inference cluster's connection, kept in step with its kubeconfig Secret."""
+
+    def __init__(
+        self,
+        on_change: Changed,
+        on_problem: Callable[[str], None],
+        fence: Fence | None = None,
+        *,
+        routes: bool = False,
+    ) -> None:
+        """``on_problem`` is called with a cluster's name when what can be known of it changes."""
+        self._routes = routes
+        self._on_change = on_change
+        self._on_problem = on_problem
+        self._fence = fence
+        self._connections: dict[str, Connection] = {}
+        self._kubeconfigs: dict[str, bytes] = {}
+        self._problems: dict[str, str] = {}
+        self._turn = asyncio.Semaphore(_OPENED_AT_A_TIME)
+        self._opening: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(tuple(self._connections.values()))
+
+    def get(self, name: str) -> Connection | None:
+        """Return a cluster's connection, None where there is none."""
+        return self._connections.get(name)
+
+    def recorded(self, owner: Mapping[str, Any]) -> tuple[Connection, ...]:
+        """Return the connections to the clusters that an owner's status records."""
+        return tuple(self._connections[name] for name in recorded(owner) if name in self._connections)
+
+    def problem(self, name: str) -> str:
+        """Return why a cluster cannot be looked at; empty while it can."""
+        connection = self._connections.get(name)
+        if connection is None:
+            return self._problems.get(name, f'there is no InferenceCluster "{name}"')
+        return connection.problem
+
+    def lost(self, name: str) -> str:
+        """Return why a cluster has not answered for long, or why there is no connection to it."""
+        connection = self._connections.get(name)
+        return self.problem(name) if connection is None else connection.lost
+
+    def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
+        """Return the objects that a requirement names on its cluster, or why they cannot be told."""
+        connection = self._connections.get(requirement.cluster)
+        if connection is None:
+            return Unknown(self.problem(requirement.cluster))
+        return connection.find(requirement)
+
+    def connect(self, name: str, secret: Mapping[str, Any] | None, key: str, where: str) -> None:
+        """Connect to a cluster with the kubeconfig that a Secret holds; ``where`` names it in messages."""
+        try:
+            content = kubeconfig_secret.content(secret, key, where)
+            if self._kubeconfigs.get(name) == content:
+                self._problems.pop(name, None)
+                return
+            client = Client.from_kubeconfig(kubeconfig_secret.parsed(content, key, where), fence=self._fence)
+        except ValueError as error:
+            # What worked so far goes on: a Secret half-written is no reason to cut a cluster off.
+            self._refuse(name, str(error))
+            return
+        self.disconnect(name)
+        self._kubeconfigs[name] = content
+        connection = Connection(name, client, self._on_change, self._on_problem, routes=self._routes)
+        self._connections[name] = connection
+        _keep(asyncio.create_task(self._open(connection)), self._opening)
+        _log.info("connected to cluster %s", name, extra=fields(cluster=name))
+
+    async def _open(self, connection: Connection) -> None:
+        """Read a cluster when it is its turn; one that does not answer soon goes on beside the others."""
+        async with self._turn:
+            if self._connections.get(connection.name) is connection:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(connection.open(), _TURN_S)
+
+    def refuse(self, name: str, why: str) -> None:
+        """Have no connection to a cluster, and say why."""
+        if name in self._connections:
+            self.disconnect(name)
+        self._refuse(name, why)
+
+    def _refuse(self, name: str, why: str) -> None:
+        if self._problems.get(name) != why:
+            _log.warning("cannot connect to cluster %s: %s", name, why, extra=fields(cluster=name))
+            self._problems[name] = why
+            self._on_problem(name)
+
+    def disconnect(self, name: str) -> None:
+        """Drop a cluster's connection, and what is known of it."""
+        self._kubeconfigs.pop(name, None)
+        self._problems.pop(name, None)
+        connection = self._connections.pop(name, None)
+        if connection is not None:
+            _keep(asyncio.create_task(connection.close()), self._closing)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for task in self._opening:
+            task.cancel()
+        for name in tuple(self._connections):
+            self.disconnect(name)
+        await asyncio.gather(*self._opening, *self._closing, return_exceptions=True)
+
+
+def _keep(task: asyncio.Task[None], tasks: set[asyncio.Task[None]]) -> None:
+    """Hold a task until it is done: nobody else does."""
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)

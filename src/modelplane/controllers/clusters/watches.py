@@ -1,0 +1,262 @@
+"""What is watched of one inference cluster.
+
+A kind of children is watched where there are any: each kind is looked for once,
+and a write of the first one begins the watch. So a cluster that holds nothing of
+ours costs three watches: of its gateway, and of what it can do.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.composition import Requirement
+from modelplane.compose.inference_cluster import CAPABILITY_CRDS
+from modelplane.controllers.children import ChildIndex
+from modelplane.gateway.http_routes import GATEWAY_NAME
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object, Resource
+from modelplane.telemetry.log_lines import fields
+
+_log = logging.getLogger(__name__)
+
+LOADING = "its objects are still being read"
+
+_LOOK_AGAIN_S = 5.0
+"""How long to wait where a cluster could not say which kinds of children it holds."""
+
+_REFUSED_AGAIN_S = 60.0
+"""How long to wait before asking again for a kind that may not be read: nobody tells of a permission."""
+
+_VITAL_KINDS = (
+    resources.DEPLOYMENTS,
+    resources.HTTP_ROUTES,
+    resources.RESOURCE_CLAIM_TEMPLATES,
+    resources.SERVICES,
+)
+"""Kinds of which every replica is made: a cluster where one of them cannot be read is of no use."""
+
+CHILD_KINDS = (
+    *_VITAL_KINDS,
+    resources.CONFIG_MAPS,
+    resources.INFERENCE_POOLS,
+    resources.JOBS,
+    resources.LEADER_WORKER_SETS,
+    resources.PERSISTENT_VOLUME_CLAIMS,
+    resources.POD_DISRUPTION_BUDGETS,
+    resources.ROLES,
+    resources.ROLE_BINDINGS,
+    resources.SECRETS,
+    resources.SERVICE_ACCOUNTS,
+)
+"""Kinds of children. A cluster need not have the kind at all."""
+
+_OURS = f"{labels.MANAGED_BY}=modelplane"
+
+_PODS_OF = {
+    resources.DEPLOYMENTS: labels.WORKLOAD,
+    resources.LEADER_WORKER_SETS: labels.WORKLOAD,
+    resources.JOBS: labels.MODEL_CACHE,
+}
+"""By which label the pods of a kind of children are found. They are watched where that kind is."""
+
+_ROUTE_KINDS = (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
+
+Changed = Callable[[str, Object], None]
+"""Called with a cluster's name and an object of it that changed."""
+
+
+class Watches:
+    """The copies of what Modelplane has on a cluster, kept up to date by watches."""
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        *,
+        on_change: Changed,
+        on_answer: Callable[[Informer], None],
+        on_looked: Callable[[], None],
+        routes: bool,
+    ) -> None:
+        """``on_looked`` is called when it is known which kinds of children there are."""
+        self._name = name
+        self._client = client
+        self._routes = routes
+        self._on_change = on_change
+        self._on_answer = on_answer
+        self._on_looked = on_looked
+        self.children = ChildIndex(lambda item: item["metadata"].get("labels", {}).get(labels.OWNER_UID, ""))
+        self._tasks: list[asyncio.Task[None]] = []
+        self._informers: dict[tuple[Resource, str], Informer] = {}
+        self.refused: dict[Resource, str] = {}
+        """Why a kind may not be read, of those that may not."""
+        self._latest = 0  # the newest version of the cluster that is known
+        self._none_until: dict[Resource, int] = {}
+        self.vital: list[Informer] = []
+        """The copies without which the cluster is of no use."""
+        self.awaited: list[Informer] = []
+        """The copies without which it is not known yet what the cluster holds."""
+        self.looking = LOADING
+        """Why it is not known which kinds of children there are; empty once it is."""
+
+    def begin(self) -> None:
+        """Begin to read the cluster."""
+        gateway = f"metadata.name={GATEWAY_NAME},metadata.namespace={SYSTEM_NAMESPACE}"
+        self.vital = [self._watch(resources.GATEWAYS, fields=gateway)]
+        for crd in CAPABILITY_CRDS.values():
+            self._watch(resources.CUSTOM_RESOURCE_DEFINITIONS, crd, fields=f"metadata.name={crd}")
+        self.awaited = list(self._informers.values())
+        self._start(self._look(), "look")
+
+    async def close(self) -> None:
+        """Stop every watch."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def __contains__(self, resource: Resource) -> bool:
+        return (resource, "") in self._informers
+
+    def informer(self, resource: Resource) -> Informer:
+        """Return the copy of one kind that is watched."""
+        return self._informers[resource, ""]
+
+    def objects(self, resource: Resource) -> tuple[Object, ...]:
+        """Return what the copy of one kind holds; of a kind that is not watched there is nothing."""
+        return tuple(self._informers.get((resource, ""), ()))
+
+    def copy_for(self, resource: Resource, requirement: Requirement) -> Informer | None:
+        """Return the copy that holds what is required; None where nothing of that kind is watched."""
+        return self._informers.get((resource, _slot(resource, requirement)))
+
+    @property
+    def routable(self) -> bool:
+        """Whether all that the gateway's routes are made of has been read."""
+        copies = (self._informers.get((resource, "")) for resource in _ROUTE_KINDS)
+        return not self.looking and all(copy is None or copy.synced for copy in copies)
+
+    def expect(self, resource: Resource) -> None:
+        """Note, before the first write of a kind, up to when there was none of it."""
+        if resource not in self:
+            # It was looked for, and whatever is written from now on is newer than what is known now.
+            self._none_until.setdefault(resource, self._latest)
+
+    def remember(self, resource: Resource, written: Object) -> None:
+        """Take in what was written, rather than wait for the watch to tell of it."""
+        version = int(written["metadata"]["resourceVersion"])
+        self._latest = max(self._latest, version)
+        if resource not in self:
+            # Nobody need wait for a list, unless kinds are stored apart and their versions tell nothing.
+            none_until = self._none_until[resource]
+            self._watch_children(resource, none_until if none_until < version else None)
+        self.refused.pop(resource, None)
+        self.informer(resource).remember(written)
+
+    def may_do_without(self, resource: Resource) -> bool:
+        """Whether a kind may stay unread: who may not read it has written none, and a write will say so."""
+        return resource not in _VITAL_KINDS and resource not in self
+
+    async def ours(
+        self, resource: Resource, selector: str, *, metadata_only: bool = False
+    ) -> tuple[Object, ...]:
+        """Return the objects of a kind that the cluster may not have."""
+        try:
+            found = await self._client.list(resource, labels=selector, metadata_only=metadata_only)
+        except errors.NotFound:
+            if await self._client.serves(resource):
+                raise
+            return ()
+        self._latest = max(self._latest, int(found.resource_version))
+        return found.items
+
+    def _start(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=f"{self._name}: {what}"))
+
+    def _watch(
+        self,
+        resource: Resource,
+        slot: str = "",
+        *,
+        selector: str = "",
+        fields: str = "",
+        empty_until: int | None = None,
+    ) -> Informer:
+        informer = Informer(
+            self._client,
+            resource,
+            labels=selector,
+            fields=fields,
+            metadata_only=resource == resources.CUSTOM_RESOURCE_DEFINITIONS,
+            on_change=lambda item: self._on_change(self._name, item),
+            on_answer=self._on_answer,
+        )
+        if empty_until is not None:
+            informer.begin_empty(empty_until)
+        self._informers[resource, slot] = informer
+        self._start(informer.run(), resource.plural)
+        return informer
+
+    def _watch_children(self, resource: Resource, empty_until: int | None = None) -> list[Informer]:
+        """Watch a kind of children, and what is made of them; return the new copies."""
+        begun = [self._watch(resource, selector=_OURS, empty_until=empty_until)]
+        self.children.follow(begun[0])
+        if resource in _VITAL_KINDS:
+            self.vital.append(begun[0])
+        label = _PODS_OF.get(resource)
+        if label and (resources.PODS, label) not in self._informers:
+            begun.append(self._watch(resources.PODS, label, selector=label, empty_until=empty_until))
+        if self._routes and resource == resources.SERVICES:
+            slices = resources.ENDPOINT_SLICES
+            begun.append(self._watch(slices, selector=_OURS, empty_until=empty_until))
+        return begun
+
+    async def _look(self) -> None:
+        """Watch those kinds of which there are children here."""
+        unknown = list(CHILD_KINDS)
+        while unknown:
+            resource = unknown[0]
+            try:
+                await self._look_for_kind(resource)
+                del unknown[0]
+            except errors.KubernetesError as error:
+                self.looking = str(error)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        self.looking = ""
+        self._on_looked()
+        while self.refused:
+            await asyncio.sleep(_REFUSED_AGAIN_S)
+            before = tuple(self.refused)
+            for resource in before:
+                with suppress(errors.KubernetesError):
+                    await self._look_for_kind(resource)
+            if tuple(self.refused) != before:
+                self._on_looked()
+
+    async def _look_for_kind(self, resource: Resource) -> None:
+        try:
+            found = await self.ours(resource, _OURS, metadata_only=True)
+        except errors.Forbidden as error:
+            if not self.may_do_without(resource):
+                raise
+            if resource not in self.refused:
+                _log.info("cluster %s: %s", self._name, error, extra=fields(cluster=self._name))
+            self.refused[resource] = str(error)
+            return
+        self.refused.pop(resource, None)
+        if found and resource not in self:
+            self.awaited += self._watch_children(resource)
+
+
+def _slot(resource: Resource, requirement: Requirement) -> str:
+    """Return which of several copies of a kind holds what is required."""
+    if resource == resources.CUSTOM_RESOURCE_DEFINITIONS:
+        return requirement.name
+    if resource == resources.PODS:
+        return labels.MODEL_CACHE if labels.MODEL_CACHE in requirement.labels else labels.WORKLOAD
+    return ""
