@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.compose.inference_cluster import CAPABILITY_CRDS
+from modelplane.compose.workload_kinds import capabilities
 from support.crossplane.fleet import Fleet
 from support.crossplane.manifests import inference_cluster
 from support.crossplane.objects import Key, Object
@@ -20,11 +20,11 @@ def crd(name: str) -> Object:
     }
 
 
-@pytest.mark.parametrize(("capability", "definition"), CAPABILITY_CRDS.items())
+@pytest.mark.parametrize(("capability", "definition"), capabilities().items())
 def test_what_is_installed_and_removed_is_seen_at_once(
     fleet: Fleet, capability: str, definition: str
 ) -> None:
-    cluster = fleet.cluster("a", kinds=tuple(set(CAPABILITY_CRDS.values()) - {definition}))
+    cluster = fleet.cluster("a", kinds=tuple(set(capabilities().values()) - {definition}))
     fleet.apply(inference_cluster("a"))
     fleet.run_until_ready("InferenceCluster", "a")
     fleet.run_for(300)

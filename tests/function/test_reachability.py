@@ -1,6 +1,6 @@
 """A cluster whose API server does not answer: who says so, how soon, and what it changes."""
 
-from modelplane.compose.inference_cluster import CAPABILITY_CRDS
+from modelplane.compose.workload_kinds import capabilities
 from support.crossplane.fleet import Fleet
 from support.crossplane.manifests import DEPLOYMENT, inference_cluster
 from support.crossplane.objects import Object, condition
@@ -17,7 +17,7 @@ def with_clusters(fleet: Fleet, *names: str, nodes: int = 2) -> Fleet:
     What was found on a cluster is looked at again every ten minutes; what is missing, every minute.
     """
     for name in names:
-        fleet.cluster(name, kinds=tuple(CAPABILITY_CRDS.values()))
+        fleet.cluster(name, kinds=tuple(capabilities().values()))
         fleet.apply(inference_cluster(name, nodes=nodes))
     fleet.run_until_ready("InferenceCluster", *names)
     fleet.run_for(2)

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose import workload_kinds
 from modelplane.compose.readiness import is_true
 from modelplane.install import inference_cluster, permissions
 from modelplane.install.identity import CONTROLLER, GATEWAY
@@ -26,7 +27,7 @@ from modelplane.install.options import Options
 from modelplane.install.permissions import INFERENCE_CLUSTER, Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import Object, Resource
+from modelplane.kube.resources import Object, Resource, resource_for
 from modelplane.local import applying, cluster_objects, lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
@@ -42,22 +43,7 @@ TEAM = "ml-team"
 TOPOLOGIES = Path(__file__).parents[2] / "examples" / "topologies"
 # Both have a class of the same name: the second one's devices include those of the first one's.
 EXAMPLES = ("prefill-decode", "two-node-gang")
-CHILDREN = (
-    resources.CONFIG_MAPS,
-    resources.DEPLOYMENTS,
-    resources.HTTP_ROUTES,
-    resources.INFERENCE_POOLS,
-    resources.JOBS,
-    resources.LEADER_WORKER_SETS,
-    resources.PERSISTENT_VOLUME_CLAIMS,
-    resources.POD_DISRUPTION_BUDGETS,
-    resources.RESOURCE_CLAIM_TEMPLATES,
-    resources.ROLES,
-    resources.ROLE_BINDINGS,
-    resources.SECRETS,
-    resources.SERVICES,
-    resources.SERVICE_ACCOUNTS,
-)
+CHILDREN = tuple(resource_for(*key) for key in workload_kinds.ROWS)
 """Every kind that controllers write to a cluster."""
 
 
@@ -306,7 +292,7 @@ GRANTED = [
     *((CONTROLLER, TEAM, rule) for rule in permissions.TEAMS),
     *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in permissions.SYSTEM),
     *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in permissions.FRONT_DOOR),
-    *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in permissions.CLUSTER),
+    *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in permissions.on_cluster()),
 ]
 """Who may do what, and in which namespace that was to be seen."""
 

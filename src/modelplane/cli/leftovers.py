@@ -15,7 +15,7 @@ from typing import Final
 from modelplane.api.listing import listing
 from modelplane.api.meta import GROUP
 from modelplane.cli.inference_clusters import InferenceClusters, NoWay
-from modelplane.compose import pods
+from modelplane.compose.workload_kinds import has_pods
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.install.refusals import Refused
@@ -132,7 +132,7 @@ class Cleaner:
         item = each.found or {}
         client = await self._clusters.client(each.cluster)
         resource, name, namespace = _place(item)
-        workload = item["kind"] in pods.OWNERS
+        workload = has_pods(item)
         await client.delete(
             resource,
             name,

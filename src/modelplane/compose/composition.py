@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model
+from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 
 Object = Mapping[str, Any]
@@ -112,15 +113,30 @@ class Request(Generic[Owner]):
         return found.cause if isinstance(found, Unknown) else ""
 
 
+class NoRow(Exception):
+    """A child on a cluster is of a kind that nothing would find again; the message names it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """A child that should exist with these fields, and how its readiness is read."""
+    """A child that should exist with these fields, and how its readiness is read.
+
+    Raises ``NoRow`` where a child on a cluster is of a kind without a row in ``workload_kinds``.
+    """
 
     key: str
     manifest: Object
     ready: Readiness
     cluster: str = ""
     """The InferenceCluster to write it to; empty is the control plane."""
+
+    def __post_init__(self) -> None:
+        if self.cluster and workload_kinds.row_of(self.manifest) is None:
+            kind, version = self.manifest.get("kind", ""), self.manifest.get("apiVersion", "")
+            raise NoRow(
+                f'child "{self.key}" for cluster "{self.cluster}" is of kind "{kind}" of "{version}", which '
+                "is not looked for on clusters: add a row to compose/workload_kinds.py"
+            )
 
 
 @dataclass(frozen=True, slots=True)

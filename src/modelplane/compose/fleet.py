@@ -104,7 +104,7 @@ def _not_ready(source: InferenceCluster) -> str:
 def _capabilities(found: Capabilities | None) -> scheduler.Capabilities:
     if found is None:
         return scheduler.Capabilities()
-    return scheduler.Capabilities(found.dra, found.leader_worker_set, found.inference_pool)
+    return scheduler.Capabilities(**msgspec.structs.asdict(found))
 
 
 def _pool(pool: GPUPool) -> scheduler.Pool:

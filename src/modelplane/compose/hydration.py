@@ -20,7 +20,6 @@ from modelplane.compose import pods
 from modelplane.compose.cache_volume import MARKER, claim_name
 from modelplane.compose.composition import Object
 from modelplane.compose.hydration_program import PROGRAM
-from modelplane.compose.readiness import is_true
 
 IMAGE = "docker.io/library/python:3.13.9-slim"
 HUB = "huggingface_hub==2.4.0"
@@ -80,11 +79,6 @@ def shrinks(size_gib: int, existing: Object) -> bool:
     return quantity.parse(present) > quantity.parse(f"{size_gib}Gi")
 
 
-def bound(claim: Object) -> bool:
-    """Whether a PersistentVolumeClaim has its volume."""
-    return bool(claim.get("status", {}).get("phase") == "Bound")
-
-
 def secret(cache: ModelCache, token: Token) -> Object:
     """Return the copy of the token that the Job reads."""
     return {
@@ -111,11 +105,6 @@ def artifact_of(child: Object) -> str:
     """Return which artifact a Job stages."""
     environment = child["spec"]["template"]["spec"]["containers"][0].get("env", ())
     return next((str(entry["value"]) for entry in environment if entry["name"] == "ARTIFACT"), "")
-
-
-def complete(child: Object) -> bool:
-    """Whether a Job has done its work."""
-    return is_true(child, "Complete")
 
 
 def last_word(attempts: Iterable[Object]) -> str:

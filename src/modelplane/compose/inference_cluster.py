@@ -22,16 +22,11 @@ from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement, Silence, Unknown, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.reachability import reported
+from modelplane.compose.workload_kinds import capabilities
 from modelplane.gateway.hosts import authority
 from modelplane.gateway.http_routes import GATEWAY_NAME
 
 CRD_API_VERSION = "apiextensions.k8s.io/v1"
-CAPABILITY_CRDS = {
-    "leaderWorkerSet": "leaderworkersets.leaderworkerset.x-k8s.io",
-    "inferencePool": "inferencepools.inference.networking.k8s.io",
-}
-"""Which CustomResourceDefinition says that a cluster has a capability."""
-
 CACHE_STORAGE = {
     Source.GKE: "modelplane-rwx",
     Source.EKS: "modelplane-rwx-efs",
@@ -60,7 +55,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
         ),
         *(
             Requirement(key, CRD_API_VERSION, "CustomResourceDefinition", name=crd, cluster=name)
-            for key, crd in CAPABILITY_CRDS.items()
+            for key, crd in capabilities().items()
         ),
         *guards.requirements("InferenceCluster", cluster.metadata),
     )
@@ -143,7 +138,7 @@ def _unseen(request: Request[InferenceCluster]) -> Silence | None:
 
 def _unlooked(request: Request[InferenceCluster]) -> str:
     """Return why something of the cluster could not be looked at, empty where all could."""
-    causes = (request.unknown(key) for key in ("gateway", *CAPABILITY_CRDS))
+    causes = (request.unknown(key) for key in ("gateway", *capabilities()))
     return next(filter(None, causes), "")
 
 
@@ -167,8 +162,8 @@ def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict
         "namespace": SYSTEM_NAMESPACE,
         "gpuPools": [pool for node_pool in cluster.spec.node_pools if (pool := _pool(request, node_pool))],
     }
-    if capabilities := _capabilities(request):
-        status["capabilities"] = capabilities
+    if found := _capabilities(request):
+        status["capabilities"] = found
     if address := _gateway_address(request):
         status["gateway"] = {"address": address}
     if storage := _cache_storage(cluster):
@@ -212,7 +207,7 @@ def _capabilities(request: Request[InferenceCluster]) -> dict[str, bool]:
     # A definition that is being deleted takes its objects with it, so nothing new may count on it.
     found = {
         key: any("deletionTimestamp" not in item["metadata"] for item in request.found(key))
-        for key in CAPABILITY_CRDS
+        for key in capabilities()
     }
     # resource.k8s.io/v1 is on by default in every Kubernetes that Modelplane supports (1.34 and later).
     return {"dra": True, **found}

@@ -24,7 +24,7 @@ from modelplane.compose import guards, hydration
 from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.readiness import condition_of, exists, is_true
+from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
 
 _CHILDREN = ("pvc", "auth", "hydrate")
 _UNSEEN = "the cluster is about to be looked at"
@@ -250,13 +250,13 @@ def _on_cluster(
         return _Site(name, message="its volume is gone, with the weights; they are about to be staged again")
     storage = cluster.status.cache.storage_class_name if cluster.status.cache else None
     volume = hydration.volume(cache, source.size_gib, storage or "", claim)
-    children: list[Desired | Keep] = [Desired(f"pvc-{name}", volume, hydration.bound, name)]
+    children: list[Desired | Keep] = [Desired(f"pvc-{name}", volume, is_ready, name)]
     larger = claim is not None and hydration.shrinks(source.size_gib, claim)
     wanted = hydration.artifact(source)
     job = request.observed.get(f"hydrate-{name}")
     # While there is a Job, it alone can tell: it may have replaced what the status remembers.
     there = wanted == entry.artifact if job is None else _has_staged(job, wanted)
-    if there and claim is not None and hydration.bound(claim):
+    if there and claim is not None and is_ready(claim):
         return _Site(name, CachePhase.READY, wanted, children=tuple(children), larger=larger)
     current = job
     if auth.named and auth.token is None:
@@ -268,14 +268,14 @@ def _on_cluster(
             current = None
         if auth.token is not None:
             children.append(Desired(f"auth-{name}", hydration.secret(cache, auth.token), exists, name))
-        children.append(Desired(f"hydrate-{name}", manifest, hydration.complete, name))
+        children.append(Desired(f"hydrate-{name}", manifest, is_ready, name))
     phase, message = _progress(request, source, auth, name, current)
     remembered = "" if entry.artifact == wanted else entry.artifact or ""
     return _Site(name, phase, remembered, message, tuple(children), larger=larger)
 
 
 def _has_staged(job: Object, artifact: str) -> bool:
-    return hydration.complete(job) and hydration.artifact_of(job) == artifact
+    return is_ready(job) and hydration.artifact_of(job) == artifact
 
 
 def _progress(
@@ -293,7 +293,7 @@ def _progress(
         told = word or condition_of(job, "Failed").get("message", "it failed")
         message = f'{told}; to try again, correct the cause and delete Job "{job["metadata"]["name"]}" there'
         return CachePhase.FAILED, message
-    has_volume = hydration.bound(claim)
+    has_volume = is_ready(claim)
     causes = (
         (auth.unknown, f"cannot read {auth.named}: {auth.unknown}"),
         (auth.missing and job is None, f"waiting for {auth.named}"),

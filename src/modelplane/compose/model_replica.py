@@ -44,7 +44,7 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import READY, Condition, false, true
-from modelplane.compose.readiness import exists, is_behind, refusal, serves, when_condition
+from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
 
 ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
@@ -304,7 +304,7 @@ def _workload(workload: Workload) -> Iterator[Desired]:
         if worker is None
         else leader_worker_set(workload, worker, claims[workload.head.role], claims[worker.role])
     )
-    yield Desired(workload_key(engine), with_spec_hash(manifest), serves, cluster)
+    yield Desired(workload_key(engine), with_spec_hash(manifest), is_ready, cluster)
     yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
 
 
@@ -339,7 +339,7 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
 def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None]) -> Condition:
     replica = request.owner
     where = f'cluster "{replica.spec.cluster_name}"'
-    idle = sorted(name for name, child in workloads.items() if child is None or not serves(child))
+    idle = sorted(name for name, child in workloads.items() if child is None or not is_ready(child))
     if idle:
         message = f"engine {listing(idle)} is not serving yet on {where}"
         troubles = [pods.trouble(request.found(_pods_of(name))) for name in idle]
@@ -352,7 +352,7 @@ def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None
                 f'the gateway of {where} refuses {child["kind"]} "{child["metadata"]["name"]}": {why}'
             )
     picker = request.observed.get(PICKER_KEY)
-    if not picks(replica) or (picker is not None and serves(picker)):
+    if not picks(replica) or (picker is not None and is_ready(picker)):
         return true(Type.MODEL_READY, Reason.SERVING, f"every engine serves on {where}")
     message = f"the endpoint picker is not running on {where}"
     if not _has_served(replica):

@@ -11,9 +11,6 @@ from collections.abc import Iterable
 from modelplane.compose.composition import Object
 from modelplane.compose.readiness import condition_of
 
-OWNERS = frozenset({"Deployment", "Job", "LeaderWorkerSet"})
-"""Kinds that are gone only when their pods are, and what the pods hold is free."""
-
 _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
 _BACK_OFF = "CrashLoopBackOff"
 _ENGINE = "engine"

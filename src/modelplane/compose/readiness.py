@@ -5,6 +5,7 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.compose.composition import Object, Readiness
+from modelplane.compose.workload_kinds import row_of
 
 
 def exists(_child: Object) -> bool:
@@ -37,16 +38,10 @@ def when_condition(type_: str) -> Readiness:
     return lambda child: holds(child, type_)
 
 
-_COPIES = {"Deployment": "availableReplicas", "LeaderWorkerSet": "readyReplicas"}
-"""Where the status of a workload counts the copies that serve; of a gang, whole groups."""
-
-
-def serves(child: Object) -> bool:
-    """Whether at least one copy of a workload answers.
-
-    Not the workload's own ``Available``: with one copy and ``maxUnavailable: 1`` that is True at zero.
-    """
-    return int(child.get("status", {}).get(_COPIES[child["kind"]], 0)) > 0
+def is_ready(child: Object) -> bool:
+    """Whether an object of a cluster is ready, as the row of its kind says it."""
+    row = row_of(child)
+    return row is not None and (row.ready is None or row.ready.hold(child))
 
 
 def is_behind(desired: Object, child: Object) -> bool:

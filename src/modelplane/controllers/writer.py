@@ -8,9 +8,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from modelplane.compose import guards, pods
+from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
+from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.clusters.connection import Connection
@@ -196,9 +197,7 @@ async def delete(client: Client, child: Object) -> None:
     if "deletionTimestamp" in metadata:
         return
     resource = resource_of(child)
-    propagation: Literal["Foreground", "Background"] = (
-        "Foreground" if resource.kind in pods.OWNERS else "Background"
-    )
+    propagation: Literal["Foreground", "Background"] = "Foreground" if has_pods(child) else "Background"
     try:
         await client.delete(
             resource,

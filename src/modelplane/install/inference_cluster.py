@@ -6,7 +6,7 @@ control plane.
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF, namespace
-from modelplane.install.permissions import CLUSTER, INFERENCE_CLUSTER, Role, account
+from modelplane.install.permissions import INFERENCE_CLUSTER, Role, account, on_cluster
 from modelplane.kube.resources import Object
 
 # Not the installation's own: a cluster may be registered with itself, and an upgrade leaves this alone.
@@ -24,7 +24,7 @@ def manifests() -> list[Object]:
             "metadata": about,
             "automountServiceAccountToken": False,
         },
-        *Role("ClusterRole", INFERENCE_CLUSTER, CLUSTER, _LABELS).bound_to(account(INFERENCE_CLUSTER)),
+        *Role("ClusterRole", INFERENCE_CLUSTER, on_cluster(), _LABELS).bound_to(account(INFERENCE_CLUSTER)),
         {
             "apiVersion": "v1",
             "kind": "Secret",

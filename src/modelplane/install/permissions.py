@@ -6,10 +6,11 @@ Objects are read by one list and one watch of each kind, so hardly anything need
 apply is ``patch``, and ``create`` too where the object may not be there yet.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from modelplane.api.meta import GROUP, SYSTEM_NAMESPACE
+from modelplane.compose import workload_kinds
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install.identity import CONTROLLER, GATEWAY, labels
 from modelplane.kube.resources import Object
@@ -126,22 +127,17 @@ SYSTEM = (
 FRONT_DOOR = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
 """Of the front door's own identity, in the namespace of the installation."""
 
-CLUSTER = (
-    Rule("apps", ("deployments",), _WRITE, "Engines and endpoint pickers."),
-    Rule("leaderworkerset.x-k8s.io", ("leaderworkersets",), _WRITE, "Engines that span nodes."),
-    Rule("batch", ("jobs",), _WRITE, "Weights are staged by Jobs."),
-    Rule("policy", ("poddisruptionbudgets",), _WRITE, "A drain of nodes leaves a replica serving."),
-    Rule(
-        "",
-        ("configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"),
-        _WRITE,
-        "What pods need: settings, staged weights, copies of what they name, an identity, an address. Only "
-        "objects labelled as Modelplane's are asked for, which a role cannot say.",
-    ),
-    Rule(_RBAC, ("rolebindings", "roles"), _WRITE, "An endpoint picker may see the pods that it picks from."),
-    Rule("inference.networking.k8s.io", ("inferencepools",), _WRITE, "What an endpoint picker picks from."),
-    Rule("resource.k8s.io", ("resourceclaimtemplates",), _WRITE, "The devices of each pod."),
-    Rule("gateway.networking.k8s.io", ("httproutes",), _WRITE, "The path of requests to a replica."),
+
+def _children() -> Iterator[Rule]:
+    """Yield the permission to write each kind of children."""
+    shared: dict[tuple[str, str], list[str]] = {}
+    for row in workload_kinds.ROWS.values():
+        shared.setdefault((row.group, row.why), []).append(row.plural)
+    for (group, why), plurals in shared.items():
+        yield Rule(group, tuple(sorted(plurals)), _WRITE, why)
+
+
+_READ_ON_CLUSTERS = (
     Rule("gateway.networking.k8s.io", ("gateways",), _READ, "Where the cluster takes requests."),
     Rule("", ("pods",), _READ, "Why an engine does not start."),
     Rule(
@@ -180,7 +176,11 @@ CLUSTER = (
         unseen="nobody can grant what he may not do",
     ),
 )
-"""On an inference cluster, everywhere: the workloads that serve, and what is read of them."""
+
+
+def on_cluster() -> tuple[Rule, ...]:
+    """Return the rules on an inference cluster, everywhere: workloads that serve, what is read of them."""
+    return (*_children(), *_READ_ON_CLUSTERS)
 
 
 PEOPLE = {

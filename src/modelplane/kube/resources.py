@@ -8,6 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.kinds import Kind, kind_of
+from modelplane.api.meta import Model
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.compose import workload_kinds
+from modelplane.compose.workload_kinds import WorkloadKind
+
 Object = dict[str, Any]
 """A Kubernetes object in its wire form, decoded from JSON."""
 
@@ -44,18 +57,28 @@ class Resource:
         return "/".join(parts)
 
 
-def _modelplane(kind: str, plural: str, namespaced: bool = True) -> Resource:
-    return Resource("modelplane.ai", "v1alpha1", kind, plural, namespaced)
+def _of(kind: Kind | WorkloadKind, name: str) -> Resource:
+    return Resource(kind.group, kind.version, name, kind.plural, kind.namespaced)
 
 
-INFERENCE_CLASSES = _modelplane("InferenceClass", "inferenceclasses", namespaced=False)
-INFERENCE_CLUSTERS = _modelplane("InferenceCluster", "inferenceclusters", namespaced=False)
-INFERENCE_GATEWAYS = _modelplane("InferenceGateway", "inferencegateways", namespaced=False)
-MODEL_CACHES = _modelplane("ModelCache", "modelcaches")
-MODEL_DEPLOYMENTS = _modelplane("ModelDeployment", "modeldeployments")
-MODEL_ENDPOINTS = _modelplane("ModelEndpoint", "modelendpoints")
-MODEL_REPLICAS = _modelplane("ModelReplica", "modelreplicas")
-MODEL_SERVICES = _modelplane("ModelService", "modelservices")
+def _ours(type_: type[Model]) -> Resource:
+    kind = kind_of(type_)
+    return _of(kind, kind.name)
+
+
+def _written(api_version: str, kind: str) -> Resource:
+    """Return a kind that is written to clusters."""
+    return _of(workload_kinds.ROWS[api_version, kind], kind)
+
+
+INFERENCE_CLASSES = _ours(InferenceClass)
+INFERENCE_CLUSTERS = _ours(InferenceCluster)
+INFERENCE_GATEWAYS = _ours(InferenceGateway)
+MODEL_CACHES = _ours(ModelCache)
+MODEL_DEPLOYMENTS = _ours(ModelDeployment)
+MODEL_ENDPOINTS = _ours(ModelEndpoint)
+MODEL_REPLICAS = _ours(ModelReplica)
+MODEL_SERVICES = _ours(ModelService)
 
 BACKEND_TLS_POLICIES = Resource("gateway.networking.k8s.io", "v1", "BackendTLSPolicy", "backendtlspolicies")
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
@@ -65,36 +88,34 @@ CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clus
 CLUSTER_ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
-DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+DEPLOYMENTS = _written("apps/v1", "Deployment")
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 GATEWAY_CLASSES = Resource("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses", False)
 GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "Gateway", "gateways")
-HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes")
-INFERENCE_POOLS = Resource("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")
-JOBS = Resource("batch", "v1", "Job", "jobs")
-LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+HTTP_ROUTES = _written("gateway.networking.k8s.io/v1", "HTTPRoute")
+INFERENCE_POOLS = _written("inference.networking.k8s.io/v1", "InferencePool")
+JOBS = _written("batch/v1", "Job")
+LEADER_WORKER_SETS = _written("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
-PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+PERSISTENT_VOLUME_CLAIMS = _written("v1", "PersistentVolumeClaim")
 PERSISTENT_VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
-POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+POD_DISRUPTION_BUDGETS = _written("policy/v1", "PodDisruptionBudget")
 PODS = Resource("", "v1", "Pod", "pods")
-CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
+CONFIG_MAPS = _written("v1", "ConfigMap")
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
-RESOURCE_CLAIM_TEMPLATES = Resource(
-    "resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates"
-)
+RESOURCE_CLAIM_TEMPLATES = _written("resource.k8s.io/v1", "ResourceClaimTemplate")
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
-ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles")
-ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
-SECRETS = Resource("", "v1", "Secret", "secrets")
-SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+ROLES = _written("rbac.authorization.k8s.io/v1", "Role")
+ROLE_BINDINGS = _written("rbac.authorization.k8s.io/v1", "RoleBinding")
+SECRETS = _written("v1", "Secret")
+SERVICE_ACCOUNTS = _written("v1", "ServiceAccount")
 SERVICE_MONITORS = Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")
-SERVICES = Resource("", "v1", "Service", "services")
+SERVICES = _written("v1", "Service")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 
 _ALL = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
@@ -104,10 +125,11 @@ _BY_KIND = {(resource.api_version, resource.kind): resource for resource in _ALL
 def resource_of(manifest: Mapping[str, Any]) -> Resource:
     """Return the resource that serves a manifest; ``KeyError`` names an unknown kind."""
     key = (manifest.get("apiVersion", ""), manifest.get("kind", ""))
-    try:
+    if key in _BY_KIND:
         return _BY_KIND[key]
-    except KeyError:
-        raise KeyError(f"kind {key[1]!r} of {key[0]!r} is not one that Modelplane writes") from None
+    if key in workload_kinds.ROWS:
+        return _written(*key)
+    raise KeyError(f"kind {key[1]!r} of {key[0]!r} is not one that Modelplane writes")
 
 
 def resource_for(api_version: str, kind: str) -> Resource:

@@ -1,7 +1,7 @@
 """What controllers and nodes may do on this machine: as on any cluster, and what only they do here."""
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.install.permissions import CLUSTER, FLEET, INFERENCE_CLUSTER, SYSTEM, TEAMS, Role, Rule
+from modelplane.install.permissions import FLEET, INFERENCE_CLUSTER, SYSTEM, TEAMS, Role, Rule, on_cluster
 from modelplane.kube.resources import Object
 
 CONTROLLERS = "modelplane:controllers"
@@ -62,6 +62,6 @@ def of_a_cluster() -> list[Object]:
     """Return the system namespace, and the roles of controllers and node on a cluster that runs models."""
     return [
         _NAMESPACE,
-        *Role("ClusterRole", INFERENCE_CLUSTER, CLUSTER + _OWN_GATEWAY, {}).bound_to(_GROUP),
+        *Role("ClusterRole", INFERENCE_CLUSTER, on_cluster() + _OWN_GATEWAY, {}).bound_to(_GROUP),
         *Role("ClusterRole", "modelplane-node", _NODE, {}).bound_to(_NODES),
     ]

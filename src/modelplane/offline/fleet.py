@@ -21,7 +21,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelReplicaCondition, ModelReplicaReason
 from modelplane.cel import SelectorError
-from modelplane.compose import fleet, inference_cluster, model_deployment
+from modelplane.compose import fleet, inference_cluster, model_deployment, workload_kinds
 from modelplane.compose.composition import Desired, Object, Request
 from modelplane.compose.conditions import READY
 from modelplane.compose.kinds import COMPOSERS
@@ -34,7 +34,7 @@ NEVER: Final = "1970-01-01T00:00:00Z"
 
 _ASSUMED: Final[Mapping[str, Any]] = {
     "gateway": {"address": "assumed.invalid"},
-    "capabilities": {"dra": True, "leaderWorkerSet": True, "inferencePool": True},
+    "capabilities": {"dra": True, **dict.fromkeys(workload_kinds.capabilities(), True)},
 }
 _READY: Final = {
     "type": READY,

@@ -11,10 +11,12 @@ from support.replicas import cluster, composed, engine, gang, manifest, member, 
 
 PICKER = {"mode": "Unified", "routing": "EndpointPicker"}
 
+GANG = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+
 
 def _deployment(available: int, name: str = "d") -> dict[str, Any]:
-    status = {"availableReplicas": available, "updatedReplicas": available}
-    return {"kind": "Deployment", "metadata": {"name": name}, "status": status}
+    metadata, status = {"name": name}, {"availableReplicas": available, "updatedReplicas": available}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "status": status}
 
 
 def _refused(kind: str) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def test_both_phases_must_serve_and_the_one_that_does_not_is_named() -> None:
     ],
 )
 def test_a_workload_without_pods_says_why(status: dict[str, Any], why: str) -> None:
-    found = {"kind": "LeaderWorkerSet", "metadata": {"name": "g"}, "status": status}
+    found = {**GANG, "metadata": {"name": "g"}, "status": status}
     assert _ready(composed(replica(gang()), {"model-gang-qwen": found})) == (
         False,
         "ModelStarting",
@@ -91,7 +93,7 @@ def test_a_workload_without_pods_says_why(status: dict[str, Any], why: str) -> N
 
 def test_a_gang_serves_once_a_whole_group_does() -> None:
     status = {"readyReplicas": 1, "updatedReplicas": 1}
-    found = {"kind": "LeaderWorkerSet", "metadata": {"name": "g"}, "status": status}
+    found = {**GANG, "metadata": {"name": "g"}, "status": status}
     assert _ready(composed(replica(gang()), {"model-gang-qwen": found})) == (
         True,
         "Serving",

@@ -3,31 +3,32 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.compose.readiness import is_behind, refusal, serves
+from modelplane.compose.readiness import is_behind, is_ready, refusal
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
+GANG = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
 
 
 @pytest.mark.parametrize(
     ("child", "answers"),
     [
-        pytest.param({"kind": "Deployment"}, False, id="a Deployment that nobody has looked at"),
+        pytest.param({**DEPLOYMENT}, False, id="a Deployment that nobody has looked at"),
+        pytest.param({**DEPLOYMENT, "status": {"availableReplicas": 1}}, True, id="one copy of several"),
         pytest.param(
-            {"kind": "Deployment", "status": {"availableReplicas": 1}}, True, id="one copy of several"
-        ),
-        pytest.param(
-            {"kind": "Deployment", "status": {"replicas": 2, "readyReplicas": 1}},
+            {**DEPLOYMENT, "status": {"replicas": 2, "readyReplicas": 1}},
             False,
             id="a copy that is ready and not yet available",
         ),
-        pytest.param({"kind": "LeaderWorkerSet", "status": {"readyReplicas": 1}}, True, id="a whole group"),
+        pytest.param({**GANG, "status": {"readyReplicas": 1}}, True, id="a whole group"),
         pytest.param(
-            {"kind": "LeaderWorkerSet", "status": {"replicas": 1, "readyReplicas": 0}},
+            {**GANG, "status": {"replicas": 1, "readyReplicas": 0}},
             False,
             id="half a group",
         ),
     ],
 )
 def test_a_workload_serves_once_one_copy_does(child: dict[str, Any], answers: bool) -> None:
-    assert serves(child) is answers
+    assert is_ready(child) is answers
 
 
 @pytest.mark.parametrize(

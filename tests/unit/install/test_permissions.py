@@ -3,7 +3,8 @@ import pytest
 from modelplane.install import permissions
 from modelplane.install.permissions import Role, Rule, account
 
-TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "FRONT_DOOR", "CLUSTER")}
+TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "FRONT_DOOR")}
+TABLES["on cluster"] = permissions.on_cluster()
 RULES = {
     f"{name}: {', '.join(rule.verbs)} {', '.join(rule.resources)}": rule
     for name, table in TABLES.items()

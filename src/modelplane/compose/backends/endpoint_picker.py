@@ -19,7 +19,7 @@ from modelplane.compose.backends.security import RESTRICTED
 from modelplane.compose.backends.workload import head, part_name
 from modelplane.compose.composition import Desired, Object
 from modelplane.compose.engine_flags import flag
-from modelplane.compose.readiness import exists, serves
+from modelplane.compose.readiness import exists, is_ready
 
 PICKER_KEY = "epp"
 """Key of the Deployment."""
@@ -56,7 +56,7 @@ def picker(replica: ModelReplica) -> Iterator[Desired]:
     yield Desired("epp-role", _role(replica), exists, cluster)
     yield Desired("epp-rolebinding", _role_binding(replica), exists, cluster)
     yield Desired(f"epp-config-{digest}", config, exists, cluster)
-    yield Desired(PICKER_KEY, _deployment(replica, config), serves, cluster)
+    yield Desired(PICKER_KEY, _deployment(replica, config), is_ready, cluster)
     yield Desired("epp-service", _service(replica), exists, cluster)
 
 

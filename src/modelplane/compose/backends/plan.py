@@ -6,6 +6,9 @@ Nothing is guessed: where the cluster lacks what an engine needs, or does not sa
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
 
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
@@ -14,6 +17,7 @@ from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.compose.backends.prefill_decode import BadPort, engine_port
 from modelplane.compose.backends.routes import picks
 from modelplane.compose.backends.workload import Workload, is_gang
+from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET, WorkloadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +40,14 @@ def plan(
         message = f"{where} has no node pool {listing(unknown)}: declare it in spec.nodePools"
         return Refused(Reason.WAITING_FOR_CLUSTER, message)
     if found := cluster.status.capabilities:
-        offered = {
-            "DRA": found.dra,
-            "LeaderWorkerSet": found.leader_worker_set,
-            "InferencePool": found.inference_pool,
-        }
-        for capability, purpose in _needs(replica):
-            if not offered[capability]:
+        offered = msgspec.to_builtins(found)
+        for need in _needs(replica):
+            if not offered.get(need.capability):
                 return Refused(
                     Reason.UNSUPPORTED_TOPOLOGY,
-                    f"{where} has no {capability}, which {purpose}: install it there",
+                    f"{where} has no {need.name}, which {need.purpose}: install it there",
                 )
-    elif needs := [capability for capability, _ in _needs(replica)]:
+    elif needs := [need.name for need in _needs(replica)]:
         message = f"it is not known yet whether {where} has {listing(needs)}"
         return Refused(Reason.WAITING_FOR_CLUSTER, message)
     workloads = []
@@ -59,12 +59,23 @@ def plan(
     return tuple(workloads)
 
 
-def _needs(replica: ModelReplica) -> Iterator[tuple[str, str]]:
-    """Yield each capability that a replica needs, with what needs it."""
+class _Need(NamedTuple):
+    """A capability that a replica needs: its name in the status and for people, and what needs it."""
+
+    capability: str
+    name: str
+    purpose: str
+
+
+def _needs(replica: ModelReplica) -> Iterator[_Need]:
     engines = replica.spec.engines
     if any(member.device_requests for engine in engines for member in engine.members):
-        yield "DRA", "claims of devices need"
+        yield _Need("dra", "DRA", "claims of devices need")
     if gangs := [engine.name for engine in engines if is_gang(engine)]:
-        yield "LeaderWorkerSet", f"engine {listing(gangs)} needs as a gang"
+        yield _need_of(LEADER_WORKER_SET, f"engine {listing(gangs)} needs as a gang")
     if picks(replica):
-        yield "InferencePool", "the endpoint picker needs"
+        yield _need_of(INFERENCE_POOL, "the endpoint picker needs")
+
+
+def _need_of(kind: WorkloadKind, purpose: str) -> _Need:
+    return _Need(kind.capability, kind.kind, purpose)

@@ -8,9 +8,7 @@ or mounts.
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.compose.composition import Keep, Object
-
-_KINDS = frozenset({"ConfigMap", "ResourceClaimTemplate"})
-_WORKLOADS = frozenset({"Deployment", "LeaderWorkerSet"})
+from modelplane.compose.workload_kinds import row_of
 
 
 def superseded(
@@ -23,13 +21,19 @@ def superseded(
     return tuple(
         Keep(key)
         for key in sorted(observed.keys() - set(desired))
-        if observed[key].get("kind") in _KINDS and (rolls or observed[key]["metadata"]["name"] in named)
+        if _is_immutable(observed[key]) and (rolls or observed[key]["metadata"]["name"] in named)
     )
+
+
+def _is_immutable(child: Object) -> bool:
+    row = row_of(child)
+    return row is not None and row.immutable
 
 
 def _rolls(child: Object) -> bool:
     """Whether some pods of a workload may be as they were before its last change."""
-    if child.get("kind") not in _WORKLOADS:
+    row = row_of(child)
+    if row is None or not row.serves:
         return False
     status = child.get("status", {})
     generation = child["metadata"].get("generation", 0)
@@ -42,9 +46,12 @@ def _pod_specs(child: Object) -> Iterator[Object]:
     spec = child.get("spec", {})
     if "containers" in spec:
         yield spec
-    group = spec.get("leaderWorkerTemplate", spec)
-    for template in ("template", "leaderTemplate", "workerTemplate"):
-        yield group.get(template, {}).get("spec", {})
+    row = row_of(child)
+    for path in row.templates if row is not None else ():
+        template = spec
+        for part in path:
+            template = template.get(part, {})
+        yield template.get("spec", {})
 
 
 def _names(spec: Object) -> Iterator[str]:

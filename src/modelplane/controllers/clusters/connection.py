@@ -14,7 +14,7 @@ from modelplane.api import labels
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.health import Health
-from modelplane.controllers.clusters.watches import CHILD_KINDS, LOADING, Changed, Watches
+from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -125,7 +125,7 @@ class Connection:
         selector = f"{labels.OWNER_UID}={uid}"
         found: list[Object] = []
         # One after the other: nobody waits for a deletion.
-        for resource in CHILD_KINDS:
+        for resource in child_kinds():
             try:
                 found += await self._watches.ours(resource, selector)
             except errors.Forbidden:

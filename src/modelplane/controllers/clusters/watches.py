@@ -13,14 +13,15 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose import workload_kinds
 from modelplane.compose.composition import Requirement
-from modelplane.compose.inference_cluster import CAPABILITY_CRDS
+from modelplane.compose.workload_kinds import WorkloadKind
 from modelplane.controllers.children import ChildIndex
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object, Resource
+from modelplane.kube.resources import Object, Resource, resource_for
 from modelplane.telemetry.log_lines import fields
 
 _log = logging.getLogger(__name__)
@@ -33,42 +34,22 @@ _LOOK_AGAIN_S = 5.0
 _REFUSED_AGAIN_S = 60.0
 """How long to wait before asking again for a kind that may not be read: nobody tells of a permission."""
 
-_VITAL_KINDS = (
-    resources.DEPLOYMENTS,
-    resources.HTTP_ROUTES,
-    resources.RESOURCE_CLAIM_TEMPLATES,
-    resources.SERVICES,
-)
-"""Kinds of which every replica is made: a cluster where one of them cannot be read is of no use."""
-
-CHILD_KINDS = (
-    *_VITAL_KINDS,
-    resources.CONFIG_MAPS,
-    resources.INFERENCE_POOLS,
-    resources.JOBS,
-    resources.LEADER_WORKER_SETS,
-    resources.PERSISTENT_VOLUME_CLAIMS,
-    resources.POD_DISRUPTION_BUDGETS,
-    resources.ROLES,
-    resources.ROLE_BINDINGS,
-    resources.SECRETS,
-    resources.SERVICE_ACCOUNTS,
-)
-"""Kinds of children. A cluster need not have the kind at all."""
-
 _OURS = f"{labels.MANAGED_BY}=modelplane"
-
-_PODS_OF = {
-    resources.DEPLOYMENTS: labels.WORKLOAD,
-    resources.LEADER_WORKER_SETS: labels.WORKLOAD,
-    resources.JOBS: labels.MODEL_CACHE,
-}
-"""By which label the pods of a kind of children are found. They are watched where that kind is."""
 
 _ROUTE_KINDS = (resources.GATEWAYS, resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
 
 Changed = Callable[[str, Object], None]
 """Called with a cluster's name and an object of it that changed."""
+
+
+def child_kinds() -> tuple[Resource, ...]:
+    """Return the kinds of children, those first that every cluster has. It need not have the others."""
+    rows = sorted(workload_kinds.ROWS.values(), key=lambda row: not row.vital)
+    return tuple(resource_for(row.api_version, row.kind) for row in rows)
+
+
+def _row(resource: Resource) -> WorkloadKind | None:
+    return workload_kinds.ROWS.get((resource.api_version, resource.kind))
 
 
 class Watches:
@@ -109,7 +90,7 @@ class Watches:
         """Begin to read the cluster."""
         gateway = f"metadata.name={GATEWAY_NAME},metadata.namespace={SYSTEM_NAMESPACE}"
         self.vital = [self._watch(resources.GATEWAYS, fields=gateway)]
-        for crd in CAPABILITY_CRDS.values():
+        for crd in workload_kinds.capabilities().values():
             self._watch(resources.CUSTOM_RESOURCE_DEFINITIONS, crd, fields=f"metadata.name={crd}")
         self.awaited = list(self._informers.values())
         self._start(self._look(), "look")
@@ -160,7 +141,8 @@ class Watches:
 
     def may_do_without(self, resource: Resource) -> bool:
         """Whether a kind may stay unread: who may not read it has written none, and a write will say so."""
-        return resource not in _VITAL_KINDS and resource not in self
+        row = _row(resource)
+        return resource not in self and not (row is not None and row.vital)
 
     async def ours(
         self, resource: Resource, selector: str, *, metadata_only: bool = False
@@ -206,9 +188,11 @@ class Watches:
         """Watch a kind of children, and what is made of them; return the new copies."""
         begun = [self._watch(resource, selector=_OURS, empty_until=empty_until)]
         self.children.follow(begun[0])
-        if resource in _VITAL_KINDS:
+        row = _row(resource)
+        if row is not None and row.vital:
             self.vital.append(begun[0])
-        label = _PODS_OF.get(resource)
+        # They are watched where their kind is.
+        label = row.pods if row is not None else ""
         if label and (resources.PODS, label) not in self._informers:
             begun.append(self._watch(resources.PODS, label, selector=label, empty_until=empty_until))
         if self._routes and resource == resources.SERVICES:
@@ -218,7 +202,7 @@ class Watches:
 
     async def _look(self) -> None:
         """Watch those kinds of which there are children here."""
-        unknown = list(CHILD_KINDS)
+        unknown = list(child_kinds())
         while unknown:
             resource = unknown[0]
             try:
@@ -258,5 +242,5 @@ def _slot(resource: Resource, requirement: Requirement) -> str:
     if resource == resources.CUSTOM_RESOURCE_DEFINITIONS:
         return requirement.name
     if resource == resources.PODS:
-        return labels.MODEL_CACHE if labels.MODEL_CACHE in requirement.labels else labels.WORKLOAD
+        return next(iter(workload_kinds.pod_labels() & requirement.labels.keys()), labels.WORKLOAD)
     return ""

@@ -11,29 +11,16 @@ Secret too, wherever it is told to take them from. So who may read Objects reads
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.compose import pods
 from modelplane.compose.composition import Desired, Object, Requirement, Unknown
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.readiness import condition_of
+from modelplane.compose.workload_kinds import row_of
 
 API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
 KIND = "Object"
 
-_UPDATED = "has(object.status.updatedReplicas) && object.status.updatedReplicas >= object.spec.replicas"
-_OBSERVED = "object.status.observedGeneration >= object.metadata.generation"
-
-_SERVES = {
-    "Deployment": "has(object.status.availableReplicas) && object.status.availableReplicas > 0 && "
-    f"{_UPDATED} && {_OBSERVED}",
-    "LeaderWorkerSet": f"has(object.status.readyReplicas) && object.status.readyReplicas > 0 && {_UPDATED}",
-    "Job": "object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')",
-    "PersistentVolumeClaim": "object.status.phase == 'Bound'",
-    "Gateway": "size(object.status.addresses) > 0",
-}
-"""When the provider may look less often, by kind; any other is as good as it gets once it is there."""
-
-_CHANGES = frozenset({"HTTPRoute", "InferencePool", "CustomResourceDefinition"})
-"""Other kinds of which changes on the cluster matter: what a gateway says of them, that they come and go."""
+_FOUND = {"Gateway": "size(object.status.addresses) > 0"}
+"""When the provider may look less often at what it only looks at, by kind; else once it is there."""
 
 _ABSENT = ("external resource does not exist", "no matches for kind")
 """What the provider says of an object to look at that is not there."""
@@ -61,7 +48,19 @@ def problem(item: Object) -> str:
 
 def write(child: Desired, provider_config: str) -> Object:
     """Return what has a child made on its cluster."""
-    return _object(child.manifest, provider_config)
+    manifest, row = child.manifest, row_of(child.manifest)
+    written = _object(manifest, provider_config)
+    if row is None:
+        return written
+    spec = written["spec"]
+    if row.pods:
+        spec["forProvider"]["deletionPropagationPolicy"] = "Foreground"
+    if row.ready is not None:
+        spec |= _ready_when(row.ready.query)
+    if row.ready is not None or row.answered:
+        # The provider watches where that was switched on.
+        spec["watch"] = True
+    return written
 
 
 def namespace(name: str, provider_config: str) -> Object:
@@ -77,7 +76,9 @@ def look(requirement: Requirement, provider_config: str) -> Object:
         metadata["namespace"] = requirement.namespace
     manifest = {"apiVersion": requirement.api_version, "kind": requirement.kind, "metadata": metadata}
     looking = _object(manifest, provider_config, policies=("Observe",))
-    return {**looking, "spec": {**looking["spec"], "watch": True}}
+    query = _FOUND.get(requirement.kind)
+    spec = {**looking["spec"], **(_ready_when(query) if query else {}), "watch": True}
+    return {**looking, "spec": spec}
 
 
 def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
@@ -93,20 +94,15 @@ def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
     return Unknown("it has not been looked at yet") if found is None else (found,)
 
 
-def _object(manifest: Object, provider_config: str, *, policies: tuple[str, ...] = ()) -> Object:
-    for_provider: dict[str, Any] = {"manifest": manifest}
-    if manifest["kind"] in pods.OWNERS:
-        for_provider["deletionPropagationPolicy"] = "Foreground"
+def _ready_when(query: str) -> dict[str, Any]:
+    return {"readiness": {"policy": "DeriveFromCelQuery", "celQuery": query}}
+
+
+def _object(manifest: Object, provider_config: str, *, policies: tuple[str, ...] = ()) -> dict[str, Any]:
     spec: dict[str, Any] = {
-        "forProvider": for_provider,
+        "forProvider": {"manifest": manifest},
         "providerConfigRef": {"kind": "ClusterProviderConfig", "name": provider_config},
     }
-    query = _SERVES.get(manifest["kind"])
-    if query:
-        spec["readiness"] = {"policy": "DeriveFromCelQuery", "celQuery": query}
-    if query or manifest["kind"] in _CHANGES:
-        # The provider watches where that was switched on.
-        spec["watch"] = True
     if policies:
         spec["managementPolicies"] = list(policies)
     return {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}

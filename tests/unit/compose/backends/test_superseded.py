@@ -5,8 +5,9 @@ import pytest
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.composition import Keep
 
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment"}
 SPEC = {"containers": [], "resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "old"}]}
-OLD = {"kind": "ResourceClaimTemplate", "metadata": {"name": "old"}}
+OLD = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "old"}}
 
 
 ROLLED_OUT = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2, "updatedReplicas": 1}}
@@ -15,12 +16,19 @@ ROLLED_OUT = {"metadata": {"generation": 2}, "status": {"observedGeneration": 2,
 @pytest.mark.parametrize(
     "child",
     [
-        pytest.param({"kind": "Pod", "spec": SPEC}, id="a pod"),
+        pytest.param({"apiVersion": "v1", "kind": "Pod", "spec": SPEC}, id="a pod"),
         pytest.param(
-            {"kind": "Deployment", "spec": {"template": {"spec": SPEC}}, **ROLLED_OUT}, id="a Deployment"
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "spec": {"template": {"spec": SPEC}},
+                **ROLLED_OUT,
+            },
+            id="a Deployment",
         ),
         pytest.param(
             {
+                "apiVersion": "leaderworkerset.x-k8s.io/v1",
                 "kind": "LeaderWorkerSet",
                 "spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": SPEC}}},
                 **ROLLED_OUT,
@@ -47,7 +55,13 @@ def test_a_template_stays_while_it_is_named_by(child: dict[str, Any]) -> None:
 def test_a_template_stays_while_a_workload_is_rolled_out(
     spec: dict[str, Any], status: dict[str, Any], kept: bool
 ) -> None:
-    workload = {"kind": "Deployment", "metadata": {"generation": 2}, "spec": spec, "status": status}
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"generation": 2},
+        "spec": spec,
+        "status": status,
+    }
     found = superseded({"claim": OLD, "workload": workload}, ("workload",), [])
     assert found == ((Keep("claim"),) if kept else ())
 
@@ -57,7 +71,7 @@ def test_a_template_goes_once_nothing_names_it() -> None:
 
 
 def test_a_pickers_configuration_stays_while_a_pod_mounts_it() -> None:
-    config = {"kind": "ConfigMap", "metadata": {"name": "old"}}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old"}}
     pod = {"spec": {"containers": [], "volumes": [{"name": "config", "configMap": {"name": "old"}}]}}
     assert superseded({"epp-config-1": config}, ("epp-config-2",), [pod]) == (Keep("epp-config-1"),)
 
@@ -67,5 +81,10 @@ def test_what_is_desired_is_not_kept_beside() -> None:
 
 
 def test_a_workload_goes_though_it_names_itself() -> None:
-    deployment = {"kind": "Deployment", "metadata": {"name": "old"}, "spec": {"template": {"spec": SPEC}}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "old"},
+        "spec": {"template": {"spec": SPEC}},
+    }
     assert superseded({"model-serving-qwen": deployment}, (), []) == ()

@@ -9,9 +9,9 @@ from modelplane.compose.readiness import exists
 from modelplane.crossplane.function import remote
 
 
-def _child(kind: str, **content: Any) -> Desired:
-    metadata = {"name": "n", "namespace": "ml"}
-    return Desired("key", {"apiVersion": "v1", "kind": kind, "metadata": metadata, **content}, exists, "east")
+def _child(api_version: str, kind: str, **content: Any) -> Desired:
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "n", "namespace": "ml"}}
+    return Desired("key", manifest | content, exists, "east")
 
 
 def _object(manifest: Any = None, **synced: str) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def _object(manifest: Any = None, **synced: str) -> dict[str, Any]:
 
 
 def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
-    child = _child("Service", spec={})
+    child = _child("v1", "Service", spec={})
     assert remote.write(child, "east-config") == {
         "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
         "kind": "Object",
@@ -36,7 +36,7 @@ def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
 
 
 def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves_as_it_is_now() -> None:
-    spec = remote.write(_child("Deployment"), "c")["spec"]
+    spec = remote.write(_child("apps/v1", "Deployment"), "c")["spec"]
     assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"
     assert spec["readiness"] == {
         "policy": "DeriveFromCelQuery",
