@@ -12,7 +12,7 @@ from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
-from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, VERSION, Model
+from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, VERSION, Model, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
@@ -59,7 +59,7 @@ class Kind:
     @property
     def name(self) -> str:
         """The kind as manifests name it."""
-        return self.type.__name__
+        return kind_name(self.type)
 
     @property
     def singular(self) -> str:

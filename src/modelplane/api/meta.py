@@ -46,6 +46,11 @@ class Model(
     __rules__: ClassVar[tuple[Rule, ...]] = ()
 
 
+def kind_name(type_: type[Model]) -> str:
+    """Return the kind whose objects are of a type, as manifests name it."""
+    return type_.__name__
+
+
 class OwnerReference(Model):
     """The owner of an object, whose deletion deletes it."""
 

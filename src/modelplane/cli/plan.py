@@ -24,13 +24,15 @@ def plan(paths: tuple[str, ...], fleet: tuple[str, ...], everything: bool, outpu
 
     The exit status is 2 where a replica has no place, and 1 where a file is wrong.
     """
+    from modelplane.api.meta import kind_name
+    from modelplane.api.model_deployment import ModelDeployment
     from modelplane.cli import tables
     from modelplane.offline import output as documents
     from modelplane.offline import placement_tables, placements
     from modelplane.offline.fleet import Unplannable, assemble
 
     there, given = load(fleet, paths)
-    wanted = {_identity(item) for item in given if item["kind"] == "ModelDeployment"}
+    wanted = {_identity(item) for item in given if item["kind"] == kind_name(ModelDeployment)}
     if not wanted:
         raise UserError("PATH holds no ModelDeployment, so there is nothing to place: name a file that does")
     try:

@@ -4,13 +4,13 @@ Envoy is configured by whoever runs it, from the ModelServices and ModelEndpoint
 reads Gateway API, so services and endpoints compose its objects.
 """
 
-from modelplane.api.inference_gateway import DEFAULT_NAME, Backend
-from modelplane.api.meta import API_VERSION
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.compose.composition import Object, Requirement
 
 KEY = "gateway"
 
-REQUIREMENT = Requirement(KEY, API_VERSION, "InferenceGateway", name=DEFAULT_NAME)
+REQUIREMENT = Requirement(KEY, API_VERSION, kind_name(InferenceGateway), name=DEFAULT_NAME)
 
 
 def proxy(found: tuple[Object, ...]) -> str:

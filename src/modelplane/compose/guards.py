@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from modelplane.api import labels
-from modelplane.api.meta import API_VERSION, ObjectMeta
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import API_VERSION, ObjectMeta, kind_name
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Guard, Object, Request, Requirement
 
 _KEY = "users-"
@@ -24,6 +28,8 @@ class _Need:
     names: Callable[[Object], Iterable[str]]
     shared: bool = True
     """Whether what is needed belongs to no namespace; else it is in the user's own."""
+    follows: bool = False
+    """Whether a user leaves by itself once what it needs is being deleted, so that nothing has to wait."""
     label: str = ""
     """The label by which users made by Modelplane say what they need, so that few are read."""
 
@@ -51,10 +57,10 @@ def _cache(replica: Object) -> tuple[str, ...]:
 
 
 _NEEDS = (
-    _Need("InferenceCluster", "InferenceClass", _classes),
-    _Need("ModelReplica", "InferenceCluster", _clusters, label=labels.CLUSTER),
-    _Need("ModelCache", "InferenceCluster", recorded),
-    _Need("ModelReplica", "ModelCache", _cache, shared=False),
+    _Need(kind_name(InferenceCluster), kind_name(InferenceClass), _classes),
+    _Need(kind_name(ModelReplica), kind_name(InferenceCluster), _clusters, label=labels.CLUSTER),
+    _Need(kind_name(ModelCache), kind_name(InferenceCluster), recorded, follows=True),
+    _Need(kind_name(ModelReplica), kind_name(ModelCache), _cache, shared=False),
 )
 
 
@@ -108,6 +114,12 @@ def on_deletion(owner: Object) -> tuple[Requirement, ...]:
         for need in _NEEDS
         if need.needed == owner["kind"]
     )
+
+
+def waited_for(kind: str, guards: Iterable[Guard]) -> frozenset[str]:
+    """Return the kinds of the users that do not leave by themselves when an object is deleted."""
+    following = {need.user for need in _NEEDS if need.needed == kind and need.follows}
+    return frozenset(guard.kind for guard in guards) - following
 
 
 def matters_only_on_deletion(requirement: Requirement) -> bool:

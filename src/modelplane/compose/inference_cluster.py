@@ -13,7 +13,8 @@ from modelplane.api.decode import decode_as
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, kind_name
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.names import child_name
 from modelplane.api.node_pools import NodePool
 from modelplane.api.reasons import InferenceClusterCondition as Type
@@ -42,7 +43,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
     classes = sorted({pool.class_name for pool in cluster.spec.node_pools})
     return (
         *(
-            Requirement(f"class-{class_name}", API_VERSION, "InferenceClass", name=class_name)
+            Requirement(f"class-{class_name}", API_VERSION, kind_name(InferenceClass), name=class_name)
             for class_name in classes
         ),
         Requirement(
@@ -57,7 +58,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             Requirement(key, CRD_API_VERSION, "CustomResourceDefinition", name=crd, cluster=name)
             for key, crd in capabilities().items()
         ),
-        *guards.requirements("InferenceCluster", cluster.metadata),
+        *guards.requirements(kind_name(InferenceCluster), cluster.metadata),
     )
 
 
@@ -74,7 +75,7 @@ def compose(request: Request[InferenceCluster]) -> Composition:
         status=_status(request, silence),
         conditions=(ready, backend),
         ready=ready.holds and backend.holds,
-        guards=guards.found("InferenceCluster", request),
+        guards=guards.found(kind_name(InferenceCluster), request),
     )
 
 
@@ -121,7 +122,7 @@ def _silence(request: Request[InferenceCluster]) -> Silence | None:
     found = request.silence or _unseen(request)
     if found is None:
         name = request.owner.metadata.name
-        found = reported(guards.users("ModelReplica", request)).get(name)
+        found = reported(guards.users(kind_name(ModelReplica), request)).get(name)
     if found is None:
         return None
     known = request.owner.status.unreachable_since

@@ -6,13 +6,14 @@ offline is what happens.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import KINDS
-from modelplane.api.meta import Model
+from modelplane.api.meta import Model, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
@@ -32,13 +33,42 @@ from modelplane.compose.composition import Composition, Request, Requirement
 from modelplane.compose.tenancy import admitted
 
 
+class Lane(Enum):
+    """Which owners of a kind are worked on one after the other."""
+
+    FREE = auto()
+    """None: each is independent of the others."""
+    DECISIONS = auto()
+    """All: each placement must see the one before it."""
+    CLUSTER = auto()
+    """Those of one cluster, which alone suffer where it is slow."""
+    CLUSTERS = auto()
+    """Those that write to many clusters."""
+
+
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """A kind that is composed: its type, what it needs to see, and what composes it."""
+    """A kind that is composed: its type, what it needs to see, what composes it, and how engines treat it."""
 
     type: type[Model]
     requirements: Callable[[Any], tuple[Requirement, ...]]
     decide: Callable[[Request[Any]], Composition]
+    lane: Lane = Lane.FREE
+    on_clusters: bool = False
+    """Whether it is to have objects on clusters, so that it is made with the finalizer."""
+    connects: bool = False
+    """Whether controllers connect to it, and let go of what is on it when it is deleted and lost."""
+    is_routed: bool = False
+    """Whether the gateway's configuration is made from it."""
+    follows_gateway: bool = False
+    """Whether it says where the gateway takes requests, which only whoever runs the gateway knows."""
+    only_controllers: tuple[str, ...] = ()
+    """Status fields that Crossplane has no use for."""
+
+    @property
+    def name(self) -> str:
+        """The kind as manifests name it."""
+        return kind_name(self.type)
 
     def compose(self, request: Request[Any]) -> Composition:
         """Compose an owner, unless its namespace is reserved."""
@@ -47,16 +77,26 @@ class Composer:
 
 _COMPOSERS = (
     Composer(InferenceClass, inference_class.requirements, inference_class.compose),
-    Composer(InferenceCluster, inference_cluster.requirements, inference_cluster.compose),
-    Composer(InferenceGateway, inference_gateway.requirements, inference_gateway.compose),
-    Composer(ModelCache, model_cache.requirements, model_cache.compose),
-    Composer(ModelDeployment, model_deployment.requirements, model_deployment.compose),
-    Composer(ModelEndpoint, model_endpoint.requirements, model_endpoint.compose),
-    Composer(ModelReplica, model_replica.requirements, model_replica.compose),
-    Composer(ModelService, model_service.requirements, model_service.compose),
+    Composer(InferenceCluster, inference_cluster.requirements, inference_cluster.compose, connects=True),
+    Composer(
+        InferenceGateway, inference_gateway.requirements, inference_gateway.compose, follows_gateway=True
+    ),
+    Composer(ModelCache, model_cache.requirements, model_cache.compose, Lane.CLUSTERS),
+    Composer(ModelDeployment, model_deployment.requirements, model_deployment.compose, Lane.DECISIONS),
+    Composer(ModelEndpoint, model_endpoint.requirements, model_endpoint.compose, is_routed=True),
+    Composer(
+        ModelReplica,
+        model_replica.requirements,
+        model_replica.compose,
+        Lane.CLUSTER,
+        on_clusters=True,
+        # Its Objects say where they are.
+        only_controllers=("clusters",),
+    ),
+    Composer(ModelService, model_service.requirements, model_service.compose, is_routed=True),
 )
 
-COMPOSERS = {composer.type.__name__: composer for composer in _COMPOSERS}
+COMPOSERS = {composer.name: composer for composer in _COMPOSERS}
 """Every kind that is composed, by name."""
 
 COMPOSED = tuple(kind for kind in KINDS if kind.name in COMPOSERS)

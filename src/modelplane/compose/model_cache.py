@@ -16,8 +16,9 @@ from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION
+from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_cache import CacheCluster, CachePhase, HuggingFace, ModelCache
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
 from modelplane.compose import guards, hydration
@@ -84,9 +85,9 @@ def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
     secret = source.auth_secret if source else None
     label = {labels.MODEL_CACHE: hydration.cache_label(cache)}
     return (
-        Requirement("clusters", API_VERSION, "InferenceCluster"),
+        Requirement("clusters", API_VERSION, kind_name(InferenceCluster)),
         *([Requirement("auth-secret", "v1", "Secret", namespace, secret.name)] if secret else []),
-        Requirement("replicas", API_VERSION, "ModelReplica", namespace, wakes=False),
+        Requirement("replicas", API_VERSION, kind_name(ModelReplica), namespace, wakes=False),
         *(
             Requirement(f"{key}-{entry.name}", api_version, kind, namespace, "", label, entry.name)
             for entry in cache.status.clusters
@@ -211,7 +212,7 @@ def _readers(request: Request[ModelCache], cluster: str) -> list[str]:
     """Return the replicas on a cluster that mount the cache."""
     metadata = request.owner.metadata
     cache = guards.Needed("ModelCache", metadata.namespace, metadata.name)
-    place = guards.Needed("InferenceCluster", "", cluster)
+    place = guards.Needed(kind_name(InferenceCluster), "", cluster)
     return [
         f'ModelReplica "{replica["metadata"]["name"]}"'
         for replica in request.found("replicas")

@@ -14,8 +14,11 @@ import msgspec
 from modelplane import scheduler
 from modelplane.api import labels
 from modelplane.api.engines import ServingMode
-from modelplane.api.meta import API_VERSION
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaCounts, ReplicaTemplate
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.names import replica_name
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
@@ -41,13 +44,15 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     needed = [
         # Where it has nothing, a cluster and another deployment's replica matter only to one that waits
         # for room.
-        Requirement("clusters", API_VERSION, "InferenceCluster", wakes=False),
-        Requirement("replicas", API_VERSION, "ModelReplica", wakes=False),
+        Requirement("clusters", API_VERSION, kind_name(InferenceCluster), wakes=False),
+        Requirement("replicas", API_VERSION, kind_name(ModelReplica), wakes=False),
     ]
     cache = deployment.replica_template().model_cache_name
     if cache:
         needed.append(
-            Requirement("cache", API_VERSION, "ModelCache", deployment.metadata.namespace, name=cache)
+            Requirement(
+                "cache", API_VERSION, kind_name(ModelCache), deployment.metadata.namespace, name=cache
+            )
         )
     return tuple(needed)
 
@@ -95,7 +100,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
         ready=scheduled.holds and ready_condition.holds,
         short=len(staying) < deployment.spec.replicas or any(a.leaving for a in placement.assignments),
         woken_by=tuple(
-            Requirement("", API_VERSION, "InferenceCluster", name=name)
+            Requirement("", API_VERSION, kind_name(InferenceCluster), name=name)
             for name in sorted({assignment.cluster for assignment in placement.assignments})
         ),
     )
@@ -110,7 +115,7 @@ def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...
     own = {
         _full_name(child): _with_index_of(key, fleet.replica(child))
         for key, child in request.observed.items()
-        if child["kind"] == "ModelReplica"
+        if child["kind"] == kind_name(ModelReplica)
     }
     others = (
         fleet.replica(found) for found in request.found("replicas") if not own or _full_name(found) not in own
@@ -221,7 +226,7 @@ def _draining(replica: Object) -> Object:
     metadata = {field: replica["metadata"].get(field) for field in ("name", "namespace", "labels")}
     return {
         "apiVersion": API_VERSION,
-        "kind": "ModelReplica",
+        "kind": kind_name(ModelReplica),
         "metadata": metadata,
         "spec": {**replica["spec"], "draining": True},
     }
@@ -261,7 +266,7 @@ def _replica(
     }
     return {
         "apiVersion": API_VERSION,
-        "kind": "ModelReplica",
+        "kind": kind_name(ModelReplica),
         "metadata": {
             "name": name,
             "namespace": owner.metadata.namespace,

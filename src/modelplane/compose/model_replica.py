@@ -12,8 +12,9 @@ from modelplane.api import labels
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION
+from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
+from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
@@ -58,7 +59,7 @@ _PICKER_PODS = "picker-pods"
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
     """Return what composing a replica needs to see: its cluster, what it names, and its pods there."""
     return (
-        Requirement(CLUSTER_KEY, API_VERSION, "InferenceCluster", name=replica.spec.cluster_name),
+        Requirement(CLUSTER_KEY, API_VERSION, kind_name(InferenceCluster), name=replica.spec.cluster_name),
         *_cache_requirement(replica),
         *reference_requirements(replica),
         *_pod_requirements(replica),
@@ -68,7 +69,7 @@ def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
 def _cache_requirement(replica: ModelReplica) -> Iterator[Requirement]:
     if cache := replica.spec.model_cache_ref:
         namespace = replica.metadata.namespace
-        yield Requirement("cache", API_VERSION, "ModelCache", namespace=namespace, name=cache.name)
+        yield Requirement("cache", API_VERSION, kind_name(ModelCache), namespace=namespace, name=cache.name)
 
 
 def _pod_requirements(replica: ModelReplica) -> Iterator[Requirement]:
@@ -134,7 +135,7 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
     path = f"/{metadata.namespace}/{metadata.name}/"
     manifest = {
         "apiVersion": API_VERSION,
-        "kind": "ModelEndpoint",
+        "kind": kind_name(ModelEndpoint),
         "metadata": {
             "name": metadata.name,
             "namespace": metadata.namespace,
@@ -202,7 +203,7 @@ def _marked(endpoint: Object) -> Object:
     metadata = endpoint["metadata"]
     return {
         "apiVersion": API_VERSION,
-        "kind": "ModelEndpoint",
+        "kind": kind_name(ModelEndpoint),
         "metadata": {
             "name": metadata["name"],
             "namespace": metadata["namespace"],

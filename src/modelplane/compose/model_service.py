@@ -11,7 +11,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION
+from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelServiceCondition as Type
@@ -31,7 +31,7 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
     """Return what a service routes over: the gateway, and the endpoints of its own namespace."""
     return (
         front_door.REQUIREMENT,
-        Requirement("endpoints", API_VERSION, "ModelEndpoint", namespace=service.metadata.namespace),
+        Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
     )
 
 

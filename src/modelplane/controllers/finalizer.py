@@ -12,10 +12,13 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from modelplane.api import labels
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
+from modelplane.api.meta import kind_name
 from modelplane.compose import guards
 from modelplane.compose.composition import Guard, Requirement
 from modelplane.compose.guards import recorded
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connection import Connection
@@ -87,7 +90,7 @@ class Finalizer:
                 if requirement.matches(item)
             ),
         )
-        problem = self._clusters.lost(target.name) if target.kind == "InferenceCluster" else ""
+        problem = self._clusters.lost(target.name) if COMPOSERS[target.kind].connects else ""
         if problem and users:
             _log.warning(
                 "cluster %s is deleted with %s on it: %s", target.name, listing(map(str, users)), problem
@@ -98,7 +101,7 @@ class Finalizer:
     def _patience(self, owner: Object) -> str:
         """Return what comes of a cluster that waits and does not answer."""
         connection = self._clusters.get(owner["metadata"]["name"])
-        if owner["kind"] != "InferenceCluster" or connection is None or connection.loading:
+        if not COMPOSERS[owner["kind"]].connects or connection is None or connection.loading:
             return ""
         if not connection.problem:
             return ""
@@ -116,7 +119,7 @@ class Finalizer:
             connection = self._clusters.get(name)
             if connection is not None and not connection.problem:
                 reached.append(connection)
-            elif self._informers["InferenceCluster"].get(name) is not None:
+            elif self._informers[kind_name(InferenceCluster)].get(name) is not None:
                 problem = self._clusters.problem(name)
                 left.append(f'what is on "{name}", which cannot be reached ({problem}),')
             else:

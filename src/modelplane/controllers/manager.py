@@ -15,8 +15,11 @@ from functools import partial
 
 from modelplane.api import labels
 from modelplane.api.cluster_origin import Source
-from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
-from modelplane.compose.kinds import COMPOSERS
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.engine_check import Definitions
 from modelplane.controllers.garbage import collect_seldom
@@ -31,7 +34,7 @@ from modelplane.controllers.reconciler import NotYet, Reconciler
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
-from modelplane.kube.informer import Informer
+from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object, Resource, resource_for
 from modelplane.proxy.interface import Proxy
 from modelplane.telemetry import log_lines, metrics, traces
@@ -43,7 +46,7 @@ _log = logging.getLogger(__name__)
 _AT_A_TIME = 4
 _POLL_S = 0.2
 _RETRY_S = 5.0
-_SERIAL = "ModelDeployment"
+_CLUSTER = kind_name(InferenceCluster)
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
 
@@ -81,8 +84,8 @@ class Manager:
         self._front_door = FrontDoor(
             proxy,
             dial=dial,
-            services=self._informers["ModelService"],
-            endpoints=self._informers["ModelEndpoint"],
+            services=self._informers[kind_name(ModelService)],
+            endpoints=self._informers[kind_name(ModelEndpoint)],
             clusters=self._clusters,
             opened=self._front_door_opened,
         )
@@ -98,7 +101,7 @@ class Manager:
 
     def state(self) -> State:
         """Return what metrics are read from."""
-        clusters = (cluster["metadata"]["name"] for cluster in self._informers["InferenceCluster"])
+        clusters = (cluster["metadata"]["name"] for cluster in self._informers[_CLUSTER])
         queues = {"decisions": self._decisions, "work": self._work}
         return State(
             {name: Queue(len(queue), queue.running) for name, queue in queues.items()},
@@ -158,14 +161,16 @@ class Manager:
         return ""
 
     def _enqueue(self, key: OwnerKey) -> None:
-        (self._decisions if key.kind == _SERIAL else self._work).add(key)
+        serial = COMPOSERS[key.kind].lane is Lane.DECISIONS
+        (self._decisions if serial else self._work).add(key)
 
     def _cluster_of(self, key: OwnerKey) -> str:
         """Return the lane of the cluster whose slowness the work on an owner may suffer from."""
-        if key.kind == "ModelCache":
+        lane = COMPOSERS[key.kind].lane
+        if lane is Lane.CLUSTERS:
             return _ANY_CLUSTER
         item = self._informers[key.kind].get(key.name, key.namespace)
-        return str(item["spec"]["clusterName"]) if item and key.kind == "ModelReplica" else ""
+        return str(item["spec"]["clusterName"]) if item and lane is Lane.CLUSTER else ""
 
     def _changed(self, item: Object) -> None:
         metadata = item["metadata"]
@@ -176,9 +181,10 @@ class Manager:
             if reference.get("controller") and reference["kind"] in COMPOSERS:
                 self._enqueue(OwnerKey(reference["kind"], key.namespace, reference["name"]))
         self._wake(item)
-        if key.kind == "InferenceCluster":
+        row = COMPOSERS[key.kind]
+        if row.connects:
             self._connect(key.name)
-        if key.kind in {"ModelService", "ModelEndpoint"}:
+        if row.is_routed:
             self._front_door.touch()
         if self._informers[key.kind].get(key.name, key.namespace) is None:
             self._uids.pop(metadata["uid"], None)
@@ -188,20 +194,20 @@ class Manager:
             self._enqueue(owner)
 
     def _secret_changed(self, secret: Object) -> None:
-        for cluster in self._informers["InferenceCluster"]:
+        for cluster in self._informers[_CLUSTER]:
             existing = cluster["spec"]["cluster"].get("existing", {})
             if existing.get("secretRef", {}).get("name") == secret["metadata"]["name"]:
                 self._connect(cluster["metadata"]["name"])
 
     async def _connect_all(self) -> None:
-        for cluster in self._informers["InferenceCluster"]:
+        for cluster in self._informers[_CLUSTER]:
             self._connect(cluster["metadata"]["name"])
             await asyncio.sleep(0)  # a thousand kubeconfigs take seconds, and the lease is to be renewed
 
     def _connect(self, name: str) -> None:
         if not self._secrets.synced:
             return
-        cluster = self._informers["InferenceCluster"].get(name)
+        cluster = self._informers[_CLUSTER].get(name)
         if cluster is None:
             self._clusters.disconnect(name)
             return
@@ -233,8 +239,9 @@ class Manager:
             self._front_door.touch()
 
     def _front_door_opened(self) -> None:
-        for gateway in self._informers["InferenceGateway"]:
-            self._enqueue(OwnerKey("InferenceGateway", "", gateway["metadata"]["name"]))
+        for kind in (row.name for row in COMPOSERS.values() if row.follows_gateway):
+            for item in self._informers[kind]:
+                self._enqueue(OwnerKey(kind, *key_of(item)))
 
     async def _dispatch(self, queue: WorkQueue[OwnerKey], group: asyncio.TaskGroup) -> None:
         while True:

@@ -14,13 +14,11 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.compose.composition import Desired
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.kube.resources import Object
 
 FINALIZER = "modelplane.ai/remote-objects"
 """Holds an owner until its objects on other clusters are gone."""
-
-_ON_CLUSTERS = frozenset({"ModelReplica"})
-"""Kinds of children that will have objects on clusters: they have the finalizer from the start."""
 
 IN_USE = "modelplane.ai/in-use"
 """Holds an object that others need until none of them is left."""
@@ -41,7 +39,8 @@ def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
         }
     else:
         metadata["ownerReferences"] = [_reference(owner)]
-        if manifest["kind"] in _ON_CLUSTERS:
+        row = COMPOSERS.get(manifest["kind"])
+        if row is not None and row.on_clusters:
             metadata["finalizers"] = [FINALIZER]
     metadata["labels"] = {**metadata.get("labels", {}), **own_labels}
     metadata["annotations"] = {**metadata.get("annotations", {}), **own_annotations}

@@ -14,7 +14,7 @@ from typing import Any
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement, Unknown
-from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
@@ -131,7 +131,7 @@ class Reconciler:
 
 def _composed(kind: str, request: Request[Any]) -> Composition:
     """Compose, in a span; that of a deployment tells what its placement was found among, and came to."""
-    places = kind == "ModelDeployment"
+    places = COMPOSERS[kind].lane is Lane.DECISIONS
     with traces.span("placement" if places else "compose", kind=kind) as span:
         try:
             composition = COMPOSERS[kind].compose(request)

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.api.crd import crd
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
 from modelplane.kube import errors, resources
@@ -35,7 +38,7 @@ Report = Callable[[str], None]
 
 GATEWAY: Object = {
     "apiVersion": "modelplane.ai/v1alpha1",
-    "kind": "InferenceGateway",
+    "kind": kind_name(InferenceGateway),
     "metadata": {"name": "default"},
     "spec": {"backend": "Envoy"},
 }
@@ -91,13 +94,13 @@ def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object
     return [
         {
             "apiVersion": "modelplane.ai/v1alpha1",
-            "kind": "InferenceClass",
+            "kind": kind_name(InferenceClass),
             "metadata": {"name": cluster},
             "spec": {"description": "This machine", "devices": inference_devices(devices)},
         },
         {
             "apiVersion": "modelplane.ai/v1alpha1",
-            "kind": "InferenceCluster",
+            "kind": kind_name(InferenceCluster),
             "metadata": {"name": cluster, "labels": {"modelplane.ai/region": cluster}},
             "spec": {
                 "cluster": {

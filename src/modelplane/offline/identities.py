@@ -13,11 +13,13 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.kinds import KINDS, kind_of
+from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Object
 
-_OWNED = (kind_of(ModelReplica).name, "ModelEndpoint")
+_OWNED = (kind_name(ModelReplica), kind_name(ModelEndpoint))
 _OWNER = kind_of(ModelDeployment)
 _NAMESPACED = frozenset((kind.api_version, kind.name) for kind in KINDS if kind.namespaced)
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import kind_name
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
@@ -125,7 +127,7 @@ def _names(objects: Iterable[Object]) -> str:
 
 
 def _is_cluster(owner: Object, name: str) -> bool:
-    return (owner["kind"], owner["metadata"]["name"]) == ("InferenceCluster", name)
+    return (owner["kind"], owner["metadata"]["name"]) == (kind_name(InferenceCluster), name)
 
 
 def _is_owned(item: Object, uid: str) -> bool:
@@ -268,7 +270,7 @@ def _heading(rendering: Rendering) -> Iterator[str]:
 
 def _assumed(rendering: Rendering) -> tuple[str, ...]:
     """Return the clusters that are taken to be ready, if the composition looked at any."""
-    looked = any(each.kind == "InferenceCluster" for each in rendering.looked_at)
+    looked = any(each.kind == kind_name(InferenceCluster) for each in rendering.looked_at)
     return (choice(rendering.assumed_ready),) if looked and rendering.assumed_ready else ()
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Model
+from modelplane.api.meta import Model, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
@@ -192,7 +192,7 @@ class _Namespace:
         for item in self._all(ModelReplica):
             name = item["metadata"]["name"]
             if name not in announced and self._selects(item["metadata"].get("labels", {})):
-                yield WithoutEndpoint(kind="ModelReplica", name=name, reason=_unannounced(item))
+                yield WithoutEndpoint(kind=kind_name(ModelReplica), name=name, reason=_unannounced(item))
 
     def deployments(self) -> Iterator[WithoutEndpoint]:
         """Yield the deployments whose replicas would be selected, and that have none."""
@@ -203,7 +203,7 @@ class _Namespace:
             name = item["metadata"]["name"]
             if name not in owners and self._selects(_of_replicas(item)):
                 reason = _unplaced(item, self.name)
-                yield WithoutEndpoint(kind="ModelDeployment", name=name, reason=reason)
+                yield WithoutEndpoint(kind=kind_name(ModelDeployment), name=name, reason=reason)
 
     def unmatched(self) -> Iterator[str]:
         """Yield the entries that select nothing at all."""

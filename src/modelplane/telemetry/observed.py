@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 
 from modelplane import scheduler
 from modelplane.api.decode import InvalidObject
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelDeploymentCondition
 from modelplane.compose import fleet
 from modelplane.compose.conditions import READY
@@ -58,10 +62,12 @@ def samples(state: State) -> Iterator[Sample]:
         yield Sample(table.CLUSTER_REACHABLE, (name,), reachable)
     for kind, found in state.objects.items():
         yield from _readiness(kind, found)
-    for deployment in state.objects.get("ModelDeployment", ()):
+    for deployment in state.objects.get(kind_name(ModelDeployment), ()):
         yield from _replicas(deployment)
-    if {"InferenceCluster", "ModelReplica"} <= state.objects.keys():
-        yield from _hardware(state.objects["InferenceCluster"], state.objects["ModelReplica"])
+    if {kind_name(InferenceCluster), kind_name(ModelReplica)} <= state.objects.keys():
+        yield from _hardware(
+            state.objects[kind_name(InferenceCluster)], state.objects[kind_name(ModelReplica)]
+        )
 
 
 def _readiness(kind: str, found: Iterable[Object]) -> Iterator[Sample]:

@@ -16,6 +16,7 @@ from modelplane.api.reasons import ModelReplicaReason
 from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Keep, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition
+from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.compose.readiness import exists
 from modelplane.crossplane.function import economy, pace, remote
 from modelplane.crossplane.function.companions import (
@@ -35,10 +36,6 @@ _LONGEST_MESSAGE = 1024
 
 _CROSSPLANES = frozenset({READY, SYNCED, pace.RESPONSIVE})
 """Types of the conditions that Crossplane itself sets."""
-
-_ONLY_CONTROLLERS = {"ModelReplica": ("clusters",)}
-"""Status fields that Crossplane has no use for: a replica's Objects say where they are."""
-
 
 _TARGET = fnv1.TARGET_COMPOSITE
 _STATUSES = {"True": fnv1.STATUS_CONDITION_TRUE, "False": fnv1.STATUS_CONDITION_FALSE}
@@ -142,13 +139,13 @@ def _speak(
     before = _conditions(owner)
     is_ready = status.ready(composition, observation.children, before).holds
     response.desired.composite.ready = fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
-    unsaid = _ONLY_CONTROLLERS.get(str(owner["kind"]), ())
-    said = {name: value for name, value in composition.status.items() if name not in unsaid}
+    row = COMPOSERS[str(owner["kind"])]
+    said = {name: value for name, value in composition.status.items() if name not in row.only_controllers}
     conditions = [*_explained(composition.conditions, observation)]
     state = pace.State(
         is_ready,
         is_leaving=bool(owner["spec"].get("draining")),
-        awaits=owner["kind"] == "ModelDeployment" and not composition.short,
+        awaits=row.lane is Lane.DECISIONS and not composition.short,
         is_failing=bool(observation.problems),
         is_news={*conditions} != {*_repeated(owner)},
     )

@@ -15,6 +15,7 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
 from modelplane.compose.composition import Composition, Desired, Object, Requirement
+from modelplane.compose.guards import waited_for
 from modelplane.crossplane.function import remote
 
 PREFIX = "crossplane-"
@@ -24,9 +25,6 @@ PROVIDER_CONFIG = f"{PREFIX}provider-config"
 IN_USE = f"{PREFIX}in-use"
 NAMESPACE = f"{PREFIX}namespace-"
 """How the keys of namespaces begin; the cluster's name follows."""
-
-_FOLLOW = {"InferenceCluster": {"ModelCache"}}
-"""Users that leave by themselves when an object is deleted, which a Usage would not let happen at all."""
 
 _PROTECTION = "protection.crossplane.io/v1beta1"
 
@@ -53,7 +51,8 @@ def companions(
         yield from _connection(owner, requirements)
     for place, name in sorted(_namespaces(composition)):
         yield f"{NAMESPACE}{place}", remote.namespace(name, provider_config_name(place))
-    if users := sorted({guard.kind for guard in composition.guards} - _FOLLOW.get(kind.name, set())):
+    # The others leave by themselves once they see the deletion, which a Usage would refuse.
+    if users := sorted(waited_for(kind.name, composition.guards)):
         yield IN_USE, _usage(kind, owner.metadata.name, users)
 
 

@@ -16,8 +16,10 @@ from google.protobuf.message import DecodeError
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
+from modelplane.api.meta import kind_name
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.composition import Composition, Desired, Object, Request
-from modelplane.compose.kinds import COMPOSERS, Composer
+from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.crossplane.function import reach
 from modelplane.crossplane.function import requirements as wanted
 from modelplane.crossplane.function.answer import answer, decide, keep_everything, refuse
@@ -29,8 +31,6 @@ from modelplane.telemetry import log_lines, metrics, traces
 from modelplane.telemetry.table import Result
 
 _log = logging.getLogger(__name__)
-
-_DEPLOYMENT = "ModelDeployment"
 
 
 def _now() -> datetime:
@@ -133,7 +133,7 @@ class Runner:
         return ""
 
     def _decided(self, composer: Composer, request: Request[Any]) -> Composition:
-        if composer.type.__name__ != _DEPLOYMENT:
+        if composer.lane is not Lane.DECISIONS:
             return composer.compose(request)
         composition = self._placed(composer, request)
         if not _new_replicas(request, composition):
@@ -155,7 +155,13 @@ def _new_replicas(request: Request[Any], composition: Composition) -> tuple[Obje
     """Return the replicas that a composition adds, as others will see them."""
     now = datetime.now(UTC).isoformat()
     uid = request.owner.metadata.uid
-    reference = {"apiVersion": "", "kind": _DEPLOYMENT, "name": "", "uid": uid, "controller": True}
+    reference = {
+        "apiVersion": "",
+        "kind": kind_name(ModelDeployment),
+        "name": "",
+        "uid": uid,
+        "controller": True,
+    }
     return tuple(
         {
             **child.manifest,

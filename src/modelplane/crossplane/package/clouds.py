@@ -10,6 +10,12 @@ anything would only cost.
 
 from dataclasses import dataclass
 
+from modelplane.api.aks_cluster import AKSCluster
+from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.meta import kind_name
+from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.crossplane.package.addresses import Version
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
 
@@ -40,23 +46,23 @@ CLOUDS = (
     Cloud(
         "gcp",
         "Google Cloud",
-        "GKECluster",
+        kind_name(GKECluster),
         _providers(CONTRIB, "2.6.0", "family-gcp", "gcp-cloudplatform", "gcp-compute", "gcp-container"),
     ),
     Cloud(
         "aws",
         "Amazon Web Services",
-        "EKSCluster",
+        kind_name(EKSCluster),
         _providers(CONTRIB, "2.6.0", "aws-ec2", "aws-efs", "aws-eks", "aws-iam"),
     ),
     Cloud(
         "azure",
         "Microsoft Azure",
-        "AKSCluster",
+        kind_name(AKSCluster),
         _providers(CONTRIB, "2.6.0", "family-azure", "azure-containerservice", "azure-network"),
     ),
-    Cloud("nebius", "Nebius", "NebiusCluster", _providers(_UPBOUND, "1.0.1", "nebius")),
-    Cloud("vultr", "Vultr", "VultrCluster", _providers(_UPBOUND, "1.0.0", "vultr")),
+    Cloud("nebius", "Nebius", kind_name(NebiusCluster), _providers(_UPBOUND, "1.0.1", "nebius")),
+    Cloud("vultr", "Vultr", kind_name(VultrCluster), _providers(_UPBOUND, "1.0.0", "vultr")),
 )
 
 
