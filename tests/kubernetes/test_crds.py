@@ -15,14 +15,12 @@ import yaml
 from modelplane.api.crd import crd, schema
 from modelplane.api.decode import decode
 from modelplane.api.kinds import KINDS
-from modelplane.kube import client as kube_client
-from modelplane.kube import errors, resources
+from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     INFERENCE_CLUSTERS,
     MODEL_DEPLOYMENTS,
-    Resource,
 )
 
 pytestmark = pytest.mark.kubernetes
@@ -147,20 +145,6 @@ def kubeconfig(control_plane):
 
     asyncio.run(install())
     return str(control_plane.kubeconfig)
-
-
-@pytest.fixture(autouse=True)
-def paths(monkeypatch):
-    """Let the client write every kind, and not only those that Modelplane writes."""
-    served = {
-        kind.name: Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
-        for kind in KINDS
-    }
-    monkeypatch.setattr(
-        kube_client,
-        "resource_of",
-        lambda manifest: served.get(manifest["kind"]) or resources.resource_of(manifest),
-    )
 
 
 @pytest.fixture

@@ -8,16 +8,13 @@ import yaml
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.xrd import xrd
-from modelplane.kube import client as kube_client
-from modelplane.kube import resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from modelplane.local.bootstrap import until_established
 
 pytestmark = pytest.mark.kubernetes
 
 DEFINITIONS = "compositeresourcedefinitions"
-XRDS = Resource("apiextensions.crossplane.io", "v2", "CompositeResourceDefinition", DEFINITIONS, False)
 ROOT = Path(__file__).resolve().parents[2]
 CRD = ROOT.parent / "shared" / "crds" / "crossplane" / f"apiextensions.crossplane.io_{DEFINITIONS}.yaml"
 
@@ -45,13 +42,7 @@ def kubeconfig(control_plane):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-async def test_an_xrd_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, monkeypatch, kind):
-    known = {XRDS.kind: XRDS}
-    monkeypatch.setattr(
-        kube_client,
-        "resource_of",
-        lambda manifest: known.get(manifest["kind"]) or resources.resource_of(manifest),
-    )
+async def test_an_xrd_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, kind):
     manifest = xrd(kind)
     async with Client.from_kubeconfig(kubeconfig) as client:
         accepted = (await client.apply(manifest, dry_run=True))["spec"]

@@ -196,7 +196,7 @@ async def delete(client: Client, child: Object) -> None:
     metadata = child["metadata"]
     if "deletionTimestamp" in metadata:
         return
-    resource = resource_of(child)
+    resource = await client.resource_of(child)
     propagation: Literal["Foreground", "Background"] = "Foreground" if has_pods(child) else "Background"
     try:
         await client.delete(

@@ -6,6 +6,7 @@ nothing that the server sent is lost.
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,9 +15,10 @@ import msgspec
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
 from modelplane.kube import connection, errors, list_watch, responses
+from modelplane.kube.discovery import Discovery
 from modelplane.kube.fence import Fence, stopping
 from modelplane.kube.list_watch import ObjectList, WatchEvent
-from modelplane.kube.resources import Object, Resource, resource_of
+from modelplane.kube.resources import Object, Resource
 
 _CONTENT_TYPES = {
     "apply": "application/apply-patch+yaml",
@@ -47,6 +49,7 @@ class Client:
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(_AT_A_TIME)
         self._extensions = {} if fence is None else {"trace": stopping(fence)}
+        self._discovery = Discovery(partial(self._request, "GET"))
         self.field_manager = field_manager
 
     @classmethod
@@ -163,7 +166,7 @@ class Client:
         Fields of the manifest become owned by this client's field manager, and those it applied
         before but leaves out now are removed. ``force`` takes fields from other managers.
         """
-        resource = resource_of(manifest)
+        resource = await self.resource_of(manifest)
         metadata = manifest["metadata"]
         params = {
             "fieldManager": self.field_manager,
@@ -173,11 +176,17 @@ class Client:
         if dry_run:
             params["dryRun"] = "All"
         path = resource.path(metadata.get("namespace"), metadata["name"], subresource)
-        return await self._request("PATCH", path, params, manifest, _CONTENT_TYPES["apply"])
+        try:
+            return await self._request("PATCH", path, params, manifest, _CONTENT_TYPES["apply"])
+        except errors.NotFound as error:
+            # Of a missing namespace the server says so itself.
+            if '" not found' not in error.message and not await self.serves(resource):
+                raise errors.NotInstalled(resource.kind, resource.api_version) from error
+            raise
 
     async def create(self, manifest: Mapping[str, Any]) -> Object:
         """Create an object; ``Conflict`` when its name is taken."""
-        path = resource_of(manifest).path(manifest["metadata"].get("namespace"))
+        path = (await self.resource_of(manifest)).path(manifest["metadata"].get("namespace"))
         params = {"fieldManager": self.field_manager, "fieldValidation": "Strict"}
         return await self._request("POST", path, params, manifest)
 
@@ -220,21 +229,18 @@ class Client:
         except errors.NotFound:
             return
 
+    async def resource_of(self, manifest: Mapping[str, Any]) -> Resource:
+        """Return the resource that serves a manifest; ``NotInstalled`` where the server has no such kind."""
+        return await self._discovery.resource_of(manifest)
+
     async def serves(self, resource: Resource) -> bool:
         """Whether the server has a kind, by its own word (the discovery API).
 
         A 404 alone is not that: a proxy or a load balancer in front of a server says it too. Raises
         ``KubernetesError`` where the server gives no clear answer.
         """
-        prefix = resource.path(None).removesuffix(f"/{resource.plural}")
-        try:
-            found = await self._request("GET", prefix)
-            return any(each["name"] == resource.plural for each in found.get("resources") or ())
-        except errors.NotFound as error:
-            groups = await self._request("GET", "/apis")
-            if groups.get("kind") != "APIGroupList" or _has_version(groups, resource):
-                raise errors.ApiError(404, "", f"cannot tell whether there is {prefix}") from error
-            return False
+        served = await self._discovery.served(resource.api_version)
+        return any(each.plural == resource.plural for each in served)
 
     async def lines(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Yield the lines of any path that may go on for ever, such as a log that is followed.
@@ -287,11 +293,3 @@ class Client:
             )
         responses.raise_for_status(response)
         return response
-
-
-def _has_version(groups: Object, resource: Resource) -> bool:
-    return any(
-        version["groupVersion"] == resource.api_version
-        for group in groups.get("groups") or ()
-        for version in group["versions"]
-    )

@@ -32,6 +32,14 @@ class NotFound(ApiError):
     """404: no such object, or no such kind."""
 
 
+class NotInstalled(NotFound):
+    """404, and by its own word the API server has no such kind."""
+
+    def __init__(self, kind: str, api_version: str) -> None:
+        message = f"kind {kind} of {api_version} is not installed: apply its CustomResourceDefinition"
+        super().__init__(404, "NotInstalled", message)
+
+
 class Conflict(ApiError):
     """409: another writer was first, or another field manager owns a field."""
 

@@ -117,12 +117,22 @@ _PREFIX = "/apis/modelplane.ai/v1alpha1"
     ("answers", "served"),
     [
         pytest.param(
-            {_PREFIX: {"kind": "APIResourceList", "resources": [{"name": "modelcaches"}]}},
+            {
+                _PREFIX: {
+                    "kind": "APIResourceList",
+                    "resources": [{"name": "modelcaches", "kind": "ModelCache", "namespaced": True}],
+                }
+            },
             True,
             id="the kind is listed",
         ),
         pytest.param(
-            {_PREFIX: {"kind": "APIResourceList", "resources": [{"name": "others"}]}},
+            {
+                _PREFIX: {
+                    "kind": "APIResourceList",
+                    "resources": [{"name": "others", "kind": "Other", "namespaced": True}],
+                }
+            },
             False,
             id="its group is there without it",
         ),

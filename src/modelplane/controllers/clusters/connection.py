@@ -18,7 +18,7 @@ from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, c
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object, Resource, resource_for, resource_of
+from modelplane.kube.resources import Object, Resource, resource_for
 from modelplane.telemetry import traces
 
 
@@ -135,7 +135,7 @@ class Connection:
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
         """Write an object, making its namespace where the cluster has none of that name."""
-        resource = resource_of(manifest)
+        resource = await self.client.resource_of(manifest)
         self._watches.expect(resource)
         name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
         with traces.span("write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name):

@@ -1,0 +1,61 @@
+"""Which kinds an API server has, by its own word (the discovery API).
+
+A 404 alone is no such word: a proxy or a load balancer in front of a server says it too.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from modelplane.kube import errors
+from modelplane.kube.resources import Object, Resource, known
+
+Get = Callable[[str], Awaitable[Object]]
+"""Return what the server answers at a path."""
+
+
+class Discovery:
+    """The kinds of one API server: those known beforehand, and others as it names them."""
+
+    def __init__(self, get: Get) -> None:
+        self._get = get
+        self._found: dict[tuple[str, str], Resource] = {}
+
+    async def resource_of(self, manifest: Mapping[str, Any]) -> Resource:
+        """Return the resource that serves a manifest; what was found once is not asked for again.
+
+        Raises ``NotInstalled`` where the server has no such kind, and ``KubernetesError`` where it gives no
+        clear answer.
+        """
+        api_version, kind = manifest.get("apiVersion", ""), manifest.get("kind", "")
+        if resource := known(api_version, kind) or self._found.get((api_version, kind)):
+            return resource
+        for each in await self.served(api_version):
+            self._found[api_version, each.kind] = each
+        if (api_version, kind) not in self._found:
+            raise errors.NotInstalled(kind, api_version)
+        return self._found[api_version, kind]
+
+    async def served(self, api_version: str) -> tuple[Resource, ...]:
+        """Return the kinds of one group and version."""
+        group, _, version = api_version.rpartition("/")
+        path = f"/apis/{api_version}" if group else f"/api/{version}"
+        try:
+            found = await self._get(path)
+        except errors.NotFound as error:
+            groups = await self._get("/apis")
+            if groups.get("kind") != "APIGroupList" or _has_version(groups, api_version):
+                raise errors.ApiError(404, "", f"cannot tell whether there is {path}") from error
+            return ()
+        return tuple(
+            Resource(group, version, each["kind"], each["name"], each["namespaced"])
+            for each in found.get("resources") or ()
+            if "/" not in each["name"]  # a subresource, which may have the kind of another resource
+        )
+
+
+def _has_version(groups: Object, api_version: str) -> bool:
+    return any(
+        version["groupVersion"] == api_version
+        for group in groups.get("groups") or ()
+        for version in group["versions"]
+    )
