@@ -195,6 +195,25 @@ async def test_one_refused_child_keeps_no_other_from_being_written_and_all_from_
     assert east.wrote("DELETE") == [f"{SERVICES}old"]
 
 
+async def test_a_kind_that_is_not_installed_on_the_cluster_is_named(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    bench.recorded = ["east"]
+    metadata = {"name": "gang", "namespace": "n"}
+    manifest = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": metadata}
+    group = "/apis/leaderworkerset.x-k8s.io/v1"
+    for method, path in (("PATCH", f"{group}/namespaces/n/leaderworkersets/gang"), ("GET", group)):
+        east.answers[method, path] = httpx2.Response(404, text="404 page not found")
+    east.answers["GET", "/apis"] = httpx2.Response(200, json={"kind": "APIGroupList", "groups": []})
+    composition = _composed(Desired("gang", manifest, exists, "east"), _service("s"))
+    assert await bench.writer.write(bench.owner, {}, composition) == (
+        'cannot write LeaderWorkerSet "n/gang": kind LeaderWorkerSet of leaderworkerset.x-k8s.io/v1 is not '
+        "installed: apply its CustomResourceDefinition"
+    )
+    assert east.wrote("PATCH")[1:] == [f"{SERVICES}s"], "what can be written is"
+
+
 async def test_what_would_not_be_seen_again_is_not_written(plane: Any, bench: Bench) -> None:
     problem = await bench.writer.write(bench.owner, {}, _composed(_service("s", cluster="")))
     assert problem == (
