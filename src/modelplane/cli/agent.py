@@ -18,28 +18,31 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 
 
 @click.command()
-@click.option("--kubeconfig", required=True, type=_FILE, help="The node's identity at the API server.")
-@click.option("--node", required=True, help="The name of the Node.")
-@click.option("--pool", required=True, help="The node pool that the Node belongs to.")
+@click.option("--kubeconfig", required=True, type=_FILE, help="Kubeconfig with the node's identity.")
+@click.option("--node", required=True, help="Name of the Node.")
+@click.option("--pool", required=True, help="Node pool of the Node.")
 @click.option(
     "--dir",
     "directory",
     required=True,
     type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
-    help="Where the agent remembers its pods.",
+    help="Directory for the agent's record of its pods.",
 )
 @click.option(
-    "--port", required=True, type=click.IntRange(1, 65535), help="Where logs are served to the API server."
+    "--port",
+    required=True,
+    type=click.IntRange(1, 65535),
+    help="Port of the log server, which the API server calls.",
 )
-@click.option("--tls-cert", required=True, type=_FILE, help="The certificate of the log server.")
-@click.option("--tls-key", required=True, type=_FILE, help="The key of the log server.")
-@click.option("--client-ca", required=True, type=_FILE, help="Who signs the API server's client certificate.")
+@click.option("--tls-cert", required=True, type=_FILE, help="Certificate of the log server.")
+@click.option("--tls-key", required=True, type=_FILE, help="Private key of the log server.")
+@click.option("--client-ca", required=True, type=_FILE, help="CA of the API server's client certificate.")
 @click.option(
     "--pod-addresses",
     "addresses",
     default="198.18.0.0/20",
     show_default=True,
-    help="The addresses by which the API calls this node's pods, within 198.18.0.0/16.",
+    help="Pod CIDR of this node, within 198.18.0.0/16.",
 )
 @click.option(
     "--share",
@@ -47,17 +50,19 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     show_default=True,
     metavar="I/N",
     callback=_share,
-    help="Which of the N nodes on this machine this is; its devices are divided among them.",
+    help="Index of this node among the N nodes of this machine, which share its devices.",
 )
 @click.option(
     "--container-engine",
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
     default="auto",
     show_default=True,
-    help="What runs the pods' images; auto is the first that answers, else processes.",
+    help="Container runtime for the pods' images; auto takes the first that answers, else processes.",
 )
 @click.option(
-    "--host-commands", is_flag=True, help="Let pods that no container engine runs execute any program here."
+    "--host-commands",
+    is_flag=True,
+    help="Let pods that run as processes execute any program of this machine.",
 )
 def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: Any) -> None:
     """Run the node agent of this machine."""

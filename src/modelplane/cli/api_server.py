@@ -1,4 +1,4 @@
-"""Working on an API server of the user's choice: which one, for how long, and what may go wrong."""
+"""Connection of a command to an API server of the user's choice: its options, its timeout, its errors."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -21,9 +21,9 @@ _OPTIONS = (
     click.option(
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="The cluster, and who to be there; by default KUBECONFIG, else ~/.kube/config.",
+        help="Kubeconfig of the cluster; by default KUBECONFIG, else ~/.kube/config.",
     ),
-    click.option("--context", default="", metavar="NAME", help="Which context of the kubeconfig."),
+    click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use."),
     click.option(
         "--timeout",
         "timeout_s",
@@ -31,14 +31,14 @@ _OPTIONS = (
         default=300.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for what others do.",
+        help="How long to wait for resources to become ready, or to be gone.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What the options say."""
+    """Values of the options."""
 
     kubeconfig: Path | None
     context: str
@@ -58,7 +58,7 @@ def api_server_options(command: F) -> F:
 
 
 def work(server: Server, do: "Callable[[Client, Report, Deadline], Awaitable[None]]") -> None:
-    """Do something on an API server, with a line for each step; say what goes wrong as a sentence."""
+    """Do something on an API server, with a line for each step; raise its errors as ``UserError``."""
     import asyncio
 
     from modelplane.install.connection import NoCluster, connect
@@ -86,4 +86,4 @@ def work(server: Server, do: "Callable[[Client, Report, Deadline], Awaitable[Non
         raise
 
 
-_GOES_ON = "What was done stays: run the command again to go on from there"
+_GOES_ON = "Completed steps are kept: run the command again to continue"

@@ -1,4 +1,4 @@
-"""How the build of the control plane's binary is shown: a bar, or a line now and then."""
+"""Progress of the build of the control plane's binary: a bar, or a line now and then."""
 
 import time
 from types import TracebackType
@@ -17,7 +17,7 @@ _LINE_EVERY_S = 10.0
 
 
 class BuildProgress:
-    """Shows what a build reports; silent as long as nothing is built."""
+    """Shows the progress of a build; silent until one starts."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -52,7 +52,7 @@ class BuildProgress:
         return time.monotonic() - self._started
 
     def __call__(self, progress: Progress) -> None:
-        """Show where the build is."""
+        """Show the progress of the build."""
         if not self.announced:
             self.announced = True
             self._console.print(ANNOUNCEMENT)

@@ -1,4 +1,4 @@
-"""``modelplane chat``: ask a ModelService something, and read the answer as it comes."""
+"""``modelplane chat``: send a prompt to a ModelService, and stream the answer."""
 
 import asyncio
 import http.client
@@ -19,20 +19,20 @@ from modelplane.cli.running import require_running
 @click.command()
 @click.argument("service")
 @click.argument("prompt", nargs=-1)
-@click.option("-n", "--namespace", default="ml-team", show_default=True, help="The service's namespace.")
-@click.option("--model", default="", help="The model's name, where the service serves several.")
+@click.option("-n", "--namespace", default="ml-team", show_default=True, help="Namespace of the service.")
+@click.option("--model", default="", help="Name of the model, if the service serves several.")
 @click.option(
     "--max-tokens",
     type=click.IntRange(min=1),
     default=128,
     show_default=True,
-    help="The most tokens to answer with.",
+    help="Largest number of tokens in an answer.",
 )
 @home_option
 def chat(
     service: str, prompt: tuple[str, ...], namespace: str, model: str, max_tokens: int, home: Path | None
 ) -> None:
-    """Ask SERVICE the PROMPT; without one, ask for prompts until the input ends."""
+    """Send the PROMPT to SERVICE and print the answer; without a PROMPT, hold a conversation until Ctrl-D."""
     asked = asyncio.run(_find(service, namespace, home))
     model = model or _first_model(asked)
     if prompt:
@@ -56,13 +56,13 @@ def chat(
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """A ModelService as it was found."""
+    """A ModelService at the time of the command."""
 
     name: str
     namespace: str
     address: str
     unready: str
-    """Why it is not ready; empty where it is."""
+    """The reason why it is not ready; empty if it is."""
 
     def __str__(self) -> str:
         return _called(self.name, self.namespace)
@@ -119,7 +119,7 @@ def _answer(service: _Service, model: str, messages: list[dict[str, str]], max_t
 
 
 def _say(pieces: Iterable[str]) -> str:
-    """Print a text as it comes, without the blank before and after it; return it."""
+    """Print a text as it arrives, without leading and trailing blanks; return it."""
     said = held = ""
     try:
         for piece in pieces:
@@ -136,7 +136,7 @@ def _say(pieces: Iterable[str]) -> str:
 
 
 def _pieces(service: _Service, chunks: Iterator[bytes]) -> Iterator[str]:
-    """Yield the pieces of an answer that is streamed as server-sent events."""
+    """Yield the pieces of an answer streamed as server-sent events."""
     for line in _lines(chunks):
         data = line.removeprefix(b"data:").strip()
         if not line.startswith(b"data:") or data == b"[DONE]":
@@ -187,7 +187,7 @@ def _refusal(service: _Service, status: int, body: bytes) -> str:
             f"{service} is not ready: {service.unready}\n"
             f"Wait for it: modelplane kubectl wait --for=condition=Ready ms/{service.name} "
             f"-n {service.namespace} --timeout=2m\n"
-            f"Or see what keeps it: modelplane kubectl describe md -n {service.namespace}"
+            f"Or see why it is not: modelplane kubectl describe md -n {service.namespace}"
         )
     reason = _reason(body) or http.client.responses.get(status, "nothing more")
     said = f"{service} answered {status}: {reason}"
@@ -197,7 +197,7 @@ def _refusal(service: _Service, status: int, body: bytes) -> str:
 
 
 _MESSAGES = (("error", "message"), ("error",), ("message",), ("detail",))
-"""Where servers of the OpenAI API, and what they are built on, put what is wrong."""
+"""Fields in which servers of the OpenAI API, and their frameworks, put an error's message."""
 
 
 def _reason(body: bytes) -> str:

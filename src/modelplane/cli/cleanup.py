@@ -1,4 +1,4 @@
-"""``modelplane cleanup``: delete from inference clusters what a deleted namespace left behind."""
+"""``modelplane cleanup``: delete the objects of a deleted namespace that remain on inference clusters."""
 
 from typing import TYPE_CHECKING
 
@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("namespace")
 @click.option(
-    "--cluster", "clusters", multiple=True, metavar="NAME", help="Only on this one; may be repeated."
+    "--cluster",
+    "clusters",
+    multiple=True,
+    metavar="NAME",
+    help="Only this InferenceCluster; may be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask before deleting.")
+@click.option("--dry-run", is_flag=True, help="List the objects to delete, and delete nothing.")
+@click.option("--yes", is_flag=True, help="Delete without confirmation.")
 @api_server_options
 def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bool, server: Server) -> None:
-    """Delete from inference clusters what a deleted NAMESPACE left behind, under Crossplane.
+    """Delete the objects of a deleted NAMESPACE that remain on inference clusters, under Crossplane.
 
-    For a namespace whose deletion hangs, because its provider-kubernetes Objects cannot be finished.
+    Use it when the deletion of a namespace hangs, because provider-kubernetes cannot finalize its Objects.
     """
     doubts: list[str] = []
 
@@ -39,13 +43,13 @@ def cleanup(namespace: str, *, clusters: tuple[str, ...], dry_run: bool, yes: bo
             for each in found.there:
                 click.echo(str(each))
             if dry_run or not found.items:
-                click.echo(f"{len(found.there)} to delete, {len(found.items)} Objects to let go")
+                click.echo(f"{len(found.there)} to delete, {len(found.items)} Objects to release")
                 return
             if found.there and not yes:
                 click.confirm(f"Delete these {len(found.there)} from their clusters?", abort=True)
             await cleaner.delete(found, deadline)
             report(f"inference clusters: {len(found.there)} deleted")
-            report(f"Objects: {await cleaner.release(found)} let go")
+            report(f"Objects: {await cleaner.release(found)} released")
         finally:
             await reached.close()
 

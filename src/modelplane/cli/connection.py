@@ -1,4 +1,4 @@
-"""How a command that runs in a cluster, or beside one, reaches the API server."""
+"""Connection to the API server, for commands that run in a cluster or beside one."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def connect(kubeconfig: str | None, fence: "Fence | None" = None) -> "Client":
-    """Return a client by a kubeconfig, or by the service account of the pod that this runs in."""
+    """Return a client from a kubeconfig, or without one from this pod's service account."""
     from modelplane.kube.client import Client
 
     try:
@@ -18,6 +18,6 @@ def connect(kubeconfig: str | None, fence: "Fence | None" = None) -> "Client":
             return Client.in_cluster(fence=fence)
         return Client.from_kubeconfig(kubeconfig, fence=fence)
     except ValueError as error:
-        outside = f'give --kubeconfig another file than "{kubeconfig}", or mend it'
+        outside = f'correct "{kubeconfig}", or name another file with --kubeconfig'
         remedy = "outside a pod, give --kubeconfig" if kubeconfig is None else outside
         raise UserError(f"{error}: {remedy}") from error

@@ -1,4 +1,4 @@
-"""``modelplane controller``: reconcile a fleet from a control plane, alone or as one of several."""
+"""``modelplane controller``: reconcile a fleet from a control plane, with or without leader election."""
 
 import asyncio
 import logging
@@ -38,32 +38,34 @@ class _Options:
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
-    help="The control plane, and who to be there; without it, the service account of this pod.",
+    help="Kubeconfig of the control plane; by default this pod's service account.",
 )
-@click.option("--leader-elect", is_flag=True, help="Work only while holding a Lease, as one of several.")
+@click.option(
+    "--leader-elect", is_flag=True, help="Reconcile only while holding a Lease, so that several can run."
+)
 @click.option(
     "--namespace",
     default=SYSTEM_NAMESPACE,
     show_default=True,
-    help="Where the Lease, the gateway's Service and its configuration are.",
+    help="Namespace of the Lease, of the gateway's Service and of its configuration.",
 )
 @click.option(
     "--gateway-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the local Envoy reads its configuration.",
+    help="Directory from which the local Envoy reads its configuration.",
 )
-@gateway_address_option("Where the local Envoy accepts requests.")
+@gateway_address_option("Address on which the local Envoy accepts requests.")
 @click.option(
     "--gateway-service",
     default="",
     metavar="NAME",
-    help="The Service of the Envoys in the cluster, which read their configuration from ConfigMaps.",
+    help="Service of the Envoys in the cluster, which read their configuration from ConfigMaps.",
 )
-@click.option("--metrics-address", metavar="HOST:PORT", help="Where to answer for health and metrics.")
+@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
 @click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
 @click.option("--debug", is_flag=True, help="Log every step.")
 def controller(log_format: str, debug: bool, **options: object) -> None:
-    """Run the controllers against a control plane, until they are stopped."""
+    """Run the controllers against a control plane, until SIGTERM or Ctrl-C."""
     chosen = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     if chosen.gateway_dir and chosen.gateway_service:
         raise click.UsageError("--gateway-dir and --gateway-service exclude each other: give one")

@@ -1,4 +1,4 @@
-"""``modelplane down``: stop the fleet on this machine, and with ``--purge`` forget it."""
+"""``modelplane down``: stop the fleet on this machine, and with ``--purge`` delete its data."""
 
 import time
 from pathlib import Path
@@ -15,11 +15,11 @@ from modelplane.local.home import home_directory
 @click.option(
     "--cluster",
     metavar="NAME",
-    help="Stop only this one of several clusters; the next `modelplane up` starts it.",
+    help="Stop only this cluster of several; the next `modelplane up` starts it.",
 )
-@click.option("--purge", is_flag=True, help="Delete its data too: every object, certificate and log.")
+@click.option("--purge", is_flag=True, help="Delete the fleet's data too: every object, certificate and log.")
 def down(home: Path | None, cluster: str | None, purge: bool) -> None:
-    """Stop every process of the fleet, models included. Its data stays."""
+    """Stop every process of the fleet, models included. Its data is kept."""
     place = home_directory(home)
     begun = time.monotonic()
     if waiting := lifecycle.busy(place):

@@ -1,4 +1,4 @@
-"""``modelplane envoy``: write Envoy's first configuration, then become Envoy; or ask the one that runs."""
+"""``modelplane envoy``: write Envoy's first configuration and become Envoy, or check the running one."""
 
 import os
 from pathlib import Path
@@ -10,9 +10,9 @@ from modelplane.cli.errors import UserError
 
 @click.command(hidden=True)
 @click.option("--dir", "directory", required=True, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--address", default="127.0.0.1", help="Where requests are accepted.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Where requests are accepted.")
-@click.option("--check", is_flag=True, help="Only say whether the Envoy of the directory takes requests.")
+@click.option("--address", default="127.0.0.1", help="Address on which to accept requests.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port on which to accept requests.")
+@click.option("--check", is_flag=True, help="Only check that the Envoy of the directory accepts requests.")
 def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
     """Run the Envoy of this machine, or of this pod."""
     from modelplane.gateway.table import Listener

@@ -1,6 +1,6 @@
-"""How a command says no: one sentence, exit status 1, no traceback.
+"""Errors of commands: one sentence, exit status 1, no traceback.
 
-Exit statuses are part of the interface: 0 done, 1 failed, 2 wrong usage, 3 another engine owns the fleet,
+Exit statuses are part of the interface: 0 done, 1 failed, 2 wrong usage, 3 Crossplane owns the fleet,
 130 interrupted.
 """
 
@@ -15,4 +15,4 @@ INTERRUPTED = 130
 
 
 class UserError(click.ClickException):
-    """Something that the reader can put right; printed as ``Error: ...``."""
+    """An error that the user can correct; printed as ``Error: ...``."""

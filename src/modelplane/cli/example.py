@@ -1,4 +1,4 @@
-"""``modelplane example``: the manifests that come with Modelplane, listed, printed or written to files."""
+"""``modelplane example``: list, print or write to files the manifests that come with Modelplane."""
 
 from pathlib import Path
 
@@ -16,11 +16,11 @@ _SHOWN = 3
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Write the files below this directory, pages included. Without a NAME: of every example.",
+    help="Write the files to this directory, READMEs included; without a NAME, those of every example.",
 )
-@click.option("--overwrite", is_flag=True, help="With --write: replace files that differ.")
+@click.option("--overwrite", is_flag=True, help="With --write: overwrite files that differ.")
 def example(names: tuple[str, ...], directory: Path | None, overwrite: bool) -> None:
-    """List the examples, or print the manifests of NAME, for kubectl apply -f -."""
+    """List the examples, or print the manifests of NAME for `kubectl apply -f -`."""
     from modelplane.local import examples
 
     if overwrite and directory is None:

@@ -1,6 +1,6 @@
-"""``modelplane explain``: say why a deployment, a service or a replica is as it is.
+"""``modelplane explain``: explain the placement, routing and readiness of an object.
 
-The fleet is the one that runs, or a dump of one: the same code looks at both.
+The same code reads a live fleet and a dump of one.
 """
 
 from collections.abc import Callable
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", metavar="md/NAME | ms/NAME | mr/NAME")
-@click.option("-n", "--namespace", default="", help="The object's namespace, where the name is not enough.")
+@click.option("-n", "--namespace", default="", help="Namespace of the object, if the name is ambiguous.")
 @click.option(
     "--fleet",
     metavar="PATH",
     multiple=True,
     type=MANIFESTS,
-    help="The fleet's objects, as kubectl get -o yaml prints them; by default the API server is asked.",
+    help="The fleet's objects, as `kubectl get -o yaml` prints them; by default from the API server.",
 )
 @live_options
 @placing.all_option
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 def explain(
     name: str, namespace: str, fleet: tuple[str, ...], live: Live, everything: bool, output: str
 ) -> None:
-    """Say why an object is as it is.
+    """Explain the placement, routing and readiness of one object.
 
-    Of a ModelDeployment: where its replicas are and why, and what refused those that are not. Of a
-    ModelService: why it is ready or not, and which endpoints get its requests. Of a ModelReplica: why it is
-    where it is, and why it is ready or not.
+    For a ModelDeployment: where each replica was placed and why, and which rules rejected the others. For a
+    ModelService: why it is ready or not, and which endpoints get its requests. For a ModelReplica: why it
+    was placed there, and why it is ready or not.
 
-    The exit status is 2 where a replica has no place, or a service or replica is not ready, and 1 where a
-    file is wrong.
+    The exit status is 2 if a replica is not placed, or a service or replica is not ready, and 1 if a file
+    is invalid.
     """
     from modelplane.offline import output as documents
     from modelplane.offline.fleet import Unplannable
@@ -66,7 +66,7 @@ def explain(
 
 
 _Explained = tuple["Report", bool, Callable[[bool], None]]
-"""A document, whether all is well, and what prints the same for people, all of it or what matters."""
+"""A document, True if the object is well, and a printer of the document as text, in full or abridged."""
 
 
 def _deployment(files: "Files", wanted: "Object") -> _Explained:
@@ -148,11 +148,11 @@ _EXPLAIN: Final[dict[str, Callable[["Files", "Object"], _Explained]]] = {
     "ModelService": _service,
     "ModelReplica": _replica,
 }
-"""The kinds that can be explained; a name without a kind is one of the first."""
+"""The kinds that can be explained; the first is the default for a name without a kind."""
 
 
 def _called(name: str) -> "tuple[Kind, str]":
-    """Return the kind and the name of an object out of what kubectl would take for it."""
+    """Return the kind and the name that an argument in kubectl's form names."""
     from modelplane.api.kinds import KINDS
 
     explained = [kind for wanted in _EXPLAIN for kind in KINDS if kind.name == wanted]
@@ -170,7 +170,7 @@ def _called(name: str) -> "tuple[Kind, str]":
 
 
 def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
-    """Return the fleet of the files, or where there are none what an API server has of it."""
+    """Return the fleet of the files, or without files that of the API server."""
     from modelplane.offline.fleet import assemble
 
     if fleet:
@@ -184,7 +184,7 @@ def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
 
 
 def _resources(kind: "Kind") -> "tuple[Resource, ...]":
-    """Return what an explanation of a kind is computed from."""
+    """Return the resources from which an explanation of a kind is computed."""
     from modelplane.kube import resources
 
     placing_needs = (

@@ -16,12 +16,12 @@ MANIFESTS = click.Path(exists=True, allow_dash=True)
 
 
 def paths_argument(command: F) -> F:
-    """Give a command PATH..., of which there is at least one."""
+    """Give a command PATH..., at least one."""
     return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=MANIFESTS)(command)
 
 
 def output_option(plain: str, help_text: str) -> Callable[[F], F]:
-    """Give a command ``-o``: its plain form, which is the default, or json."""
+    """Give a command ``-o``: its plain form by default, or json."""
     return click.option(
         "-o",
         "--output",
@@ -33,16 +33,16 @@ def output_option(plain: str, help_text: str) -> Callable[[F], F]:
 
 
 def read(paths: Iterable[str]) -> "Iterator[Source | Unopened]":
-    """Yield the texts of paths as a command is given them."""
+    """Yield the texts of the paths given to a command."""
     from modelplane.offline import sources
 
     return sources.read(paths, lambda: sys.stdin.buffer)
 
 
 def load(*groups: tuple[str, ...]) -> "list[tuple[Object, ...]]":
-    """Return the objects of several groups of paths; say what is wrong with them and exit with 1.
+    """Return the objects of several groups of paths; print their problems and exit with 1 if there are any.
 
-    A command that is to print JSON then prints the document that ``validate`` does.
+    With ``-o json`` the problems are printed as the document of ``validate``.
     """
     from modelplane.offline import store
 

@@ -1,4 +1,4 @@
-"""``modelplane function``: compose for Crossplane."""
+"""``modelplane function``: serve the composition function to Crossplane."""
 
 import signal
 import threading
@@ -18,15 +18,15 @@ _HERE = "127.0.0.1:9443"
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    help=f"Where to listen: {_ANYWHERE}, or {_HERE} with --insecure.",
+    help=f"Address to listen on; by default {_ANYWHERE}, or {_HERE} with --insecure.",
 )
 @click.option(
     "--tls-certs-dir",
     envvar="TLS_SERVER_CERTS_DIR",
     type=click.Path(path_type=Path),
-    help="Holds tls.crt, tls.key and the ca.crt that callers are checked against.",
+    help="Directory with tls.crt, tls.key, and ca.crt to verify clients.",
 )
-@click.option("--insecure", is_flag=True, help="Serve whoever calls, without encryption.")
+@click.option("--insecure", is_flag=True, help="Serve without encryption and without client certificates.")
 @click.option(
     "--max-recv-message-size",
     "max_receive_mb",
@@ -34,9 +34,9 @@ _HERE = "127.0.0.1:9443"
     show_default=True,
     type=click.IntRange(min=1, max=1024),
     metavar="MB",
-    help="The largest request to take; 1,000 clusters make one of about 5.",
+    help="Largest request to accept; 1,000 clusters make one of about 5 MB.",
 )
-@click.option("--metrics-address", metavar="HOST:PORT", help="Where to serve metrics and health over HTTP.")
+@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="json", show_default=True)
 @click.option("--debug", is_flag=True, help="Log every step.")
 def function(
@@ -48,11 +48,11 @@ def function(
     log_format: str,
     debug: bool,
 ) -> None:
-    """Compose for Crossplane, until stopped."""
+    """Serve the composition function to Crossplane over gRPC, until SIGTERM or Ctrl-C."""
     log_to_stderr(debug=debug, format=log_format)
     if tls_certs_dir is None and not insecure:
         raise UserError(
-            "there are no certificates to serve with: give --tls-certs-dir, or serve anybody with --insecure"
+            "no server certificates: give --tls-certs-dir, or serve without authentication with --insecure"
         )
     from modelplane.crossplane.function import server
     from modelplane.telemetry import metrics, traces

@@ -1,4 +1,4 @@
-"""``modelplane gateway``: configure the Envoy beside it from what the controllers publish in a cluster."""
+"""``modelplane gateway``: configure the Envoy of this pod from what the controllers publish."""
 
 import asyncio
 from dataclasses import dataclass
@@ -29,30 +29,44 @@ class _Options:
     "directory",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where `modelplane envoy --dir` runs Envoy.",
+    help="Directory of `modelplane envoy --dir`.",
 )
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
-    help="The control plane, and who to be there; without it, the service account of this pod.",
+    help="Kubeconfig of the control plane; by default this pod's service account.",
 )
 @click.option(
-    "--namespace", default=SYSTEM_NAMESPACE, show_default=True, help="Where the configuration is published."
+    "--namespace",
+    default=SYSTEM_NAMESPACE,
+    show_default=True,
+    help="Namespace of the published configuration.",
 )
-@click.option("--address", default="0.0.0.0", show_default=True, help="Where Envoy accepts requests.")  # noqa: S104 - in a pod of its own
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(1, 65535))
-@click.option("--metrics-address", metavar="HOST:PORT", help="Where to answer for health and metrics.")
+@click.option(
+    "--address",
+    default="0.0.0.0",  # noqa: S104 - in a pod of its own
+    show_default=True,
+    help="Address on which Envoy accepts requests.",
+)
+@click.option(
+    "--port",
+    default=8080,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Port on which Envoy accepts requests.",
+)
+@click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
 @click.option(
     "--drain-seconds",
     default=20.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="How long to be not ready before the end, so that load balancers move on.",
+    help="How long to fail readiness before exiting, so that load balancers stop sending requests.",
 )
 @click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
 @click.option("--debug", is_flag=True, help="Log every step.")
 def gateway(log_format: str, debug: bool, **options: object) -> None:
-    """Keep the Envoy beside this process at what the controllers publish, until stopped."""
+    """Configure the Envoy of this pod from what the controllers publish, until SIGTERM or Ctrl-C."""
     log_to_stderr(debug=debug, format=log_format)
     asyncio.run(_run(_Options(**options)))  # type: ignore[arg-type]  # click has checked them
 

@@ -1,4 +1,4 @@
-"""Health and metrics of a command that runs for ever."""
+"""Health and metrics endpoint of a long-running command."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ def health(
     ready: Callable[[], str],
     observe: "Callable[[], State] | None" = None,
 ) -> Iterator[None]:
-    """Answer at an address meanwhile, if one is given.
+    """Serve health and metrics inside the block, if an address is given.
 
     ``ready`` is called in any thread, ``observe`` on this event loop.
     """

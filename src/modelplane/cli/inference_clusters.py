@@ -1,7 +1,7 @@
-"""Clients of the inference clusters, each by the kubeconfig Secret that the controllers use.
+"""Clients of the inference clusters, from the kubeconfig Secrets that the controllers use.
 
-One rule: a kubeconfig that came from a server starts no program here and reads no file of this machine. Who
-can write Secrets there need not be whom this machine's owner trusts.
+One rule: a kubeconfig that came from a server starts no program here and reads no file of this machine. The
+writers of Secrets on that server are not necessarily trusted on this machine.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,15 +17,15 @@ from modelplane.kube.client import Client
 _OF_THIS_MACHINE: Final = frozenset(
     {"exec", "auth-provider", "tokenFile", "client-certificate", "client-key", "certificate-authority"}
 )
-"""Entries of a kubeconfig that mean a program or a file of the machine that reads it."""
+"""Entries of a kubeconfig that name a program or a file of the machine that reads it."""
 
 
 class NoWay(Exception):
-    """A cluster that cannot be asked; the message says why and what to do."""
+    """A cluster cannot be reached; the message has the cause and the remedy."""
 
 
 class InferenceClusters:
-    """Every cluster's client, made when it is first asked for."""
+    """One client per cluster, made on first use."""
 
     def __init__(self, control_plane: Client) -> None:
         self._control_plane = control_plane

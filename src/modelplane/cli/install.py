@@ -1,4 +1,4 @@
-"""``modelplane install``: the manifests of an installation, written out or applied."""
+"""``modelplane install``: print the manifests of an installation, or apply them."""
 
 import json
 from collections.abc import Sequence
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--image", metavar="IMAGE", help="The image to run; by default that of this version.")
+@click.option("--image", metavar="IMAGE", help="Image to run; by default that of this version.")
 @click.option(
     "--replicas",
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="Pods of the controllers, and pods of the front door.",
+    help="Replicas of the controllers, and of the gateway.",
 )
 @click.option(
     "--gateway-service-type",
     type=click.Choice(["LoadBalancer", "NodePort", "ClusterIP"]),
     default="LoadBalancer",
     show_default=True,
-    help="How the front door is reached.",
+    help="Type of the gateway's Service.",
 )
 @click.option(
     "--gateway-annotation",
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="KEY=VALUE",
     callback=lambda _context, _parameter, values: dict(map(_annotation, values)),
-    help="Of the front door's Service, such as one that makes the load balancer internal.",
+    help="Annotation of the gateway's Service, for example for an internal load balancer; may be repeated.",
 )
 @click.option(
     "--team-namespace",
     "team_namespaces",
     multiple=True,
     metavar="NAMESPACE",
-    help="Where Secrets that models name may be read; by default in every namespace.",
+    help="Namespace in which models' Secrets may be read; may be repeated; by default every namespace.",
 )
 @click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
 @click.option(
@@ -54,20 +54,24 @@ if TYPE_CHECKING:
     default=("monitoring",),
     show_default=True,
     metavar="NAMESPACE",
-    help="Whose pods may read the metrics.",
+    help="Namespace whose pods may scrape metrics; may be repeated.",
 )
 @click.option("--service-monitor", is_flag=True, help="Add a ServiceMonitor, for the Prometheus operator.")
 @click.option(
     "--inference-cluster",
     is_flag=True,
-    help="Write instead what a cluster needs to be registered with a fleet, and how that is done.",
+    help="Print the manifests and steps that register a cluster with a fleet.",
 )
-@click.option("--apply", "applied", is_flag=True, help="Apply the manifests, and wait until they run.")
-@click.option("--upgrade", is_flag=True, help="With --apply: bring what is installed to this version.")
+@click.option(
+    "--apply", "applied", is_flag=True, help="Apply the manifests, and wait until the pods are ready."
+)
+@click.option(
+    "--upgrade", is_flag=True, help="With --apply: upgrade an existing installation to this version."
+)
 @click.option(
     "--dry-run",
     type=click.Choice(["client", "server"]),
-    help="With --apply: write the manifests only, or let the API server try and change nothing.",
+    help="With --apply: client prints the manifests; server only has the API server check them.",
 )
 @api_server_options
 def install(
@@ -79,14 +83,16 @@ def install(
     server: Server,
     **chosen: Any,
 ) -> None:
-    """Write the manifests of an installation, for `kubectl apply -f -`, or apply them.
+    """Print the manifests of an installation for `kubectl apply -f -`, or apply them.
 
-    They suit any Kubernetes cluster of version 1.34 or later.
+    They need Kubernetes 1.34 or later.
     """
     if (upgrade or dry_run) and not applied:
         raise click.UsageError("--upgrade and --dry-run need --apply")
     if inference_cluster and applied:
-        raise click.UsageError("--inference-cluster only writes: apply it to the cluster with kubectl")
+        raise click.UsageError(
+            "--inference-cluster only prints manifests: apply them to the cluster with kubectl"
+        )
     if inference_cluster:
         from modelplane.install import inference_cluster as registered
 
@@ -110,7 +116,7 @@ def install(
             click.echo(_NEXT)
 
 
-_NEXT = "Modelplane runs. It needs an InferenceGateway and a cluster next: docs/how-to/install.md"
+_NEXT = "Modelplane is installed. Next, create an InferenceGateway and a cluster: docs/how-to/install.md"
 
 
 def _annotation(text: str) -> tuple[str, str]:
@@ -143,7 +149,7 @@ def _write(manifests: "Sequence[Object]") -> None:
 
 
 def _problems(items: "Sequence[Object]") -> list[str]:
-    """Return what `modelplane validate` has against objects."""
+    """Return the errors that `modelplane validate` finds in objects."""
     from modelplane.offline import validation
     from modelplane.offline.diagnostics import Severity
     from modelplane.offline.sources import Source

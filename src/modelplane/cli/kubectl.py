@@ -11,7 +11,7 @@ from modelplane.cli.errors import UserError
 
 
 class _PassThrough(click.Command):
-    """A command that looks at none of its arguments, ``--help`` and ``--`` included."""
+    """A command that parses none of its arguments, not even ``--help`` and ``--``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Hand every argument on."""
@@ -30,7 +30,9 @@ def kubectl(arguments: tuple[str, ...]) -> None:
     program = binary.find()
     require_running(home)
     if program is None:
-        raise UserError("the binary that kubectl is part of is not there: `modelplane up` makes it")
+        raise UserError(
+            "the control plane's binary, which contains kubectl, is missing: `modelplane up` builds it"
+        )
     environment = os.environ | {
         "KUBECONFIG": str(home.kubeconfig),
         "KUBECACHEDIR": str(home.kubectl_cache),

@@ -1,10 +1,10 @@
-"""What a deleted namespace left on inference clusters, and how that goes.
+"""Leftovers of a deleted namespace on inference clusters, and their deletion.
 
-Under Crossplane an Object stands for each of these. In a namespace that is being deleted the provider may
-have lost its way to the clusters, and then holds the Object for ever: what it stands for is deleted here in
-the provider's place.
+Under Crossplane each leftover is the manifest of an Object. In a namespace that is being deleted the provider
+may have lost its credentials for the clusters, and then never finalizes the Object: this module deletes the
+manifest in the provider's place.
 
-One rule: an Object is let go only when what it stands for is seen to be gone, or is not its to delete.
+One rule: an Object is released only when its manifest is observed to be gone, or is not its to delete.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -32,13 +32,13 @@ _DELETES: Final = frozenset({"*", "Delete"})
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What an Object that is being deleted stands for."""
+    """The manifest of an Object that is being deleted."""
 
     held: Object
     """The Object."""
     cluster: str
     found: Object | None
-    """What is there on the cluster; None where it is gone, or stays there."""
+    """The object on the cluster; None if it is gone, or is to stay there."""
 
     def __str__(self) -> str:
         if self.found is None:
@@ -49,15 +49,15 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """Everything that a namespace left behind, and what could not be told."""
+    """The leftovers of a namespace, and the Objects that could not be resolved."""
 
     items: tuple[Leftover, ...]
     doubts: tuple[str, ...] = ()
-    """Why Objects stay as they are, a sentence each."""
+    """Reasons why Objects are left alone, a sentence each."""
 
     @property
     def there(self) -> tuple[Leftover, ...]:
-        """Those that are still on a cluster."""
+        """The items that are still on a cluster."""
         return tuple(each for each in self.items if each.found is not None)
 
 
@@ -70,7 +70,7 @@ class Cleaner:
         self._namespace = namespace
 
     async def find(self, only: Collection[str] = ()) -> Leftovers:
-        """Look at what is left, on these clusters or on all. Raises ``Refused`` while it is in use."""
+        """Find the leftovers on these clusters, or on all. Raise ``Refused`` for a namespace in use."""
         namespace = await self._client.get(resources.NAMESPACES, self._namespace)
         if namespace is not None and "deletionTimestamp" not in namespace["metadata"]:
             raise Refused(
@@ -93,13 +93,13 @@ class Cleaner:
         return Leftovers(tuple(items), tuple(doubts))
 
     async def _names(self) -> dict[str, str]:
-        """Return the InferenceClusters by how the provider is told to reach them."""
+        """Return the InferenceClusters by the name of their ClusterProviderConfig."""
         found = await self._client.list(resources.INFERENCE_CLUSTERS)
         names = [item["metadata"]["name"] for item in found.items]
         return {provider_config_name(name): name for name in names}
 
     async def _held(self) -> list[Object]:
-        """Return the Objects of ours that are being deleted."""
+        """Return Modelplane's Objects that are being deleted."""
         if not await self._client.serves(OBJECTS):
             return []
         found = (await self._client.list(OBJECTS, self._namespace)).items
@@ -119,11 +119,11 @@ class Cleaner:
             await client.serves(resource)
         seen = remote.there(held)
         if found is not None and seen is not None and _uid(seen) not in ("", _uid(found)):
-            raise _Doubt(f'on cluster "{cluster}" somebody has made another of that name')
+            raise _Doubt(f'on cluster "{cluster}" there is another object of that name')
         return Leftover(held, cluster, found)
 
     async def delete(self, found: Leftovers, deadline: Deadline) -> None:
-        """Delete what is there, and wait until it is gone. Raises ``NotInTime``."""
+        """Delete the leftovers, and wait until they are gone. Raise ``NotInTime``."""
         for each in found.there:
             await self._delete(each)
         await deadline.until_nothing(partial(self._undeleted, found.there))
@@ -152,7 +152,7 @@ class Cleaner:
         return f"{listing(left)} is not gone yet" if left else ""
 
     async def release(self, found: Leftovers) -> int:
-        """Let the Objects go of which nothing is left; return how many."""
+        """Take the finalizer off the Objects whose manifest is gone; return their number."""
         for each in found.items:
             metadata = each.held["metadata"]
             kept = [one for one in metadata.get("finalizers", ()) if one != _FINALIZER]
@@ -168,11 +168,11 @@ class Cleaner:
 
 
 class _Doubt(Exception):
-    """Why it cannot be told what an Object stands for."""
+    """The reason why an Object's manifest cannot be resolved."""
 
 
 def _place(manifest: Mapping[str, object]) -> tuple[Resource, str, str | None]:
-    """Return by what an object is asked for."""
+    """Return the resource, name and namespace of an object."""
     try:
         resource = resource_of(manifest)
     except KeyError as error:

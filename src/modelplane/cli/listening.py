@@ -1,11 +1,11 @@
-"""Where a fleet of this machine can be reached."""
+"""Addresses of a fleet on this machine."""
 
 from modelplane.local import settings
 from modelplane.local.home import Home
 
 
 def listening(home: Home) -> dict[str, str]:
-    """Return the address of the API server and that of the front door, by what is found there."""
+    """Return the addresses of the API server and of the gateway, by name."""
     chosen = settings.load(home).ports
     return {
         "kubernetes": f"https://127.0.0.1:{chosen.api_server}",
@@ -14,6 +14,6 @@ def listening(home: Home) -> dict[str, str]:
 
 
 def sentence(home: Home) -> str:
-    """Return the same for people."""
+    """Return the addresses as a sentence."""
     found = listening(home)
     return f"Kubernetes at {found['kubernetes']}, models at {found['models']}/NAMESPACE/SERVICE/v1"

@@ -1,7 +1,6 @@
-"""Reading a fleet from its API server: which one is asked, and what is said where it does not answer.
+"""Read-only access to a fleet's API server: its choice, and the message if it does not answer.
 
-It is the one that is named; else that of ``KUBECONFIG``; else the fleet of this machine, where one runs; else
-the user's own (``~/.kube/config``). Nothing is ever written.
+In order: ``--kubeconfig``, ``KUBECONFIG``, the fleet of this machine if one runs, ``~/.kube/config``.
 """
 
 import os
@@ -28,16 +27,16 @@ _OPTIONS = (
     click.option(
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="The control plane, and who to be there; by default KUBECONFIG, else the fleet of this machine.",
+        help="Kubeconfig of the control plane; by default KUBECONFIG, else the fleet of this machine.",
     ),
-    click.option("--context", default="", metavar="NAME", help="Which context of the kubeconfig."),
+    click.option("--context", default="", metavar="NAME", help="Context of the kubeconfig to use."),
     home_option,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What the options say."""
+    """Values of the options."""
 
     kubeconfig: Path | None
     context: str
@@ -84,7 +83,7 @@ def live_options(command: F) -> F:
 
 
 def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
-    """Ask a control plane for something; say what keeps it from answering as a sentence."""
+    """Read something from a control plane; raise its errors as ``UserError``."""
     import asyncio
 
     from modelplane.kube.errors import KubernetesError
@@ -100,13 +99,13 @@ def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
 
 
 def why(error: "Exception") -> str:
-    """Return what an API server, or the way to it, has against a request, and what to do."""
+    """Return the cause of an API server's error, and the remedy."""
     from modelplane.kube.errors import Forbidden, NotFound, Unreachable
 
     remedies = {
-        Forbidden: "ask whoever runs it for that permission, or name another --kubeconfig",
-        NotFound: "see that Modelplane is installed there, or name another control plane with --kubeconfig",
-        Unreachable: "see that it runs, or name another control plane with --kubeconfig",
+        Forbidden: "ask its administrator for that permission, or name another --kubeconfig",
+        NotFound: "check that Modelplane is installed there, or name another control plane with --kubeconfig",
+        Unreachable: "check that it runs, or name another control plane with --kubeconfig",
     }
     remedy = next((text for type_, text in remedies.items() if isinstance(error, type_)), "try again")
     return f"{error}: {remedy}"

@@ -1,10 +1,10 @@
-"""The log of a command that runs for ever."""
+"""Log of a long-running command."""
 
 import logging
 from collections.abc import Callable, Mapping
 
 _CHATTY = ("httpx2", "httpcore2")
-"""They log every request."""
+"""Loggers that log every request."""
 
 
 def _json() -> logging.Formatter:
@@ -18,7 +18,7 @@ def _text() -> logging.Formatter:
 
 
 FORMATS: Mapping[str, Callable[[], logging.Formatter]] = {"text": _text, "json": _json}
-"""How a line may look: for people, or as one JSON object."""
+"""Log formats: plain text, or one JSON object a line."""
 
 
 def log_to_stderr(*, debug: bool = False, format: str = "text") -> None:  # noqa: A002 - as logging has it

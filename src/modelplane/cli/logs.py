@@ -1,4 +1,4 @@
-"""``modelplane logs``: what a process of this machine's fleet logs, or the engines behind an object."""
+"""``modelplane logs``: print the log of a process of this machine's fleet, or of an object's engines."""
 
 import re
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from modelplane.kube.client import Client
 
 _MOST = 20
-"""Objects that are listed."""
+"""Limit of listed objects."""
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
@@ -26,21 +26,25 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, text: str | N
         return None
     found = _DURATION.fullmatch(text)
     if not (found and text):
-        raise click.BadParameter(f'"{text}" is no duration: write it like 30s, 10m, 2h or 1h30m')
+        raise click.BadParameter(f'"{text}" is not a duration: write it like 30s, 10m, 2h or 1h30m')
     days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
     return int(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds())
 
 
 @click.command()
 @click.argument("target", metavar="[PROCESS | md/NAME | ms/NAME | mr/NAME | mc/NAME]", default="")
-@click.option("-n", "--namespace", default="", help="The object's namespace, where the name is not enough.")
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, also of new pods, until Ctrl-C.")
+@click.option("-n", "--namespace", default="", help="Namespace of the object, if the name is ambiguous.")
+@click.option("-f", "--follow", is_flag=True, help="Stream new lines, also of new pods, until Ctrl-C.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each log.")
 @click.option(
-    "--since", "since_s", callback=_seconds, metavar="DURATION", help="Only what is newer, such as 10m."
+    "--since",
+    "since_s",
+    callback=_seconds,
+    metavar="DURATION",
+    help="Only lines newer than this, such as 10m.",
 )
 @click.option(
-    "--previous", is_flag=True, help="What was logged before the last start; of a process, earlier."
+    "--previous", is_flag=True, help="The log of the previous container, or the rotated log of a process."
 )
 @live_options
 def logs(
@@ -53,14 +57,14 @@ def logs(
     previous: bool,
     live: Live,
 ) -> None:
-    """Show the log of a process of this machine's fleet, or of the engines behind an object.
+    """Print the log of a process of this machine's fleet, or of the engines of an object.
 
-    Without an argument, list what can be named. The exit status is 1 where a log cannot be read.
+    Without an argument, list the processes and objects. The exit status is 1 if a log cannot be read.
     """
     from modelplane.cli.pod_logs import Wanted
 
     if follow and previous:
-        raise click.UsageError("--follow and --previous exclude each other: nothing comes to an earlier log")
+        raise click.UsageError("--follow and --previous exclude each other: a previous log does not grow")
     if not target:
         _list(live)
     elif "/" not in target:
@@ -96,7 +100,7 @@ def _processes(place: Home) -> list[str]:
 
 
 def _list(live: Live) -> None:
-    """Say what can be named."""
+    """List the processes and objects that have logs."""
     from modelplane.cli.pods_behind import RESOURCES
     from modelplane.host.errors import LocalError
 

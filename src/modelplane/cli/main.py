@@ -1,7 +1,7 @@
 """The ``modelplane`` command: a table of commands, each in its own module.
 
-A module is imported when its command runs and not before, so that help and
-completion answer at once however heavy the commands become.
+A module is imported only when its command runs, which keeps help and completion
+fast however heavy the commands become.
 """
 
 import errno
@@ -18,7 +18,7 @@ from modelplane.host.errors import LocalError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command: the line of help, and whether people are shown it."""
+    """One command: its line of help; a hidden one is not listed."""
 
     help: str
     hidden: bool = False
@@ -27,28 +27,28 @@ class Entry:
 COMMANDS = {
     "up": Entry("Start a whole fleet on this machine."),
     "down": Entry("Stop the fleet on this machine."),
-    "status": Entry("Show what runs on this machine, and the fleet."),
-    "logs": Entry("Show the log of a process of this machine, or of a model's engines wherever they are."),
-    "chat": Entry("Talk to a model that a service serves."),
+    "status": Entry("Show the processes, addresses and problems of the fleet on this machine."),
+    "logs": Entry("Print the log of a process of this machine, or of a model's engines on any cluster."),
+    "chat": Entry("Chat with a model through its service."),
     "example": Entry("List the examples, print their manifests, or write them to files."),
     "kubectl": Entry("Run kubectl against the fleet on this machine."),
     "kubeconfig": Entry("Print the path of the fleet's kubeconfig."),
-    "validate": Entry("Say what is wrong with manifests, without a cluster."),
-    "render": Entry("Show what would be made for an object, without a cluster."),
-    "plan": Entry("Show where deployments would run, without a cluster."),
-    "explain": Entry("Say why a deployment, a service or a replica is as it is."),
-    "install": Entry("Install Modelplane on a Kubernetes cluster, or write its manifests."),
+    "validate": Entry("Check manifests, without a cluster."),
+    "render": Entry("Show the objects that an object would compose, without a cluster."),
+    "plan": Entry("Show where deployments would be placed, without a cluster."),
+    "explain": Entry("Explain the placement, routing and readiness of a deployment, service or replica."),
+    "install": Entry("Install Modelplane on a Kubernetes cluster, or print its manifests."),
     "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),
-    "cleanup": Entry("Delete from inference clusters what a deleted namespace left behind."),
+    "cleanup": Entry("Delete the objects of a deleted namespace that remain on inference clusters."),
     "controller": Entry("Run the controllers against a control plane."),
-    "gateway": Entry("Configure the proxy beside it from what the controllers publish."),
-    "function": Entry("Compose for Crossplane, over gRPC."),
-    "package": Entry("Build and look into the packages that Crossplane installs."),
+    "gateway": Entry("Configure the gateway's Envoy from what the controllers publish."),
+    "function": Entry("Serve the composition function to Crossplane over gRPC."),
+    "package": Entry("Build and inspect the packages that Crossplane installs."),
     "agent": Entry("Run the node agent of this machine.", hidden=True),
-    "envoy": Entry("Run the proxy of this machine.", hidden=True),
+    "envoy": Entry("Run the Envoy of this machine.", hidden=True),
     "supervise": Entry("Keep the processes of a fleet running.", hidden=True),
 }
-"""Each command is the function of that name in ``modelplane.cli.NAME``."""
+"""The commands, each the function of that name in ``modelplane.cli.NAME``."""
 
 _EXTRAS = {
     "local": (
@@ -62,19 +62,19 @@ _EXTRAS = {
     ),
     "function": ("crossplane", "google", "grpc", "grpc_health", "packaging"),
 }
-"""The packages of each extra that commands need, as they are imported."""
+"""Import names of the packages that commands need, by extra."""
 
 
 _REMEDIES = {
-    errno.ENOSPC: "make room on that disk, and run the command again",
-    errno.EDQUOT: "make room on that disk, and run the command again",
+    errno.ENOSPC: "free space on that disk, and run the command again",
+    errno.EDQUOT: "free space on that disk, and run the command again",
     errno.EADDRINUSE: "stop the program that listens there, or choose another address",
 }
-"""What to do about errors of the machine that any command may meet."""
+"""Remedies for errors of the machine that can occur in any command."""
 
 
 class Commands(click.Group):
-    """The group over ``COMMANDS``; it turns the errors of the layers below into sentences."""
+    """The group over ``COMMANDS``, which reports the errors of lower layers as sentences."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names in the order of the table."""

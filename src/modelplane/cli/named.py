@@ -1,4 +1,4 @@
-"""Objects as people name them: ``md/NAME``, as for kubectl, and a namespace where the name is not enough."""
+"""Names of objects on the command line: ``md/NAME``, as for kubectl, and a namespace if ambiguous."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ _MOST = 10
 
 
 def called(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] | None":
-    """Return the kind and the name that a text says; without a kind it is the first one.
+    """Return the kind and the name in a text; without a kind, the first of ``kinds``.
 
-    None where the text names no kind of these, or no object.
+    Return None if the text names none of these kinds, or no object.
     """
     resource, slash, name = text.rpartition("/")
     meant = resource.lower()
@@ -26,7 +26,7 @@ def called(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] | None":
 
 
 def found(objects: "Iterable[Object]", kind: str, name: str, namespace: str) -> "Object":
-    """Return the object of a name out of all of its kind; ``UserError`` where there is not just one."""
+    """Return the object of a name among all of its kind; raise ``UserError`` unless there is exactly one."""
     everything = tuple(objects)
     named = [
         item
@@ -37,7 +37,7 @@ def found(objects: "Iterable[Object]", kind: str, name: str, namespace: str) -> 
         return named[0]
     if named:
         where = ", ".join(sorted(item["metadata"]["namespace"] for item in named))
-        raise UserError(f'there is a {kind} "{name}" in several namespaces: say which by -n: {where}')
+        raise UserError(f'there is a {kind} "{name}" in several namespaces: name one with -n: {where}')
     where = f' in namespace "{namespace}"' if namespace else ""
     known = sorted(f"{each['metadata']['name']} -n {each['metadata']['namespace']}" for each in everything)
     there = f"there are: {', '.join(known[:_MOST])}" if known else "it holds none at all"

@@ -1,4 +1,4 @@
-"""What the pods behind an object log, as people read it: each line with its pod where there are several."""
+"""Printed logs of an object's pods: each line with its pod if there are several."""
 
 import click
 
@@ -15,29 +15,29 @@ from modelplane.kube.resources import Resource
 
 
 class _Told:
-    """What is printed: lines, and to standard error what keeps lines from being there."""
+    """Output: lines to standard output, problems to standard error."""
 
     def __init__(self) -> None:
         self.several = False
         self.problems: list[str] = []
 
     def line(self, container: Container, line: bytes) -> None:
-        """Print a line, and before it whose it is where that is not plain."""
+        """Print a line, after the name of its container if there are several."""
         click.echo(f"{container}: ".encode() + line if self.several else line)
 
     def note(self, problem: str) -> None:
-        """Print what is wrong."""
+        """Print a problem."""
         self.problems.append(problem)
         click.echo(problem, err=True)
 
     def found(self, found: Found) -> Found:
-        """Take note of how many there are: a prefix that was needed once stays."""
+        """Note the number of containers: once there are several, the prefix stays."""
         self.several = self.several or len(found.containers) > 1
         return found
 
 
 async def get(client: Client, resource: Resource, name: str, namespace: str) -> Object:
-    """Return an object by its name; all are looked through only where no namespace is given."""
+    """Return an object by its name; list all namespaces only if none is given."""
     if namespace and (item := await client.get(resource, name, namespace)):
         return {"apiVersion": resource.api_version, "kind": resource.kind, **item}
     everything = (await client.list(resource, namespace or None)).items
@@ -45,7 +45,7 @@ async def get(client: Client, resource: Resource, name: str, namespace: str) -> 
 
 
 async def show(client: Client, resource: Resource, item: Object, wanted: Wanted, *, follow: bool) -> bool:
-    """Print what the pods behind an object log; return whether all of it could be read."""
+    """Print the logs of an object's pods; return True if all of them could be read."""
     told = _Told()
     clusters = InferenceClusters(client)
     try:
@@ -62,7 +62,7 @@ async def show(client: Client, resource: Resource, item: Object, wanted: Wanted,
                 present = await client.get(resource, metadata["name"], metadata["namespace"])
                 return None if present is None else told.found(await _look(clusters, client, present))
             except errors.KubernetesError as error:
-                return Found((), (f"cannot ask the control plane, and asks again: {error}",))
+                return Found((), (f"cannot read from the control plane, retrying: {error}",))
 
         await pod_logs.Follower(wanted, told.line, told.note).follow(look)
         told.note(f'{resource.kind} "{metadata["name"]}" is gone')
@@ -72,7 +72,7 @@ async def show(client: Client, resource: Resource, item: Object, wanted: Wanted,
 
 
 async def _look(clusters: InferenceClusters, client: Client, item: Object) -> Found:
-    """Return the containers behind an object; where there are none, why."""
+    """Return the containers of an object, or the reason why there are none."""
     there = await behind(client, item)
     found = await pod_logs.find(clusters, there.pods)
     if found.containers or found.problems:

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,12 +13,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def home_option(command: F) -> F:
-    """Give a command ``--home``, a path or None; ``home_directory`` says which home that is."""
+    """Give a command ``--home``, a path or None, which ``home_directory`` resolves."""
     return click.option(
         "--home",
         type=click.Path(file_okay=False),
         callback=_path,
-        help=f"Where the fleet keeps its data; also {ENVIRONMENT_VARIABLE}.",
+        help=f"Directory of the fleet's data; also {ENVIRONMENT_VARIABLE}.",
     )(command)
 
 
@@ -30,7 +30,7 @@ def _path(_context: click.Context, _parameter: click.Parameter, value: str | Non
 
 
 def gateway_address_option(help_text: str) -> Callable[[F], F]:
-    """Return what gives a command ``--gateway-address``, as ``gateway_address``, empty by default."""
+    """Return a decorator that adds ``--gateway-address``, as ``gateway_address``, empty by default."""
     option = click.option("--gateway-address", default="", metavar="HOST:PORT", help=help_text)
 
     def give(command: F) -> F:
@@ -40,9 +40,9 @@ def gateway_address_option(help_text: str) -> Callable[[F], F]:
 
 
 def renamed(former: str, current: str) -> Callable[[F], F]:
-    """Return what lets a command take an option by its former name, for one release.
+    """Return a decorator that accepts an option by its former name, for one release.
 
-    The option of the current name must be empty where it is not given.
+    The option of the current name must be empty by default.
     """
     hidden, shown = _parameter(former), _parameter(current)
 
@@ -54,7 +54,7 @@ def renamed(former: str, current: str) -> Callable[[F], F]:
                 if options[shown]:
                     raise click.UsageError(f"{former} is the former name of {current}: give {current} only")
                 click.echo(
-                    f"Warning: {former} is now {current}, and the next release does not take it: "
+                    f"Warning: {former} is now {current}; the next release removes the former name: "
                     f"write {current}",
                     err=True,
                 )

@@ -1,4 +1,4 @@
-"""``modelplane package``: build the packages that Crossplane installs, and look into them."""
+"""``modelplane package``: build and inspect the packages that Crossplane installs."""
 
 import json
 import time
@@ -20,7 +20,7 @@ _FILE = click.Path(exists=True, path_type=Path)
 
 @click.group()
 def package() -> None:
-    """Build the packages that Crossplane installs, and look into them."""
+    """Build and inspect the packages that Crossplane installs."""
 
 
 @package.command()
@@ -32,25 +32,27 @@ def package() -> None:
     default=".",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIRECTORY",
-    help="Where to write them.",
+    help="Directory for the packages.",
 )
-@click.option("--version", "version_text", default=__version__, metavar="VERSION", help="Their version.")
+@click.option(
+    "--version", "version_text", default=__version__, metavar="VERSION", help="Version of the packages."
+)
 @click.option(
     "--registry",
     "prefix",
     metavar="PREFIX",
-    help="Where they will be published: a registry's host and a path.",
+    help="Registry to publish to: its host and a path.",
 )
 @click.option(
     "--runtime-image",
     type=_FILE,
     metavar="PATH",
-    help="The function's image, made elsewhere: an OCI layout or a Docker archive.",
+    help="Image of the function, built elsewhere: an OCI layout or a Docker archive.",
 )
 def build(what: str, folder: Path, version_text: str, prefix: str | None, runtime_image: Path | None) -> None:
-    """Write packages to files, without a container engine.
+    """Write packages to files, without a container runtime.
 
-    The function's runtime is this Python with what the function needs, for this machine's architecture.
+    The function's image holds this Python and its dependencies, for this machine's architecture.
     """
     from modelplane.crossplane.package import building, contents
     from modelplane.crossplane.package.addresses import Registry, Version
@@ -84,7 +86,7 @@ def _chosen(packages: "tuple[Contents, ...]", what: str) -> "tuple[Contents, ...
 @click.argument("file", metavar="FILE", type=_FILE)
 @output_option("text", "Lines to read, or a JSON document.")
 def inspect(file: Path, output: str) -> None:
-    """Check every digest in the package FILE, and show what is in it."""
+    """Verify every digest in the package FILE, and print its contents."""
     from modelplane.crossplane.package import inspection
     from modelplane.crossplane.package.errors import PackageError
 
@@ -100,7 +102,7 @@ def inspect(file: Path, output: str) -> None:
 
 @package.command()
 def prerequisites() -> None:
-    """Print what has to be applied before the packages: kubectl apply -f -."""
+    """Print the manifests to apply before the packages, for `kubectl apply -f -`."""
     from modelplane.crossplane.package.prerequisites import manifest
 
     click.echo(manifest(), nl=False)

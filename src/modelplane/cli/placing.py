@@ -1,7 +1,7 @@
-"""What ``plan`` and ``explain`` print alike: refusals, what is left of the pools, and what was assumed.
+"""Output that ``plan`` and ``explain`` share: refusals, free capacity of the pools, and assumptions.
 
-One rule: what a large fleet has too much of is told as far as it concerns the deployments, and the rest is
-counted. ``--all`` and ``-o json`` leave nothing out.
+One rule: for a large fleet only the rows that concern the deployments are printed, and the rest is counted.
+``--all`` and ``-o json`` print everything.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,21 +15,19 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 NOT_PLACED: Final = 2
-"""Exit status where a replica has no place."""
+"""Exit status if a replica is not placed."""
 
 _MOST: Final = 20
-"""Pools, and refusals of a deployment, that are told whatever they are."""
+"""Number of pools, and of a deployment's refusals, up to which all are printed."""
 
 
 def all_option(command: F) -> F:
     """Give a command ``--all``."""
-    return click.option(
-        "--all", "everything", is_flag=True, help="Leave nothing out, however much there is."
-    )(command)
+    return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
 def tell_refusals(title: str, refusals: "Sequence[Refusal]", *, everything: bool) -> None:
-    """Print what refused a deployment, those first that came closest where there are many."""
+    """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables
     from modelplane.offline import placement_tables
 
@@ -43,7 +41,7 @@ def tell_refusals(title: str, refusals: "Sequence[Refusal]", *, everything: bool
 def tell_fleet(
     result: "Plan | Explanation", deployments: "Sequence[Deployment]", *, everything: bool
 ) -> None:
-    """Print what is left of the pools, and which clusters are taken to be ready."""
+    """Print the free capacity of the pools, and the clusters that are assumed ready."""
     from modelplane.cli import tables
     from modelplane.offline import placement_tables
     from modelplane.offline.diagnostics import choice

@@ -1,4 +1,4 @@
-"""``modelplane plan``: show where deployments would run, from files alone."""
+"""``modelplane plan``: show where deployments would be placed, from files alone."""
 
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,18 @@ if TYPE_CHECKING:
 @click.command()
 @paths_argument
 @click.option(
-    "--fleet", metavar="PATH", multiple=True, type=MANIFESTS, help="Classes, clusters and what runs there."
+    "--fleet",
+    metavar="PATH",
+    multiple=True,
+    type=MANIFESTS,
+    help="Classes, clusters and existing replicas; may be repeated.",
 )
 @placing.all_option
 @output_option("table", "Tables to read, or a JSON document.")
 def plan(paths: tuple[str, ...], fleet: tuple[str, ...], everything: bool, output: str) -> None:
     """Place every ModelDeployment in PATH, one after the other, on the fleet that the files describe.
 
-    The exit status is 2 where a replica has no place, and 1 where a file is wrong.
+    The exit status is 2 if a replica is not placed, and 1 if a file is invalid.
     """
     from modelplane.api.meta import kind_name
     from modelplane.api.model_deployment import ModelDeployment
@@ -34,7 +38,7 @@ def plan(paths: tuple[str, ...], fleet: tuple[str, ...], everything: bool, outpu
     there, given = load(fleet, paths)
     wanted = {_identity(item) for item in given if item["kind"] == kind_name(ModelDeployment)}
     if not wanted:
-        raise UserError("PATH holds no ModelDeployment, so there is nothing to place: name a file that does")
+        raise UserError("PATH has no ModelDeployment to place: name a file that has one")
     try:
         files = assemble((*there, *given))
         planned = [item for item in files.deployments if _identity(item) in wanted]

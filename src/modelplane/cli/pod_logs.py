@@ -1,4 +1,4 @@
-"""The logs of pods on many clusters: what there is, or what comes, of pods that come and go.
+"""Logs of pods on many clusters, read once or followed while pods come and go.
 
 Each container is read on its own. A line's time, which the server puts before it, is where reading goes on
 after a connection was lost or a container started again, so that nothing is said twice.
@@ -19,14 +19,14 @@ _LOOK_EVERY_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which part of a log."""
+    """The part of a log to read."""
 
     tail: int | None = None
     since_s: int | None = None
     previous: bool = False
 
     def params(self, container: str) -> dict[str, str]:
-        """Return what an API server is asked with (core/v1 ``PodLogOptions``)."""
+        """Return the query parameters (core/v1 ``PodLogOptions``)."""
         asked = {"container": container, "timestamps": "true", "tailLines": self.tail}
         asked |= {"sinceSeconds": self.since_s, "previous": "true" if self.previous else None}
         return {key: str(value) for key, value in asked.items() if value is not None}
@@ -34,7 +34,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container of a pod, as it was when it was looked for."""
+    """One container of a pod, as last listed."""
 
     cluster: str
     client: Client
@@ -43,12 +43,12 @@ class Container:
     uid: str
     name: str
     alone: bool
-    """Whether the pod has no other."""
+    """True if the pod has no other container."""
     starts: int
-    """How often it has been started again."""
+    """Number of its restarts."""
     running: bool
     began: str = ""
-    """When its last start was, to the second (RFC 3339); empty where that is not known."""
+    """Time of its last start, to the second (RFC 3339); empty if unknown."""
 
     def __str__(self) -> str:
         place = f"{self.cluster}/{self.pod}"
@@ -56,22 +56,22 @@ class Container:
 
     @property
     def path(self) -> str:
-        """Where its log is."""
+        """Path of its log."""
         return resources.PODS.path(self.namespace, self.pod, "log")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The containers that are there, and what kept some from being looked for."""
+    """The containers found, and the reasons why some could not be listed."""
 
     containers: tuple[Container, ...]
     problems: tuple[str, ...]
 
 
 Say = Callable[[Container, bytes], None]
-"""Takes a line of a container."""
+"""Receives a line of a container."""
 Note = Callable[[str], None]
-"""Takes a sentence about what cannot be read."""
+"""Receives a sentence about a log that cannot be read."""
 
 
 async def find(clusters: InferenceClusters, pods: Iterable[Requirement]) -> Found:
@@ -129,7 +129,7 @@ def _began(status: Object) -> str:
 
 
 async def show(containers: Iterable[Container], wanted: Wanted, say: Say, note: Note) -> None:
-    """Say what the logs of containers hold, one after the other."""
+    """Report the lines of containers' logs, one container after the other."""
     for container in containers:
         try:
             async for _, line in _lines(container, wanted.params(container.name)):
@@ -142,7 +142,7 @@ def _cause(error: errors.KubernetesError) -> str:
     said = " ".join(str(error).split())
     if not isinstance(error, errors.Forbidden):
         return said
-    return f"{said}: apply there what `modelplane install --inference-cluster` writes"
+    return f"{said}: apply there the manifests that `modelplane install --inference-cluster` prints"
 
 
 async def _lines(container: Container, params: Mapping[str, str]) -> AsyncIterator[tuple[str, bytes]]:
@@ -158,21 +158,21 @@ async def _lines(container: Container, params: Mapping[str, str]) -> AsyncIterat
 
 @dataclass(slots=True)
 class _Followed:
-    """A container of which the log is read as it comes."""
+    """A container whose log is followed."""
 
     wanted: Wanted
     task: asyncio.Task[None] | None = None
     last: str = ""
     """The time of the last line."""
     starts: int = 0
-    """How often it had been started again when its log was last read."""
+    """Number of its restarts when its log was last read."""
     complete: int = -1
-    """How often it had been started again when its log was last read to its end."""
+    """Number of its restarts when its log was last read to its end."""
     noted: set[str] = field(default_factory=set)
 
 
 class Follower:
-    """Says what the logs of containers hold, and what comes, for as long as it is given containers."""
+    """Follows the logs of containers, for as long as it is given containers."""
 
     def __init__(self, wanted: Wanted, say: Say, note: Note) -> None:
         self._wanted = wanted
@@ -181,7 +181,7 @@ class Follower:
         self._followed: dict[tuple[str, str], _Followed] = {}
 
     async def follow(self, look: Callable[[], Awaitable[Found | None]]) -> None:
-        """Look for containers again and again, until there is nothing more to look for."""
+        """List containers again and again, until there are none to wait for."""
         noted: frozenset[str] = frozenset()
         try:
             while (found := await look()) is not None:
@@ -212,7 +212,7 @@ class Follower:
             each.task = asyncio.create_task(self._read(container, each))
 
     async def _read(self, container: Container, each: _Followed) -> None:
-        """Say what a container logs, from where reading broke off, until it ends or the way to it does."""
+        """Report a container's lines from the last one read, until the container or the connection ends."""
         if container.starts != each.starts and container.began and container.began < each.last:
             each.last = ""  # the clock was set back since: whatever this start says is new
         each.starts = container.starts

@@ -1,4 +1,4 @@
-"""Which pods stand behind an object: those that composing it looks at, on whatever clusters they are.
+"""Pods of an object: those that composing it observes, on any cluster.
 
 A deployment and a service stand for replicas, a replica for its engines, a cache for what stages it.
 """
@@ -24,14 +24,14 @@ from modelplane.kube.resources import Resource
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The pods that an object stands for, and where there are none, why."""
+    """The pods of an object, or the reason why there are none."""
 
     pods: tuple[Requirement, ...] = ()
     nothing: str = ""
 
 
 async def behind(client: Client, item: Object) -> Behind:
-    """Return the pods that an object of one of ``KINDS`` stands for."""
+    """Return the pods of an object of one of ``KINDS``."""
     return await _OF[item["kind"]](client, item)
 
 
@@ -92,4 +92,4 @@ RESOURCES: Final[Mapping[Kind, Resource]] = {
     kind_of(ModelReplica): resources.MODEL_REPLICAS,
     kind_of(ModelCache): resources.MODEL_CACHES,
 }
-"""The kinds of objects that stand for pods, and how they are read."""
+"""The kinds of objects that have pods, and their resources."""

@@ -1,4 +1,4 @@
-"""``modelplane render``: show what would be made for an object, from files alone."""
+"""``modelplane render``: show the objects that an object would compose, from files alone."""
 
 import click
 
@@ -10,19 +10,27 @@ from modelplane.cli.options import gateway_address_option
 @click.command()
 @click.argument("owner", metavar="OWNER", type=MANIFESTS)
 @click.option(
-    "--observed", metavar="PATH", multiple=True, type=MANIFESTS, help="The children that it already has."
+    "--observed",
+    metavar="PATH",
+    multiple=True,
+    type=MANIFESTS,
+    help="Existing children of the object; may be repeated.",
 )
 @click.option(
-    "--required", metavar="PATH", multiple=True, type=MANIFESTS, help="The fleet, as far as it looks at it."
+    "--required",
+    metavar="PATH",
+    multiple=True,
+    type=MANIFESTS,
+    help="Other objects that it reads; may be repeated.",
 )
-@gateway_address_option("Where the fleet's gateway answers.")
+@gateway_address_option("Address of the fleet's gateway.")
 @output_option("yaml", "YAML documents, or one JSON document.")
 def render(
     owner: str, observed: tuple[str, ...], required: tuple[str, ...], gateway_address: str, output: str
 ) -> None:
-    """Compose the object in the file OWNER as the controllers would, and show what comes of it.
+    """Compose the object in the file OWNER as the controllers would, and print its children and status.
 
-    What the files do not hold is taken not to exist.
+    Objects that the files do not hold do not exist.
     """
     from modelplane.offline import output as documents
     from modelplane.offline import rendering

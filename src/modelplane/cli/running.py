@@ -1,7 +1,7 @@
-"""Whether the fleet of a home can be talked to, and what to do where it cannot.
+"""Check that the fleet of a home runs.
 
-One file and one lock are looked at, and nothing heavy is imported: every
-``modelplane kubectl`` passes here.
+The check reads one file and one lock, and imports nothing heavy: every
+``modelplane kubectl`` runs it.
 """
 
 from modelplane.cli.errors import UserError
@@ -10,18 +10,18 @@ from modelplane.local.home import Home
 
 
 def require_fleet(home: Home) -> None:
-    """Raise ``UserError`` where no fleet was ever started."""
+    """Raise ``UserError`` if no fleet was ever started."""
     if not home.kubeconfig.exists():
         raise UserError(f"there is no fleet in {home.root}: run `modelplane up`")
 
 
 def runs(home: Home) -> bool:
-    """Whether the API server of a home runs."""
+    """Return True if the API server of a home runs."""
     return locks.holder(home.lock("control-plane")) is not None
 
 
 def require_running(home: Home) -> None:
-    """Raise ``UserError`` where there is no fleet, or its API server does not run."""
+    """Raise ``UserError`` if there is no fleet, or its API server does not run."""
     require_fleet(home)
     if not runs(home):
         raise UserError(f"the fleet in {home.root} does not run: run `modelplane up`")

@@ -1,4 +1,4 @@
-"""``modelplane status``: what runs on this machine, and how the fleet is."""
+"""``modelplane status``: show the processes, addresses and problems of the fleet on this machine."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from modelplane.local.process_status import ProcessStatus
 def status(home: Path | None, output: str) -> None:
     """Show the processes of the fleet on this machine, and a summary of its objects.
 
-    The exit status is 1 where a process that should run does not, or the fleet has another problem.
+    The exit status is 1 if a process that should run does not, or the fleet has another problem.
     """
     from modelplane.local import disk_room, lifecycle, process_status, settings
 
@@ -80,7 +80,7 @@ def _gateway_problem(place: Home) -> str:
 
 
 async def _counts(place: Home) -> Counts:
-    """Return for each kind how many objects there are and how many are Ready."""
+    """Return the number of objects, and of Ready ones, by kind."""
     from modelplane.kube import resources
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError

@@ -12,7 +12,7 @@ from modelplane.local.home import Home
 @click.option("--binary", required=True, type=click.Path(path_type=Path))
 @click.option("--process", "only", multiple=True, metavar="NAME", help="Only these processes.")
 def supervise(home: Path, binary: Path, only: tuple[str, ...]) -> None:
-    """Lead the fleet of a home, or stand by for whoever leads it."""
+    """Supervise the fleet of a home, or stand by while another supervisor does."""
     from modelplane.local import processes, settings, supervisor
 
     place = Home(home)

@@ -1,4 +1,4 @@
-"""Tables that are read by people, and by programs that read what people do.
+"""Tables for people, and for programs that parse them.
 
 One rule: no name is ever cut. A terminal folds what is too wide; a pipe gets each row on one line.
 """

@@ -1,4 +1,4 @@
-"""``modelplane uninstall``: take Modelplane off a cluster, and with it, if told so, every model."""
+"""``modelplane uninstall``: remove Modelplane from a cluster, with ``--delete-models`` every model first."""
 
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 @click.option(
     "--delete-models",
     is_flag=True,
-    help="Delete every model first, then the clusters, classes and gateways, and the kinds themselves.",
+    help="Delete every model first, then the clusters, classes and gateways, and the CRDs.",
 )
 @api_server_options
 def uninstall(*, delete_models: bool, server: Server) -> None:
-    """Remove an installation. While there are models, it refuses.
+    """Remove an installation. Refuse while there are models.
 
-    The kinds go only when no object of theirs is left.
+    The CRDs are removed only when none of their objects is left.
     """
 
     async def do(client: "Client", report: "Report", deadline: "Deadline") -> None:

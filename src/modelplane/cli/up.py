@@ -1,7 +1,6 @@
-"""``modelplane up``: start a whole fleet on this machine, or find the one that runs.
+"""``modelplane up``: start a whole fleet on this machine, or complete the one that runs.
 
-Each step is skipped when it is done already, so a second ``up`` completes
-whatever the first did not get to.
+A step that is already done is skipped: a second ``up`` does only the rest.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from modelplane.local.records import Record
 from modelplane.local.settings import Choice, Settings
 
 _LOADING_S = 60.0
-_GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane down` stops it"
+_GOES_ON = "Started processes keep running: `modelplane status` shows them, `modelplane down` stops them"
 
 
 @click.command()
@@ -36,35 +35,35 @@ _GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane 
     "--clusters",
     type=click.IntRange(1, settings.MOST_CLUSTERS),
     metavar="N",
-    help="How many clusters to run models on, each with an API server and a node of its own. Without it: as "
-    "before, and at first one, which is the control plane itself.",
+    help="Number of clusters to run models on, each with an API server and a node of its own. Default: as "
+    "before; for a new fleet one, which is the control plane itself.",
 )
 @click.option(
     "--register/--no-register",
     default=None,
-    help="Whether to publish the gateway and the clusters, or only the clusters' kubeconfigs, as Secrets. "
-    "Without it: as before, and at first they are.",
+    help="Create the InferenceGateway and the InferenceClusters, or only the clusters' kubeconfig Secrets. "
+    "Default: as before; for a new fleet --register.",
 )
 @click.option(
     "--container-engine",
     type=click.Choice(["auto", "none", "docker", "podman", "nerdctl"]),
-    help="What runs the images of models. Without it: as before, and at first auto: a program that stands in "
-    "for it, else the first container engine that answers.",
+    help="Container runtime for the images of models. Default: as before; for a new fleet auto, which takes "
+    "an installed program that replaces the image, else the first container runtime that answers.",
 )
 @click.option(
     "--host-commands/--no-host-commands",
     default=None,
-    help="Whether models that no container engine runs may execute any program of this machine. Without it: "
-    "as before, and at first not.",
+    help="Let models that run as processes execute any program of this machine. Default: as before; for a "
+    "new fleet no.",
 )
-@click.option("--foreground", is_flag=True, help="Stay, and stop the fleet on Ctrl-C.")
+@click.option("--foreground", is_flag=True, help="Stay in the foreground, and stop the fleet on Ctrl-C.")
 @click.option(
     "--timeout",
     "timeout_s",
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the fleet; a build is not counted.",
+    help="How long to wait for the fleet, without the time of a build.",
 )
 def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> None:
     """Start a whole fleet on this machine: control plane, node agent, gateway."""
@@ -79,7 +78,9 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     else:
         console.print(f"A fleet runs already in {place.root}")
         if not lifecycle.runs_as(place, program):
-            console.print("It was started by another version: `modelplane down`, then `up`, renews it")
+            console.print(
+                "It was started by another version: run `modelplane down`, then `up`, to upgrade it"
+            )
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         asyncio.run(_until_ready(place, console, timeout_s))
@@ -102,7 +103,7 @@ def _find_or_build(console: Console) -> Path:
         try:
             program = binary.find_or_build(progress)
         except KeyboardInterrupt:
-            console.print("\nThe build is not finished: the next `modelplane up` goes on from here")
+            console.print("\nThe build is not finished: the next `modelplane up` continues it")
             raise
         if progress.announced:
             console.print(f"Built {program} in {progress.elapsed_s:.0f} s")
@@ -151,7 +152,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
 async def _install(
     client: Client, place: Home, chosen: Settings, report: bootstrap.Report, timeout_s: float
 ) -> served.Services:
-    """Make the control plane a fleet; return what was served before."""
+    """Install Modelplane on the control plane; return the services that were ready before."""
     try:
         async with asyncio.timeout(timeout_s):
             before = await served.services(client)
@@ -163,7 +164,7 @@ async def _install(
 
 
 def _stay(place: Home, console: Console) -> None:
-    """Show what dies and is started again, until the fleet is stopped from elsewhere."""
+    """Print restarts of processes, until the fleet is stopped from elsewhere."""
     console.print("Ctrl-C stops the fleet")
     restarts: dict[Path, int] = {}
     while lifecycle.supervised(place):

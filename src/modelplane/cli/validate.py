@@ -1,4 +1,4 @@
-"""``modelplane validate``: say what is wrong with manifests, before an API server is asked."""
+"""``modelplane validate``: check manifests, before an API server does."""
 
 import click
 
@@ -7,12 +7,12 @@ from modelplane.cli.files import output_option, paths_argument, read
 
 @click.command()
 @paths_argument
-@click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
+@click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings.")
 @output_option("text", "One line for each problem, or a JSON document.")
 def validate(paths: tuple[str, ...], strict: bool, output: str) -> None:
     """Check the manifests in PATH: files, folders, or - for standard input.
 
-    The exit status is 1 where there is an error.
+    The exit status is 1 if there is an error.
     """
     from modelplane.offline import output as documents
     from modelplane.offline import validation

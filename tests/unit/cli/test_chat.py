@@ -105,7 +105,7 @@ def test_a_conversation_sends_what_was_said_before(monkeypatch):
             "no endpoint is there",
             'ModelService "s" in namespace "n" is not ready: no endpoint is there\n'
             "Wait for it: modelplane kubectl wait --for=condition=Ready ms/s -n n --timeout=2m\n"
-            "Or see what keeps it: modelplane kubectl describe md -n n",
+            "Or see why it is not: modelplane kubectl describe md -n n",
             id="a service that is not ready yet says why and how to wait",
         ),
         pytest.param(

@@ -175,7 +175,7 @@ async def test_what_an_object_may_not_delete_stays_there():
         pytest.param(
             Server(far("engine", uid="another")),
             {"seen": "far-uid"},
-            'on cluster "west" somebody has made another of that name',
+            'on cluster "west" there is another object of that name',
             id="another of that name",
         ),
         pytest.param(

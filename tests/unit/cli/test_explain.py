@@ -72,7 +72,7 @@ def test_a_name_in_two_namespaces_needs_the_namespace(fleet):
     result = explain(fleet, "md/qwen")
     assert (result.exit_code, result.output) == (
         1,
-        'Error: there is a ModelDeployment "qwen" in several namespaces: say which by -n: ml-team, other\n',
+        'Error: there is a ModelDeployment "qwen" in several namespaces: name one with -n: ml-team, other\n',
     )
     assert explain(fleet, "md/qwen", "-n", "other").exit_code == 0
 

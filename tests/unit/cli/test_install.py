@@ -61,7 +61,7 @@ def test_what_a_cluster_needs_comes_with_what_to_do():
         ),
         pytest.param(
             ["--inference-cluster", "--apply"],
-            "--inference-cluster only writes: apply it to the cluster with kubectl",
+            "--inference-cluster only prints manifests: apply them to the cluster with kubectl",
             id="another cluster's manifests applied",
         ),
         pytest.param(

@@ -32,7 +32,7 @@ def test_a_duration_is_written_as_for_kubectl(text, seconds):
 @pytest.mark.parametrize("text", ["", "10", "m", "1m1h", "-1m"])
 def test_what_is_no_duration_is_wrong_usage(home, text):
     result = logs(home, "controller", "--since", text)
-    assert (result.exit_code, "is no duration: write it like 30s, 10m, 2h or 1h30m" in result.output) == (
+    assert (result.exit_code, "is not a duration: write it like 30s, 10m, 2h or 1h30m" in result.output) == (
         2,
         True,
     )

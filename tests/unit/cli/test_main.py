@@ -50,8 +50,8 @@ def test_what_is_wrong_with_the_machine_is_one_sentence_and_status_1(monkeypatch
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        pytest.param(errno.ENOSPC, "make room on that disk, and run the command again", id="a full disk"),
-        pytest.param(errno.EDQUOT, "make room on that disk, and run the command again", id="a quota"),
+        pytest.param(errno.ENOSPC, "free space on that disk, and run the command again", id="a full disk"),
+        pytest.param(errno.EDQUOT, "free space on that disk, and run the command again", id="a quota"),
         pytest.param(
             errno.EADDRINUSE,
             "stop the program that listens there, or choose another address",

@@ -118,5 +118,5 @@ def test_nothing_to_place_is_told(files):
     result = plan(files)
     assert (result.exit_code, result.output) == (
         1,
-        "Error: PATH holds no ModelDeployment, so there is nothing to place: name a file that does\n",
+        "Error: PATH has no ModelDeployment to place: name a file that has one\n",
     )

@@ -79,7 +79,7 @@ async def test_a_log_that_cannot_be_read_does_not_keep_the_others_from_being_sho
     logs.script(path("b"), b"T1 one", b"T2 two words")
     await show([container(logs, "a"), container(logs, "b")], Wanted(), told.line, told.notes.append)
     assert told.lines == ["west/b one", "west/b two words"]
-    remedy = "apply there what `modelplane install --inference-cluster` writes"
+    remedy = "apply there the manifests that `modelplane install --inference-cluster` prints"
     assert told.notes == [f"cannot read the log of west/a: you may not: {remedy}"]
 
 

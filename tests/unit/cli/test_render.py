@@ -72,7 +72,7 @@ spec: {backend: Envoy}
         (
             "--front-door",
             (
-                "Warning: --front-door is now --gateway-address, and the next release does not take it: "
+                "Warning: --front-door is now --gateway-address; the next release removes the former name: "
                 "write --gateway-address\n"
             ),
         ),

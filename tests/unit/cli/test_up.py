@@ -8,7 +8,7 @@ from modelplane.host.errors import LocalError
 
 up = importlib.import_module("modelplane.cli.up")
 
-GOES_ON = "What was started goes on: `modelplane status` shows it, `modelplane down` stops it\n"
+GOES_ON = "Started processes keep running: `modelplane status` shows them, `modelplane down` stops them\n"
 
 
 def run(tmp_path, *options):
@@ -38,7 +38,7 @@ def test_an_interrupted_build_goes_on_the_next_time(monkeypatch, tmp_path):
     result = run(tmp_path)
     assert (result.exit_code, result.output) == (
         130,
-        "\nThe build is not finished: the next `modelplane up` goes on from here\n",
+        "\nThe build is not finished: the next `modelplane up` continues it\n",
     )
 
 
