@@ -39,7 +39,7 @@ class AKSNetworking(Model):
 
 
 class AKSNodePool(Model):
-    """Like nodes."""
+    """Identical nodes."""
 
     __rules__ = (GPU_RULE, BOUNDS_RULE)
 
@@ -53,7 +53,7 @@ class AKSNodePool(Model):
         ),
     ]
     role: Role
-    vm_size: Annotated[str, about("Azure VM size, which decides the GPU.", min_length=1, max_length=63)]
+    vm_size: Annotated[str, about("Azure VM size, which determines the GPU.", min_length=1, max_length=63)]
     disk_size_gb: DiskSizeGb = 100
     node_count: NodeCount = 1
     min_node_count: MinNodeCount = 0
@@ -69,7 +69,7 @@ class AKSNodePool(Model):
 
 
 class AKSClusterSpec(Model):
-    """The cluster to make."""
+    """The cluster to create."""
 
     location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
     kubernetes_version: KubernetesVersion = "1.34"
@@ -79,10 +79,10 @@ class AKSClusterSpec(Model):
 
 
 class AKSCluster(Model):
-    """A cluster to make on Azure Kubernetes Service, for the InferenceCluster of the same name."""
+    """A cluster to create on Azure Kubernetes Service, for the InferenceCluster of the same name."""
 
     __rules__ = (NAME_RULE,)
 
     metadata: ObjectMeta
-    spec: Annotated[AKSClusterSpec, about("The cluster to make.")]
-    status: Annotated[CachingClusterStatus, about("How the cluster is reached.")] = CachingClusterStatus()
+    spec: Annotated[AKSClusterSpec, about("The cluster to create.")]
+    status: Annotated[CachingClusterStatus, about("Access to the cluster.")] = CachingClusterStatus()

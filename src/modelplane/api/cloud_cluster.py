@@ -1,4 +1,4 @@
-"""What the cluster kinds of all clouds have in common.
+"""Common parts of the cluster kinds of all clouds.
 
 These kinds are what an InferenceCluster is provisioned through: one object of
 the cloud's kind, of the same name, in the system namespace. The pool that runs
@@ -17,14 +17,14 @@ from modelplane.api.node_pools import MAX_NODES
 
 
 class PoolRole(StrEnum):
-    """What the nodes of a pool are for."""
+    """Purpose of a pool's nodes."""
 
     SYSTEM = "System"
     GPU = "GPU"
 
 
 class SecretType(StrEnum):
-    """What a Secret opens: the cluster, or an identity of a cloud to open it with."""
+    """Content of a Secret: access to the cluster, or a cloud identity for that access."""
 
     KUBECONFIG = "Kubeconfig"
     GOOGLE = IdentityType.GOOGLE.value
@@ -42,13 +42,13 @@ _IDENTITIES = {
 
 
 class ClusterSecret(Model):
-    """A Secret that is needed to reach a cluster."""
+    """A Secret for access to a cluster."""
 
     type: Annotated[
         SecretType,
         about(
-            "What the Secret holds: a kubeconfig, or a cloud identity that is used with it. "
-            "GCPServiceAccountKey is the older word for GoogleApplicationCredentials."
+            "Content of the Secret: a kubeconfig, or a cloud identity that is used with it. "
+            "GCPServiceAccountKey is the older name of GoogleApplicationCredentials."
         ),
     ]
     name: Annotated[str, about("Name of the Secret.", max_length=253, pattern=DNS_SUBDOMAIN)]
@@ -63,22 +63,22 @@ class ClusterSecret(Model):
 
     @property
     def identity(self) -> IdentityType | None:
-        """Which cloud's identity the Secret holds; None for a kubeconfig."""
+        """Cloud of the identity in the Secret; None for a kubeconfig."""
         return _IDENTITIES.get(self.type)
 
 
 class CloudClusterStatus(Status):
-    """How the cluster is reached."""
+    """Access to the cluster."""
 
     secrets: Annotated[
-        tuple[ClusterSecret, ...], about("Secrets that it takes to reach the cluster.", atomic=True)
+        tuple[ClusterSecret, ...], about("Secrets for access to the cluster.", atomic=True)
     ] = ()
 
 
 class CachingClusterStatus(CloudClusterStatus):
-    """How the cluster is reached, and where it keeps staged models."""
+    """Access to the cluster, and its storage for staged models."""
 
-    cache: Annotated[CacheStorage, about("Where ModelCaches are staged.")] | None = None
+    cache: Annotated[CacheStorage, about("Storage for ModelCaches.")] | None = None
 
 
 PoolName = Annotated[
@@ -90,8 +90,8 @@ PoolName = Annotated[
         pattern=DNS_LABEL,
     ),
 ]
-Role = Annotated[PoolRole, about("System: nodes for what is not a model. GPU: nodes for engines.")]
-NodeCount = Annotated[int, about("Nodes to have, or to begin with when autoscaled.", ge=0, le=MAX_NODES)]
+Role = Annotated[PoolRole, about("System: nodes for everything but models. GPU: nodes for engines.")]
+NodeCount = Annotated[int, about("Number of nodes; when autoscaled, the initial number.", ge=0, le=MAX_NODES)]
 MinNodeCount = Annotated[int, about("Fewest nodes when autoscaled. Absent: 0.", ge=0, le=MAX_NODES)]
 MaxNodeCount = Annotated[int, about("Most nodes when autoscaled.", ge=0, le=MAX_NODES)]
 Zones = Annotated[
@@ -107,7 +107,7 @@ class GPUs(Model):
 
 
 POOLS = about(
-    "Node pools, beside the system pool that every cluster gets.",
+    "Node pools, in addition to the system pool that every cluster gets.",
     min_length=1,
     max_length=8,
     keys=("name",),

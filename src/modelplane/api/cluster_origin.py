@@ -27,7 +27,7 @@ class CredentialsKind(StrEnum):
 
 
 class IdentityType(StrEnum):
-    """Which cloud a credential is for."""
+    """Cloud of a credential."""
 
     GOOGLE = "GoogleApplicationCredentials"
     AWS = "AWSWebIdentityCredentials"
@@ -58,11 +58,11 @@ class IdentitySecret(Model):
 
     name: SecretName
     key: SecretKey = "private_key"
-    type: Annotated[IdentityType, about("Which cloud the credential is for.")] = IdentityType.GOOGLE
+    type: Annotated[IdentityType, about("Cloud of the credential.")] = IdentityType.GOOGLE
 
 
 class CacheStorage(Model):
-    """Where a cluster keeps staged models."""
+    """Storage of a cluster for staged models."""
 
     storage_class_name: (
         Annotated[
@@ -81,7 +81,7 @@ class CacheStorage(Model):
 class Existing(Model):
     """A cluster that exists already."""
 
-    secret_ref: Annotated[KubeconfigSecret, about("The kubeconfig that reaches the cluster.")]
+    secret_ref: Annotated[KubeconfigSecret, about("Kubeconfig of the cluster.")]
     identity_secret_ref: (
         Annotated[
             IdentitySecret,
@@ -89,7 +89,7 @@ class Existing(Model):
         ]
         | None
     ) = None
-    cache: Annotated[CacheStorage, about("Where ModelCaches are staged on this cluster.")] | None = None
+    cache: Annotated[CacheStorage, about("Storage for ModelCaches on this cluster.")] | None = None
 
 
 class Credentials(Model):
@@ -108,9 +108,7 @@ class Credentials(Model):
     ] = "default"
 
 
-CloudCredentials = Annotated[
-    Credentials, about("Which cloud account to use. Absent: the provider's default.")
-]
+CloudCredentials = Annotated[Credentials, about("Cloud account to use. Absent: the provider's default.")]
 KubernetesVersion = Annotated[
     str, about("Kubernetes version, such as 1.35.", min_length=1, max_length=32, pattern=VERSION)
 ]
@@ -127,7 +125,7 @@ GCPProject = Annotated[
 
 
 class GKE(Model):
-    """A cluster to make on Google Kubernetes Engine."""
+    """A cluster to create on Google Kubernetes Engine."""
 
     region: Annotated[str, about("Region, such as us-central1.", min_length=1, max_length=32)]
     kubernetes_version: KubernetesVersion = "1.35"
@@ -136,7 +134,7 @@ class GKE(Model):
 
 
 class EKS(Model):
-    """A cluster to make on Amazon Elastic Kubernetes Service."""
+    """A cluster to create on Amazon Elastic Kubernetes Service."""
 
     region: Annotated[str, about("Region, such as us-west-2.", min_length=1, max_length=32)]
     kubernetes_version: KubernetesVersion = "1.36"
@@ -144,7 +142,7 @@ class EKS(Model):
 
 
 class AKS(Model):
-    """A cluster to make on Azure Kubernetes Service."""
+    """A cluster to create on Azure Kubernetes Service."""
 
     location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
     kubernetes_version: KubernetesVersion = "1.34"
@@ -152,7 +150,7 @@ class AKS(Model):
 
 
 class Nebius(Model):
-    """A cluster to make on Nebius; project and region come from the provider configuration."""
+    """A cluster to create on Nebius; project and region come from the provider configuration."""
 
     kubernetes_version: KubernetesVersion = "1.34"
     credentials: CloudCredentials | None = None
@@ -170,7 +168,7 @@ VultrVersion = Annotated[
 
 
 class Vultr(Model):
-    """A cluster to make on Vultr Kubernetes Engine."""
+    """A cluster to create on Vultr Kubernetes Engine."""
 
     region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
     kubernetes_version: VultrVersion = "v1.36.1+3"
@@ -178,7 +176,7 @@ class Vultr(Model):
 
 
 class ClusterOrigin(Model):
-    """Where the cluster comes from."""
+    """Source of the cluster."""
 
     __rules__ = tuple(
         Rule(
@@ -188,7 +186,7 @@ class ClusterOrigin(Model):
         for source in Source
     )
 
-    source: Annotated[Source, about("Existing, or the cloud that the cluster is made on.")]
+    source: Annotated[Source, about("Existing, or the cloud on which the cluster is created.")]
     existing: Annotated[Existing, about("A cluster that exists already.")] | None = None
     gke: Annotated[GKE, about("Settings for GKE.")] | None = None
     eks: Annotated[EKS, about("Settings for EKS.")] | None = None

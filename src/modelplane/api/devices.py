@@ -17,7 +17,7 @@ from modelplane.api.meta import Model
 
 
 class Claim(StrEnum):
-    """How pods get at a device."""
+    """Way in which pods get a device."""
 
     DRA = "DRA"
     SYNTHETIC = "Synthetic"
@@ -34,7 +34,7 @@ class DeviceAttribute(Model):
         ),
     )
 
-    string: Annotated[str, about("A text, such as an architecture.", max_length=253)] | None = None
+    string: Annotated[str, about("A string, such as an architecture.", max_length=253)] | None = None
     version: (
         Annotated[
             str,
@@ -42,7 +42,7 @@ class DeviceAttribute(Model):
         ]
         | None
     ) = None
-    boolean: Annotated[bool, about("A truth value.")] | None = field(default=None, name="bool")
+    boolean: Annotated[bool, about("A boolean.")] | None = field(default=None, name="bool")
     integer: Annotated[int, about("A 64-bit number.")] | None = field(default=None, name="int")
 
 
@@ -67,7 +67,7 @@ _ATTRIBUTE_NAMES = Rule(
 
 
 class Device(Model):
-    """One sort of device, of which every node of the class has ``count``."""
+    """One type of device, of which every node of the class has ``count``."""
 
     __rules__ = (
         Rule(
@@ -90,7 +90,7 @@ class Device(Model):
         Claim,
         about(
             "DRA: pods claim the device through a ResourceClaim. "
-            "Synthetic: the device only decides where pods are placed."
+            "Synthetic: the device only affects placement."
         ),
     ] = Claim.DRA
     driver: Annotated[
@@ -114,11 +114,11 @@ class Device(Model):
         ]
         | None
     ) = None
-    count: Annotated[int, about("How many of this device one node has.", ge=1, le=64)] = 1
+    count: Annotated[int, about("Number of these devices on each node.", ge=1, le=64)] = 1
     attributes: Annotated[
         Mapping[str, DeviceAttribute],
         about(
-            "What selectors read as device.attributes, by name or domain/name.",
+            "Attributes, which selectors read as device.attributes, by name or domain/name.",
             max_length=32,
             rules=(_ATTRIBUTE_NAMES,),
         ),
@@ -126,7 +126,7 @@ class Device(Model):
     capacity: Annotated[
         Mapping[str, DeviceCapacity],
         about(
-            "What selectors read as device.capacity, by name or domain/name.",
+            "Capacities, which selectors read as device.capacity, by name or domain/name.",
             max_length=32,
             rules=(_ATTRIBUTE_NAMES,),
         ),
@@ -148,7 +148,7 @@ class DeviceSelector(Model):
 
 
 class DeviceRequest(Model):
-    """A number of like devices that each pod needs from its node."""
+    """A number of identical devices that each pod needs from its node."""
 
     name: Annotated[
         str,
@@ -156,15 +156,15 @@ class DeviceRequest(Model):
             "Name of the request, also in the ResourceClaim.", min_length=1, max_length=63, pattern=DNS_LABEL
         ),
     ]
-    count: Annotated[int, about("How many matching devices each pod needs.", ge=1, le=64)] = 1
+    count: Annotated[int, about("Number of matching devices that each pod needs.", ge=1, le=64)] = 1
     selectors: Annotated[
         tuple[DeviceSelector, ...],
-        about("Conditions that a device must all meet.", min_length=1, max_length=8, atomic=True),
+        about("Conditions, all of which a device must meet.", min_length=1, max_length=8, atomic=True),
     ]
 
 
 class NodeSelector(Model):
-    """What a pod needs from its node."""
+    """A pod's requirements of its node."""
 
     devices: Annotated[
         tuple[DeviceRequest, ...],

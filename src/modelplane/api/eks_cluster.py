@@ -48,14 +48,14 @@ class EKSNetworking(Model):
 
 
 class EKSNodePool(Model):
-    """Like nodes."""
+    """Identical nodes."""
 
     __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE)
 
     name: PoolName
     role: Role
     instance_type: Annotated[
-        str, about("EC2 instance type, which decides the GPU.", min_length=1, max_length=63)
+        str, about("EC2 instance type, which determines the GPU.", min_length=1, max_length=63)
     ]
     disk_size_gb: DiskSizeGb = 100
     node_count: NodeCount = 1
@@ -68,7 +68,7 @@ class EKSNodePool(Model):
 
 
 class EKSClusterSpec(Model):
-    """The cluster to make."""
+    """The cluster to create."""
 
     region: Annotated[str, about("Region, such as us-west-2.", min_length=1, max_length=32)]
     kubernetes_version: KubernetesVersion = "1.36"
@@ -78,10 +78,10 @@ class EKSClusterSpec(Model):
 
 
 class EKSCluster(Model):
-    """A cluster to make on Amazon Elastic Kubernetes Service, for the InferenceCluster of the same name."""
+    """A cluster to create on Amazon Elastic Kubernetes Service, for the InferenceCluster of the same name."""
 
     __rules__ = (NAME_RULE,)
 
     metadata: ObjectMeta
-    spec: Annotated[EKSClusterSpec, about("The cluster to make.")]
-    status: Annotated[CachingClusterStatus, about("How the cluster is reached.")] = CachingClusterStatus()
+    spec: Annotated[EKSClusterSpec, about("The cluster to create.")]
+    status: Annotated[CachingClusterStatus, about("Access to the cluster.")] = CachingClusterStatus()

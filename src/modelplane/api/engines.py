@@ -1,4 +1,4 @@
-"""How a replica is built from engines, and an engine from pods.
+"""Engines of a replica, and the pods of an engine.
 
 Shared by ModelDeployment, which asks, and ModelReplica, where the placement is
 resolved. The topology rules are the same for both and are written here once.
@@ -24,14 +24,14 @@ from modelplane.api.meta import LocalReference, Model
 
 
 class ServingMode(StrEnum):
-    """Whether one engine does a whole request, or two share it by phase."""
+    """Division of a request: one engine serves it whole, or two engines serve a phase each."""
 
     UNIFIED = "Unified"
     PREFILL_DECODE = "PrefillDecode"
 
 
 class Routing(StrEnum):
-    """Who chooses the pod that serves a request."""
+    """The component that chooses the pod for a request."""
 
     SERVICE = "Service"
     ENDPOINT_PICKER = "EndpointPicker"
@@ -57,7 +57,7 @@ class KeyReference(Model):
 
     name: Annotated[str, about("Name of the object.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
     key: Annotated[str, about("Key in its data.", min_length=1, max_length=253, pattern=SECRET_KEY)]
-    optional: Annotated[bool, about("Start the pod although the object or the key is missing.")] | None = None
+    optional: Annotated[bool, about("Start the pod even if the object or the key is missing.")] | None = None
 
 
 _FIELD_PATH = (
@@ -86,7 +86,7 @@ class FieldReference(Model):
 
 
 class EnvSource(Model):
-    """Where a variable's value comes from: exactly one of the fields is set."""
+    """Source of a variable's value: exactly one of the fields is set."""
 
     __rules__ = (
         Rule(
@@ -121,7 +121,7 @@ class EnvVar(Model):
         ),
     ]
     value: Annotated[str, about("Its value. $(NAME) expands a variable set before it.")] | None = None
-    value_from: Annotated[EnvSource, about("Where to read the value from instead.")] | None = None
+    value_from: Annotated[EnvSource, about("Source of the value, instead of value.")] | None = None
 
 
 class Container(Model):
@@ -131,7 +131,7 @@ class Container(Model):
     image: Annotated[
         str,
         about(
-            "Image of the engine, passed through as it is.",
+            "Image of the engine, passed on unchanged.",
             min_length=1,
             max_length=MAX_IMAGE,
             pattern=r"^\S+$",
@@ -150,11 +150,11 @@ class Container(Model):
 
 
 class PodSpec(Model):
-    """The part of a pod that is the author's to choose."""
+    """The part of a pod that its author chooses."""
 
     containers: Annotated[
         tuple[Container, ...],
-        about("The engine container, and nothing beside it.", min_length=1, max_length=1, atomic=True),
+        about("The engine container, and no other.", min_length=1, max_length=1, atomic=True),
     ]
     image_pull_secrets: Annotated[
         tuple[LocalReference, ...], about("Secrets to pull the image with.", atomic=True)
@@ -168,12 +168,12 @@ RESERVED_PREFIX = Rule(
 
 
 class PodMetadata(Model):
-    """What the author adds to the metadata of the pods."""
+    """Metadata that the author adds to the pods."""
 
     labels: Annotated[
         Mapping[str, LabelValue],
         about(
-            "Labels of the pods. Those that Modelplane sets win.",
+            "Labels of the pods. Labels that Modelplane sets take precedence.",
             max_length=32,
             rules=(RESERVED_PREFIX, QUALIFIED_KEYS),
         ),
@@ -192,15 +192,15 @@ class PodTemplate(Model):
 
 
 class WorkerSize(Model):
-    """The size of a gang beside its leader."""
+    """Size of a gang, without its leader."""
 
     nodes: Annotated[
-        int, about("Worker pods, one on each node; the gang has this many nodes and one.", ge=1, le=63)
+        int, about("Number of worker pods, one per node. The leader takes one more node.", ge=1, le=63)
     ]
 
 
 class Serving(Model):
-    """How requests are served."""
+    """Serving mode and routing of requests."""
 
     __rules__ = (
         Rule(
@@ -229,7 +229,7 @@ class Serving(Model):
 
     @property
     def picks(self) -> bool:
-        """Whether an endpoint picker chooses the pod of a request."""
+        """True if an endpoint picker chooses the pod of a request."""
         return self.mode is ServingMode.PREFILL_DECODE or self.routing is Routing.ENDPOINT_PICKER
 
 
@@ -277,7 +277,7 @@ SERVICE_NAME_RULES = (
 
 
 class MemberPods(Model):
-    """What a member has before and after placement."""
+    """Fields of a member before and after placement."""
 
     role: Annotated[
         Role,
@@ -290,7 +290,7 @@ class MemberPods(Model):
 
 
 class EngineShape(Model):
-    """What an engine has before and after placement."""
+    """Fields of an engine before and after placement."""
 
     name: Annotated[
         str,
@@ -303,7 +303,7 @@ class EngineShape(Model):
     ]
     copies: Annotated[
         int,
-        about("How many equal copies of the engine one replica runs on its cluster.", ge=1, le=64),
+        about("Number of identical copies of the engine that a replica runs.", ge=1, le=64),
     ] = 1
     phase: (
         Annotated[Phase, about("The phase this engine serves; for serving.mode PrefillDecode only.")] | None

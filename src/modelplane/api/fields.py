@@ -1,4 +1,4 @@
-"""What a field says about itself, beside its Python type.
+"""Descriptions and constraints of fields, in addition to their Python types.
 
 A type annotation carries everything that the API server must know: the text of
 ``kubectl explain``, limits, list semantics and CEL rules. The CRDs, the
@@ -78,7 +78,7 @@ FORMS = {
     SEMVER: "a semantic version",
     VERSION: "a version",
 }
-"""What people call the forms that several fields have."""
+"""Names for people of the formats that several fields share."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class GKEGPUs(GPUs):
 
 
 class GKENodePool(Model):
-    """Like nodes."""
+    """Identical nodes."""
 
     __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE)
 
@@ -56,7 +56,7 @@ class GKENodePool(Model):
 
 
 class GKEClusterSpec(Model):
-    """The cluster to make."""
+    """The cluster to create."""
 
     region: Annotated[str, about("Region, such as us-central1.", min_length=1, max_length=32)]
     kubernetes_version: KubernetesVersion = "1.35"
@@ -67,10 +67,10 @@ class GKEClusterSpec(Model):
 
 
 class GKECluster(Model):
-    """A cluster to make on Google Kubernetes Engine, for the InferenceCluster of the same name."""
+    """A cluster to create on Google Kubernetes Engine, for the InferenceCluster of the same name."""
 
     __rules__ = (NAME_RULE,)
 
     metadata: ObjectMeta
-    spec: Annotated[GKEClusterSpec, about("The cluster to make.")]
-    status: Annotated[CachingClusterStatus, about("How the cluster is reached.")] = CachingClusterStatus()
+    spec: Annotated[GKEClusterSpec, about("The cluster to create.")]
+    status: Annotated[CachingClusterStatus, about("Access to the cluster.")] = CachingClusterStatus()

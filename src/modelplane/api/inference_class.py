@@ -27,7 +27,7 @@ AcceleratorType = Annotated[
 
 
 class Accelerator(Model):
-    """The GPU of a node, in the cloud's words."""
+    """The GPU of a node, in the cloud's terms."""
 
     type: AcceleratorType
     count: Annotated[int, about("GPUs of one node.", ge=1, le=16)]
@@ -47,7 +47,7 @@ class EKSRecipe(Model):
     """Nodes on Amazon Elastic Kubernetes Service."""
 
     instance_type: Annotated[
-        str, about("EC2 instance type, which decides the GPU.", min_length=1, max_length=63)
+        str, about("EC2 instance type, which determines the GPU.", min_length=1, max_length=63)
     ]
     disk_size_gb: DiskSizeGb = 100
     accelerator: Annotated[Accelerator, about("The GPUs of the instance type.")]
@@ -56,7 +56,7 @@ class EKSRecipe(Model):
 class AKSRecipe(Model):
     """Nodes on Azure Kubernetes Service."""
 
-    vm_size: Annotated[str, about("Azure VM size, which decides the GPU.", min_length=1, max_length=63)]
+    vm_size: Annotated[str, about("Azure VM size, which determines the GPU.", min_length=1, max_length=63)]
     disk_size_gb: DiskSizeGb = 100
     accelerator: Annotated[Accelerator, about("The GPUs of the VM size.")]
 
@@ -86,7 +86,7 @@ class VultrRecipe(Model):
 
 
 class Provisioning(Model):
-    """How a cloud makes a node of this class."""
+    """Recipe of a cloud for a node of this class."""
 
     __rules__ = tuple(
         Rule(
@@ -105,20 +105,20 @@ class Provisioning(Model):
 
 
 class InferenceClassSpec(Model):
-    """What a node of this class has, and how it is made."""
+    """The devices of a node of this class, and its recipe."""
 
-    description: Annotated[str, about("What the class is for, for people.")] | None = None
+    description: Annotated[str, about("Purpose of the class, for people.")] | None = None
     provisioning: (
         Annotated[
             Provisioning,
-            about("How pools of this class are provisioned. Absent for pools that exist already."),
+            about("Recipe that provisions pools of this class. Absent for pools that exist already."),
         ]
         | None
     ) = None
     devices: Annotated[
         tuple[Device, ...],
         about(
-            "What one node has, one entry for each sort of device.",
+            "Devices of one node, one entry for each type of device.",
             min_length=1,
             max_length=16,
             keys=("name",),
@@ -127,8 +127,8 @@ class InferenceClassSpec(Model):
 
 
 class InferenceClass(Model):
-    """A sort of node that node pools are made of and that deployments are matched against."""
+    """A type of node for node pools, against which deployments are matched."""
 
     metadata: ObjectMeta
-    spec: Annotated[InferenceClassSpec, about("What a node of this class has, and how it is made.")]
-    status: Annotated[Status, about("Whether the class can be used.")] = Status()
+    spec: Annotated[InferenceClassSpec, about("The devices of a node of this class, and its recipe.")]
+    status: Annotated[Status, about("Status of the class.")] = Status()

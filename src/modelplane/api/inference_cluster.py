@@ -18,32 +18,32 @@ from modelplane.api.node_pools import AKS_POOL_NAME, MAX_NODES, Accounting, Node
 
 
 class TaintEffect(StrEnum):
-    """What a taint does to deployments that do not tolerate it."""
+    """Effect of a taint on deployments that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     NO_EXECUTE = "NoExecute"
 
 
 class ServingProfile(StrEnum):
-    """How much is installed on a cluster."""
+    """Extent of the components on a cluster."""
 
     STANDARD = "Standard"
     NONE = "None"
 
 
 class Taint(Model):
-    """A mark that keeps deployments away unless they tolerate it."""
+    """A taint, which keeps deployments away unless they tolerate it."""
 
     key: Annotated[str, about("Key of the taint.", min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
     value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
     effect: Annotated[
         TaintEffect,
-        about("NoSchedule keeps new replicas away. NoExecute also moves the present ones elsewhere."),
+        about("NoSchedule keeps new replicas away. NoExecute also evicts existing ones."),
     ]
 
 
 class ServingStack(Model):
-    """What is installed on the cluster to serve models."""
+    """Components on the cluster that serve models."""
 
     profile: Annotated[
         ServingProfile,
@@ -67,7 +67,7 @@ def _every_pool(sources: Sequence[str], holds: str, message: str) -> Rule:
 
 
 class InferenceClusterSpec(Model):
-    """Where the cluster comes from and which nodes it has."""
+    """Source of the cluster, and its node pools."""
 
     __rules__ = (
         _every_pool(
@@ -110,20 +110,25 @@ class InferenceClusterSpec(Model):
         ),
     )
 
-    cluster: Annotated[ClusterOrigin, about("Where the cluster comes from.")]
+    cluster: Annotated[ClusterOrigin, about("Source of the cluster.")]
     taints: Annotated[
         tuple[Taint, ...],
-        about("Keep away every ModelDeployment that does not tolerate them.", keys=("key", "effect")),
+        about(
+            "Taints, which keep away every ModelDeployment that does not tolerate them.",
+            keys=("key", "effect"),
+        ),
     ] = ()
     node_pools: Annotated[
         tuple[NodePool, ...],
         about("Pools of GPU nodes.", min_length=1, max_length=8, keys=("name",)),
     ] = ()
-    serving_stack: Annotated[ServingStack, about("What is installed on the cluster.")] = ServingStack()
+    serving_stack: Annotated[ServingStack, about("Components on the cluster that serve models.")] = (
+        ServingStack()
+    )
 
 
 class ProviderConfigReference(Model):
-    """The provider configuration that reaches the cluster."""
+    """The provider configuration of the cluster."""
 
     name: Annotated[str, about("Name of the ClusterProviderConfig.")]
 
@@ -131,50 +136,60 @@ class ProviderConfigReference(Model):
 class ClusterGateway(Model):
     """The gateway on the cluster."""
 
-    address: Annotated[str, about("Host or IP address, with a port where it is not 80.")]
+    address: Annotated[str, about("Host or IP address, with a port unless it is 80.")]
 
 
 class GPUPool(Model):
     """A pool that replicas can be placed on."""
 
     name: Annotated[str, about("Name of the node pool.")]
-    nodes: Annotated[int, about("The most nodes the pool can have.", ge=0)] = 0
-    accounting: Annotated[Accounting, about("What the scheduler counts in the pool.")] = Accounting.NODES
+    nodes: Annotated[int, about("Largest number of nodes of the pool.", ge=0)] = 0
+    accounting: Annotated[Accounting, about("Unit in which the scheduler counts the pool's capacity.")] = (
+        Accounting.NODES
+    )
     fabric: (
-        Annotated[str, about("Network that the pool shares with the others that say the same.")] | None
+        Annotated[str, about("Network that the pool shares with other pools of the same value.")] | None
     ) = None
     devices: Annotated[
         tuple[Device, ...],
-        about("What each node has, as its class says.", max_length=16, keys=("name",)),
+        about("Devices of each node, from its class.", max_length=16, keys=("name",)),
     ] = ()
 
 
 class Capabilities(Model):
-    """What was found on the cluster."""
+    """Capabilities of the cluster."""
 
-    dra: Annotated[bool, about("Whether devices can be claimed (resource.k8s.io/v1).")]
-    leader_worker_set: Annotated[bool, about("Whether gangs can run (LeaderWorkerSet).")]
-    inference_pool: Annotated[bool, about("Whether an endpoint picker can route (InferencePool).")]
+    dra: Annotated[bool, about("True if devices can be claimed (resource.k8s.io/v1).")]
+    leader_worker_set: Annotated[bool, about("True if gangs can run (LeaderWorkerSet).")]
+    inference_pool: Annotated[bool, about("True if an endpoint picker can route (InferencePool).")]
 
 
 class InferenceClusterStatus(Status):
-    """What is known of the cluster."""
+    """Status of the cluster."""
 
     provider_config_ref: (
-        Annotated[ProviderConfigReference, about("How the cluster is reached; under Crossplane only.")] | None
+        Annotated[
+            ProviderConfigReference, about("Provider configuration of the cluster; under Crossplane only.")
+        ]
+        | None
     ) = None
     gateway: Annotated[ClusterGateway, about("The gateway on the cluster.")] | None = None
-    cache: Annotated[CacheStorage, about("Where ModelCaches are staged.")] | None = None
+    cache: Annotated[CacheStorage, about("Storage for ModelCaches.")] | None = None
     gpu_pools: Annotated[
         tuple[GPUPool, ...],
         about("Pools that replicas can be placed on.", max_length=8, keys=("name",)),
     ] = ()
     namespace: Annotated[str, about("Namespace of the objects that provision the cluster.")] | None = None
     capabilities: (
-        Annotated[Capabilities, about("What was found on the cluster. Absent until it was looked at.")] | None
+        Annotated[
+            Capabilities, about("Capabilities found on the cluster. Absent until the cluster was observed.")
+        ]
+        | None
     ) = None
     unreachable_since: (
-        Annotated[dt.datetime, about("When the API server stopped answering. Absent while it answers.")]
+        Annotated[
+            dt.datetime, about("Time at which the API server stopped answering. Absent while it answers.")
+        ]
         | None
     ) = None
 
@@ -191,7 +206,5 @@ class InferenceCluster(Model):
     )
 
     metadata: ObjectMeta
-    spec: Annotated[InferenceClusterSpec, about("Where the cluster comes from and which nodes it has.")]
-    status: Annotated[InferenceClusterStatus, about("What is known of the cluster.")] = (
-        InferenceClusterStatus()
-    )
+    spec: Annotated[InferenceClusterSpec, about("Source of the cluster, and its node pools.")]
+    status: Annotated[InferenceClusterStatus, about("Status of the cluster.")] = InferenceClusterStatus()

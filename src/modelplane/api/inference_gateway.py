@@ -1,4 +1,4 @@
-"""InferenceGateway: the one front door of the control plane, named ``default``."""
+"""InferenceGateway: the one gateway of the control plane, named ``default``."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -11,16 +11,16 @@ DEFAULT_NAME = "default"
 
 
 class Backend(StrEnum):
-    """What carries the traffic."""
+    """Implementation of the gateway."""
 
     ENVOY = "Envoy"
     TRAEFIK = "Traefik"
     GATEWAY_API = "GatewayAPI"
-    """Whatever serves the Gateway of the control plane."""
+    """The implementation of the Gateway on the control plane's cluster."""
 
 
 class LoadBalancer(StrEnum):
-    """What gives the gateway an address where the platform does not."""
+    """Load balancer to install if the platform has none."""
 
     METALLB = "MetalLB"
 
@@ -31,7 +31,7 @@ class MetalLB(Model):
     address_pool: Annotated[
         str,
         about(
-            "Addresses to hand out: first-last, or a CIDR.",
+            "Addresses to assign: first-last, or a CIDR.",
             min_length=1,
             pattern=r"^[0-9a-fA-F.:]+(-[0-9a-fA-F.:]+|/[0-9]{1,3})$",
         ),
@@ -57,7 +57,7 @@ class Traefik(Model):
     load_balancer: (
         Annotated[
             LoadBalancer,
-            about("Load balancer to install. Absent where the platform hands out addresses itself."),
+            about("Load balancer to install. Absent if the platform assigns addresses itself."),
         ]
         | None
     ) = None
@@ -65,7 +65,7 @@ class Traefik(Model):
 
 
 class InferenceGatewaySpec(Model):
-    """Which proxy serves, and its settings."""
+    """Implementation of the gateway, and its settings."""
 
     __rules__ = (
         Rule(
@@ -87,10 +87,10 @@ class InferenceGatewaySpec(Model):
 
 
 class InferenceGatewayStatus(Status):
-    """Where the gateway is reached."""
+    """Address of the gateway."""
 
     address: (
-        Annotated[str, about("Host or IP address, with a port where it is not 80. Absent until assigned.")]
+        Annotated[str, about("Host or IP address, with a port unless it is 80. Absent until assigned.")]
         | None
     ) = None
     backend: (
@@ -106,10 +106,8 @@ class InferenceGatewayStatus(Status):
 
 
 class InferenceGateway(Model):
-    """The front door through which every ModelService is reached. Name it default."""
+    """The gateway that routes to every ModelService. Name it default."""
 
     metadata: ObjectMeta
-    spec: Annotated[InferenceGatewaySpec, about("Which proxy serves, and its settings.")]
-    status: Annotated[InferenceGatewayStatus, about("Where the gateway is reached.")] = (
-        InferenceGatewayStatus()
-    )
+    spec: Annotated[InferenceGatewaySpec, about("Implementation of the gateway, and its settings.")]
+    status: Annotated[InferenceGatewayStatus, about("Address of the gateway.")] = InferenceGatewayStatus()

@@ -78,7 +78,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """What manifests say under ``apiVersion``."""
+        """Value of ``apiVersion`` in manifests."""
         return f"{self.group}/{self.version}"
 
     @property

@@ -25,7 +25,7 @@ VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 
 SYSTEM_NAMESPACE = "modelplane-system"
-"""Where kubeconfig Secrets, the gateways and everything that belongs to no team live."""
+"""Namespace of kubeconfig Secrets, the gateways and everything that belongs to no team."""
 
 
 class _KeywordOnly(msgspec.StructMeta):
@@ -79,7 +79,7 @@ class ObjectMeta(Model):
 
 
 class ConditionStatus(StrEnum):
-    """Whether a condition holds."""
+    """Status of a condition."""
 
     TRUE = "True"
     FALSE = "False"
@@ -89,27 +89,25 @@ class ConditionStatus(StrEnum):
 class Condition(Model):
     """One observation of an object's state (Kubernetes API conventions, "typical status properties")."""
 
-    type: Annotated[str, about("What is observed, in CamelCase.", min_length=1, max_length=316)]
-    status: Annotated[ConditionStatus, about("Whether it holds.")]
+    type: Annotated[str, about("Type of the condition, in CamelCase.", min_length=1, max_length=316)]
+    status: Annotated[ConditionStatus, about("Status of the condition: True, False or Unknown.")]
     reason: Annotated[
         str,
         about(
-            "Why, as one word that programs can compare.",
+            "Reason of the status, as one word that programs can compare.",
             min_length=1,
             max_length=1024,
             pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
         ),
     ]
-    message: Annotated[
-        str, about("Why, as a sentence for people, with what to do about it.", max_length=32768)
-    ] = ""
-    last_transition_time: Annotated[dt.datetime, about("When the status last changed.")]
+    message: Annotated[str, about("Message for people: the cause, and the remedy.", max_length=32768)] = ""
+    last_transition_time: Annotated[dt.datetime, about("Time of the last change of the status.")]
     observed_generation: Annotated[
-        int, about("The metadata.generation that this was observed for. Older than the object: stale.", ge=0)
+        int, about("The observed metadata.generation. Lower than the object's: stale.", ge=0)
     ] = 0
 
 
-_CONDITIONS = about("What is known about this object, one entry for each condition type.", keys=("type",))
+_CONDITIONS = about("Conditions of the object, one entry for each type.", keys=("type",))
 
 Conditions = Annotated[tuple[Condition, ...], _CONDITIONS]
 """The ``status.conditions`` that every kind has."""
@@ -131,7 +129,7 @@ class LabelSelector(Model):
     match_labels: Annotated[
         Mapping[str, LabelValue],
         about(
-            "Labels that an object must all carry, with these values. Empty matches every object.",
+            "Labels, all of which an object must have, with these values. Empty matches every object.",
             max_length=MAX_MATCH_LABELS,
             rules=(QUALIFIED_KEYS,),
         ),

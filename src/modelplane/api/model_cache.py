@@ -10,13 +10,13 @@ from modelplane.api.meta import LabelSelector, Model, ObjectMeta, Status
 
 
 class CacheSource(StrEnum):
-    """Where weights come from."""
+    """Source of weights."""
 
     HUGGING_FACE = "HuggingFace"
 
 
 class CachePhase(StrEnum):
-    """How far one cluster is."""
+    """Staging on one cluster."""
 
     PENDING = "Pending"
     HYDRATING = "Hydrating"
@@ -67,7 +67,7 @@ class HuggingFace(Model):
 
 
 class ModelCacheSpec(Model):
-    """What to stage, and where."""
+    """The weights to stage, and the clusters to stage them on."""
 
     __rules__ = (
         Rule(
@@ -76,7 +76,7 @@ class ModelCacheSpec(Model):
         ),
     )
 
-    source: Annotated[CacheSource, about("Where the weights come from.")]
+    source: Annotated[CacheSource, about("Source of the weights.")]
     hugging_face: Annotated[HuggingFace, about("The repository on the Hugging Face hub.")] | None = None
     cluster_selector: (
         Annotated[LabelSelector, about("Labels of the clusters to stage on. Absent: every cluster.")] | None
@@ -84,7 +84,7 @@ class ModelCacheSpec(Model):
 
 
 class CacheSummary(Model):
-    """How far the cache is as a whole."""
+    """Summary of the cache."""
 
     ready: Annotated[str, about("Clusters that have the weights, of those matched, such as 2/3.")] | None = (
         None
@@ -92,23 +92,22 @@ class CacheSummary(Model):
 
 
 class CacheCluster(Model):
-    """How far one cluster is."""
+    """Staging on one cluster."""
 
     name: Annotated[str, about("Name of the InferenceCluster.")]
-    phase: Annotated[CachePhase, about("How far it is.")] | None = None
-    artifact: (
-        Annotated[str, about("Hash of the source whose weights are there; another one is staged anew.")]
-        | None
-    ) = None
-    message: Annotated[str, about("Why it is no further.")] | None = None
+    phase: Annotated[CachePhase, about("Phase of the staging.")] | None = None
+    artifact: Annotated[str, about("Hash of the staged source; a changed source is staged anew.")] | None = (
+        None
+    )
+    message: Annotated[str, about("The reason why the cluster is not Ready.")] | None = None
 
 
 class ModelCacheStatus(Status):
-    """How far staging is."""
+    """Progress of the staging."""
 
-    summary: Annotated[CacheSummary, about("How far the cache is as a whole.")] | None = None
+    summary: Annotated[CacheSummary, about("Summary over all matched clusters.")] | None = None
     clusters: Annotated[
-        tuple[CacheCluster, ...], about("How far each matched cluster is.", keys=("name",))
+        tuple[CacheCluster, ...], about("Staging on each matched cluster.", keys=("name",))
     ] = ()
 
 
@@ -116,5 +115,5 @@ class ModelCache(Model):
     """The weights of a model, staged on every matching cluster."""
 
     metadata: ObjectMeta
-    spec: Annotated[ModelCacheSpec, about("What to stage, and where.")]
-    status: Annotated[ModelCacheStatus, about("How far staging is.")] = ModelCacheStatus()
+    spec: Annotated[ModelCacheSpec, about("The weights to stage, and the clusters to stage them on.")]
+    status: Annotated[ModelCacheStatus, about("Progress of the staging.")] = ModelCacheStatus()

@@ -29,14 +29,14 @@ from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta
 
 
 class TolerationOperator(StrEnum):
-    """How a toleration compares itself with a taint."""
+    """Comparison of a toleration with a taint."""
 
     EQUAL = "Equal"
     EXISTS = "Exists"
 
 
 class Toleration(Model):
-    """Lets replicas go to clusters with a matching taint."""
+    """Tolerates clusters with a matching taint."""
 
     __rules__ = (
         Rule(
@@ -62,7 +62,7 @@ class Toleration(Model):
 
 
 class Member(MemberPods):
-    """A pod of the engine, or the like pods of a gang's workers."""
+    """A pod of the engine, or the identical pods of a gang's workers."""
 
     __rules__ = (WORKER_RULE,)
 
@@ -101,25 +101,28 @@ _ENGINES = about("Engines that make up one replica.", min_length=1, max_length=8
 
 
 class ReplicaSettings(Model):
-    """What is chosen for a replica beside its engines."""
+    """Settings of a replica beside its engines."""
 
     cluster_selector: (
         Annotated[
-            LabelSelector, about("Labels of the clusters that replicas may go to. Absent: every cluster.")
+            LabelSelector,
+            about("Labels of the clusters on which replicas may be placed. Absent: every cluster."),
         ]
         | None
     ) = None
     model_cache_ref: (
         Annotated[
             LocalReference,
-            about("ModelCache of this namespace, mounted in every pod. Replicas go where it is staged."),
+            about(
+                "ModelCache of this namespace, mounted in every pod. Replicas are placed where it is staged."
+            ),
         ]
         | None
     ) = None
-    serving: Annotated[Serving, about("How requests are served. Absent: mode Unified.")] | None = None
+    serving: Annotated[Serving, about("Serving mode and routing. Absent: mode Unified.")] | None = None
     tolerations: Annotated[
         tuple[Toleration, ...],
-        about("Taints of clusters that replicas may go to all the same.", atomic=True),
+        about("Taints of clusters on which replicas may be placed nevertheless.", atomic=True),
     ] = ()
 
 
@@ -132,12 +135,12 @@ class ReplicaSpec(ReplicaSettings):
 
 
 class TemplateMetadata(Model):
-    """Metadata of what is made for a replica."""
+    """Metadata of the objects of a replica."""
 
     labels: Annotated[
         Mapping[str, LabelValue],
         about(
-            "Labels of every ModelReplica and ModelEndpoint. Those that Modelplane sets win.",
+            "Labels of every ModelReplica and ModelEndpoint. Labels that Modelplane sets take precedence.",
             max_length=32,
             rules=(RESERVED_PREFIX, QUALIFIED_KEYS),
         ),
@@ -145,16 +148,14 @@ class TemplateMetadata(Model):
 
 
 class DeploymentTemplate(Model):
-    """What every replica is made from."""
+    """Template of every replica."""
 
-    metadata: Annotated[TemplateMetadata, about("Metadata of what is made for a replica.")] = (
-        TemplateMetadata()
-    )
+    metadata: Annotated[TemplateMetadata, about("Metadata of the objects of a replica.")] = TemplateMetadata()
     spec: Annotated[ReplicaSpec, about("One replica.")]
 
 
 class ModelDeploymentSpec(ReplicaSettings):
-    """How many replicas, and what one of them is."""
+    """Number of replicas, and their template."""
 
     __rules__ = (
         Rule(
@@ -176,34 +177,34 @@ class ModelDeploymentSpec(ReplicaSettings):
 
     replicas: Annotated[
         int,
-        about("How many ModelReplicas to run across the fleet: the one number to scale by.", ge=0, le=10000),
+        about("Number of ModelReplicas across the fleet: the field to scale.", ge=0, le=10000),
     ]
     engines: Annotated[tuple[Engine, ...], _ENGINES] = ()
     template: (
         Annotated[
             DeploymentTemplate,
-            about("The replica with labels for what is made from it, instead of the fields beside this one."),
+            about("Template of the replicas with labels for their objects, instead of the other fields."),
         ]
         | None
     ) = None
 
 
 class ReplicaCounts(Model):
-    """How many replicas there are."""
+    """Numbers of replicas."""
 
     total: Annotated[int, about("Replicas that have a cluster.", ge=0)]
-    ready: Annotated[int, about("Those of them that serve.", ge=0)]
-    updated: Annotated[int, about("Those of them that are made from the present template.", ge=0)] = 0
+    ready: Annotated[int, about("Placed replicas that serve.", ge=0)]
+    updated: Annotated[int, about("Placed replicas that have the current template.", ge=0)] = 0
 
 
 class ModelDeploymentStatus(Status):
-    """How far the deployment is."""
+    """Status of the deployment."""
 
-    replicas: Annotated[ReplicaCounts, about("How many replicas there are.")] | None = None
+    replicas: Annotated[ReplicaCounts, about("Numbers of replicas.")] | None = None
     selector: (
         Annotated[
             str,
-            about("Label selector of what the replica count stands for, in text form, for autoscalers."),
+            about("Label selector of the counted replicas, as a string, for autoscalers."),
         ]
         | None
     ) = None
@@ -228,8 +229,8 @@ class ModelDeployment(Model):
     __rules__ = SERVICE_NAME_RULES
 
     metadata: ObjectMeta
-    spec: Annotated[ModelDeploymentSpec, about("How many replicas, and what one of them is.")]
-    status: Annotated[ModelDeploymentStatus, about("How far the deployment is.")] = ModelDeploymentStatus()
+    spec: Annotated[ModelDeploymentSpec, about("Number of replicas, and their template.")]
+    status: Annotated[ModelDeploymentStatus, about("Status of the deployment.")] = ModelDeploymentStatus()
 
     def replica_template(self) -> ReplicaTemplate:
         """Return what every replica is made from, in the one form for both ways of writing it."""

@@ -7,7 +7,7 @@ from modelplane.api.meta import Model, ObjectMeta, Status
 
 
 class ModelEndpointSpec(Model):
-    """Where the endpoint is."""
+    """Location of the endpoint."""
 
     url: Annotated[
         str,
@@ -23,8 +23,8 @@ class ModelEndpointSpec(Model):
         Annotated[
             str,
             about(
-                "Path that takes the place of the service's own prefix, /NAMESPACE/SERVICE/. "
-                "Absent: the path is passed on as it came.",
+                "Path that replaces the service's own prefix, /NAMESPACE/SERVICE/. "
+                "Absent: the path is passed on unchanged.",
                 max_length=1024,
                 pattern=r"^/[^\s?#]*$",
             ),
@@ -34,22 +34,20 @@ class ModelEndpointSpec(Model):
 
 
 class EndpointRouting(Model):
-    """How the gateway reaches the endpoint."""
+    """Backend of the endpoint at the gateway."""
 
-    backend_name: Annotated[str, about("Service that stands for the endpoint.")] | None = None
+    backend_name: Annotated[str, about("Service that represents the endpoint.")] | None = None
 
 
 class ModelEndpointStatus(Status):
-    """Whether the endpoint can be routed to."""
+    """Routing of the endpoint."""
 
-    routing: Annotated[EndpointRouting, about("How the gateway reaches the endpoint.")] | None = None
+    routing: Annotated[EndpointRouting, about("Backend of the endpoint at the gateway.")] | None = None
 
 
 class ModelEndpoint(Model):
-    """A place that answers requests: a replica's gateway, or an outside provider."""
+    """A backend for requests: a replica's gateway, or an external provider."""
 
     metadata: ObjectMeta
-    spec: Annotated[ModelEndpointSpec, about("Where the endpoint is.")]
-    status: Annotated[ModelEndpointStatus, about("Whether the endpoint can be routed to.")] = (
-        ModelEndpointStatus()
-    )
+    spec: Annotated[ModelEndpointSpec, about("Location of the endpoint.")]
+    status: Annotated[ModelEndpointStatus, about("Routing of the endpoint.")] = ModelEndpointStatus()

@@ -31,15 +31,15 @@ class ResolvedRequest(Model):
         str,
         about("DRA DeviceClass to claim through.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
     ]
-    count: Annotated[int, about("How many devices each pod claims.", ge=1, le=64)] = 1
+    count: Annotated[int, about("Number of devices that each pod claims.", ge=1, le=64)] = 1
     selectors: Annotated[
         tuple[DeviceSelector, ...],
-        about("Conditions that a device must all meet.", max_length=8, atomic=True),
+        about("Conditions, all of which a device must meet.", max_length=8, atomic=True),
     ] = ()
 
 
 class PlacedMember(MemberPods):
-    """A pod of the engine, or the like pods of a gang's workers, and where they go."""
+    """A pod of the engine, or the identical pods of a gang's workers, with their node pool."""
 
     __rules__ = (WORKER_RULE,)
 
@@ -64,7 +64,7 @@ class PlacedMember(MemberPods):
 
 
 class PlacedEngine(EngineShape):
-    """An engine whose place is decided."""
+    """A placed engine."""
 
     __rules__ = (
         ROLE_RULE,
@@ -86,7 +86,7 @@ class PlacedEngine(EngineShape):
 
 
 class ModelReplicaSpec(Model):
-    """What runs, and on which cluster."""
+    """The engines of the replica, and their cluster."""
 
     __rules__ = PHASE_RULES
 
@@ -102,24 +102,24 @@ class ModelReplicaSpec(Model):
     model_cache_ref: (
         Annotated[LocalReference, about("ModelCache of this namespace, mounted in every pod.")] | None
     ) = None
-    serving: Annotated[Serving, about("How requests are served. Absent: mode Unified.")] | None = None
+    serving: Annotated[Serving, about("Serving mode and routing. Absent: mode Unified.")] | None = None
     engines: Annotated[
         tuple[PlacedEngine, ...],
-        about("Engines of the replica, with their place.", min_length=1, max_length=8, keys=("name",)),
+        about("Engines of the replica, with their placement.", min_length=1, max_length=8, keys=("name",)),
     ]
     draining: Annotated[
         bool,
-        about("Whether the replica is about to go: its endpoint is withdrawn, and its engines run on."),
+        about("True before the replica is deleted: its endpoint is removed, and its engines keep running."),
     ] = False
 
 
 class ModelReplicaStatus(Status):
-    """How far the replica is."""
+    """Status of the replica."""
 
     clusters: Annotated[
         tuple[str, ...],
         about(
-            "InferenceClusters that may hold objects of this replica, to be cleaned before it goes.",
+            "InferenceClusters that may have objects of this replica, deleted before the replica is.",
             unique=True,
         ),
     ] = ()
@@ -131,5 +131,5 @@ class ModelReplica(Model):
     __rules__ = SERVICE_NAME_RULES
 
     metadata: ObjectMeta
-    spec: Annotated[ModelReplicaSpec, about("What runs, and on which cluster.")]
-    status: Annotated[ModelReplicaStatus, about("How far the replica is.")] = ModelReplicaStatus()
+    spec: Annotated[ModelReplicaSpec, about("The engines of the replica, and their cluster.")]
+    status: Annotated[ModelReplicaStatus, about("Status of the replica.")] = ModelReplicaStatus()

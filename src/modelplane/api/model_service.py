@@ -13,7 +13,7 @@ class EndpointSelector(Model):
     match_labels: Annotated[
         Mapping[str, LabelValue],
         about(
-            "Labels that an endpoint must all carry, with these values. Empty selects every endpoint of "
+            "Labels, all of which an endpoint must have, with these values. Empty selects every endpoint of "
             "the namespace.",
             max_length=MAX_MATCH_LABELS,
             rules=(QUALIFIED_KEYS,),
@@ -40,7 +40,7 @@ class EndpointEntry(Model):
 
 
 class ModelServiceSpec(Model):
-    """Where requests go."""
+    """Routing of the service's requests."""
 
     endpoints: Annotated[
         tuple[EndpointEntry, ...],
@@ -54,7 +54,7 @@ class ModelServiceSpec(Model):
 
 
 class ModelServiceStatus(Status):
-    """Where the service is reached."""
+    """Address of the service."""
 
     address: (
         Annotated[str, about("URL of the service, without a slash at the end. Absent until it is routed.")]
@@ -63,8 +63,8 @@ class ModelServiceStatus(Status):
 
 
 class ModelService(Model):
-    """One stable address for a model, whatever serves it."""
+    """One stable address for a model, independent of the endpoints that serve it."""
 
     metadata: ObjectMeta
-    spec: Annotated[ModelServiceSpec, about("Where requests go.")]
-    status: Annotated[ModelServiceStatus, about("Where the service is reached.")] = ModelServiceStatus()
+    spec: Annotated[ModelServiceSpec, about("Routing of the service's requests.")]
+    status: Annotated[ModelServiceStatus, about("Address of the service.")] = ModelServiceStatus()

@@ -49,7 +49,7 @@ class NebiusGPUs(GPUs):
 
 
 class NebiusNodePool(Model):
-    """Like nodes."""
+    """Identical nodes."""
 
     __rules__ = (GPU_RULE, MAXIMUM_RULE, BOUNDS_RULE)
 
@@ -75,7 +75,7 @@ class NebiusNodePool(Model):
 
 
 class NebiusClusterSpec(Model):
-    """The cluster to make."""
+    """The cluster to create."""
 
     kubernetes_version: KubernetesVersion = "1.34"
     credentials: CloudCredentials | None = None
@@ -83,10 +83,10 @@ class NebiusClusterSpec(Model):
 
 
 class NebiusCluster(Model):
-    """A cluster to make on Nebius, for the InferenceCluster of the same name."""
+    """A cluster to create on Nebius, for the InferenceCluster of the same name."""
 
     __rules__ = (NAME_RULE,)
 
     metadata: ObjectMeta
-    spec: Annotated[NebiusClusterSpec, about("The cluster to make.")]
-    status: Annotated[CachingClusterStatus, about("How the cluster is reached.")] = CachingClusterStatus()
+    spec: Annotated[NebiusClusterSpec, about("The cluster to create.")]
+    status: Annotated[CachingClusterStatus, about("Access to the cluster.")] = CachingClusterStatus()

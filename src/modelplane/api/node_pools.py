@@ -17,14 +17,14 @@ class FabricType(StrEnum):
 
 
 class Accounting(StrEnum):
-    """What the scheduler counts in a pool."""
+    """Unit in which the scheduler counts the capacity of a pool."""
 
     NODES = "Nodes"
     DEVICES = "Devices"
 
 
 class NodeTaintEffect(StrEnum):
-    """What a taint of a node does to pods that do not tolerate it (Kubernetes, ``core/v1``)."""
+    """Effect of a node's taint on pods that do not tolerate it (Kubernetes, ``core/v1``)."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -55,7 +55,7 @@ class NodeTaint(Model):
 
     key: Annotated[str, about("Key of the taint.", min_length=1, max_length=317, pattern=QUALIFIED_NAME)]
     value: Annotated[str, about("Value of the taint.", max_length=63, pattern=LABEL_VALUE)] = ""
-    effect: Annotated[NodeTaintEffect, about("What it does to pods that do not tolerate it.")]
+    effect: Annotated[NodeTaintEffect, about("Effect on pods that do not tolerate the taint.")]
 
 
 class Fabric(Model):
@@ -120,7 +120,7 @@ MAX_NODES = 1000
 """Nodes of one provisioned pool."""
 
 AKS_POOL_NAME = "^[a-z][a-z0-9]{0,11}$"
-"""What Azure takes for the name of a pool."""
+"""Names of pools that Azure accepts."""
 
 _SIZE_RULE = Rule(
     f"[self.nodeCount, has(self.minNodeCount) ? self.minNodeCount : 0, "
@@ -131,7 +131,7 @@ _SIZE_RULE = Rule(
 
 
 class NodePool(Model):
-    """Like nodes of one class."""
+    """Identical nodes of one class."""
 
     __rules__ = (BOUNDS_RULE, _SIZE_RULE)
 
@@ -150,7 +150,7 @@ class NodePool(Model):
         about("InferenceClass of the nodes.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
     ]
     node_count: Annotated[
-        int, about(f"Nodes to have, or to begin with when autoscaled. At most {MAX_POOL_NODES}.", ge=0)
+        int, about(f"Number of nodes; when autoscaled, the initial number. At most {MAX_POOL_NODES}.", ge=0)
     ] = 1
     min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=0)] | None = None
     max_node_count: (
@@ -173,9 +173,7 @@ class NodePool(Model):
     fabric: (
         Annotated[
             Literal["None", "EFA"] | Fabric,
-            about(
-                "Network between the nodes: an object, or the word None or EFA alone.", any_of=_FABRIC_FORMS
-            ),
+            about("Network between the nodes: an object, or the string None or EFA.", any_of=_FABRIC_FORMS),
         ]
         | None
     ) = None
@@ -190,7 +188,7 @@ class NodePool(Model):
     taints: Annotated[
         tuple[NodeTaint, ...],
         about(
-            "Taints that the nodes have beside nvidia.com/gpu, so that the pods tolerate them.",
+            "Taints of the nodes beside nvidia.com/gpu, which the pods are made to tolerate.",
             max_length=16,
             keys=("key", "effect"),
         ),

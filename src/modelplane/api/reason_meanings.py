@@ -34,7 +34,7 @@ EVERY_KIND = "every kind"
 
 @dataclass(frozen=True, slots=True)
 class Documented:
-    """What one reason of one condition means."""
+    """The meaning of one reason of one condition."""
 
     kind: str
     type: StrEnum
@@ -64,23 +64,31 @@ DOCUMENTED = (
     *_reasons(
         EVERY_KIND,
         CommonCondition.SYNCED,
-        (True, SyncedReason.RECONCILE_SUCCESS, "What was decided is written."),
-        (False, SyncedReason.RECONCILE_ERROR, "Something could not be read or written; it is tried again."),
-        (False, SyncedReason.RECONCILE_PAUSED, "Reconciling is paused by an annotation."),
+        (
+            True,
+            SyncedReason.RECONCILE_SUCCESS,
+            "The last reconcile succeeded: all children and the status are written.",
+        ),
+        (False, SyncedReason.RECONCILE_ERROR, "A read or a write failed. It is retried."),
+        (False, SyncedReason.RECONCILE_PAUSED, "An annotation pauses reconciliation."),
         alarming=(SyncedReason.RECONCILE_ERROR,),
     ),
     *_reasons(
         EVERY_KIND,
         CommonCondition.READY,
-        (True, ReadyReason.AVAILABLE, "The object does what it is for."),
-        (False, ReadyReason.CREATING, "It is on its way and has not been ready yet."),
-        (False, ReadyReason.UNAVAILABLE, "It was ready before and is not now."),
+        (True, ReadyReason.AVAILABLE, "Ready to serve."),
+        (False, ReadyReason.CREATING, "Being created; not ready for the first time yet."),
+        (False, ReadyReason.UNAVAILABLE, "It was ready before and is not ready now."),
         (False, ReadyReason.DELETING, "It is being deleted."),
     ),
     *_reasons(
         EVERY_KIND,
         CommonCondition.ADMITTED,
-        (False, AdmittedReason.RESERVED_NAMESPACE, "Its namespace takes no models. What is there stays."),
+        (
+            False,
+            AdmittedReason.RESERVED_NAMESPACE,
+            "The namespace is reserved: nothing is composed in it. Existing children stay.",
+        ),
         alarming=(AdmittedReason.RESERVED_NAMESPACE,),
     ),
     *_reasons(
@@ -91,34 +99,38 @@ DOCUMENTED = (
     *_reasons(
         "InferenceCluster",
         InferenceClusterCondition.CLUSTER_READY,
-        (True, _CLUSTER.CLUSTER_RUNNING, "The cluster can be reached."),
+        (True, _CLUSTER.CLUSTER_RUNNING, "The cluster's API server answers."),
         (False, _CLUSTER.WAITING_FOR_CLASSES, "A node pool names an InferenceClass that does not exist."),
         (
             False,
             _CLUSTER.INVALID_NODE_POOL,
             "A pool does not fit the cluster's source: its class has no recipe, or its fabric no id.",
         ),
-        (False, _CLUSTER.PROVISIONING, "The cloud has not made the cluster yet."),
+        (False, _CLUSTER.PROVISIONING, "The cloud has not created the cluster yet."),
         (
             False,
             _CLUSTER.UNREACHABLE,
-            "The cluster's API server does not answer, or refuses the credentials.",
+            "The cluster's API server does not answer, or rejects the credentials.",
         ),
         alarming=(_CLUSTER.INVALID_NODE_POOL, _CLUSTER.UNREACHABLE),
     ),
     *_reasons(
         "InferenceCluster",
         InferenceClusterCondition.BACKEND_READY,
-        (True, _CLUSTER.BACKEND_HEALTHY, "Everything that serving needs is installed."),
+        (True, _CLUSTER.BACKEND_HEALTHY, "Every component that serving needs is installed."),
         (False, _CLUSTER.WAITING_FOR_CLUSTER, "The cluster is not ready."),
-        (False, _CLUSTER.INSTALLING, "Something that serving needs is not there yet."),
+        (False, _CLUSTER.INSTALLING, "A component that serving needs is not installed yet."),
     ),
     *_reasons(
         "InferenceGateway",
         InferenceGatewayCondition.CONTROLLER_READY,
-        (True, _GATEWAY.CONTROLLER_HEALTHY, "The proxy takes requests."),
-        (False, _GATEWAY.INSTALLING, "The proxy is not ready yet."),
-        (False, _GATEWAY.IGNORED, "Only the gateway named default is used, and this is another."),
+        (True, _GATEWAY.CONTROLLER_HEALTHY, "The gateway accepts requests."),
+        (False, _GATEWAY.INSTALLING, "The gateway is not ready yet."),
+        (
+            False,
+            _GATEWAY.IGNORED,
+            "Only the InferenceGateway named default is used, and this one has another name.",
+        ),
         alarming=(_GATEWAY.IGNORED,),
     ),
     *_reasons(
@@ -131,7 +143,7 @@ DOCUMENTED = (
         "ModelCache",
         ModelCacheCondition.ARTIFACT_READY,
         (True, _CACHE.STAGED, "Every matched cluster has the weights."),
-        (False, _CACHE.NO_CLUSTERS, "There is no cluster to stage on."),
+        (False, _CACHE.NO_CLUSTERS, "There is no cluster to stage the weights on."),
         (False, _CACHE.AUTH_SECRET_MISSING, "The token's Secret, or its key, does not exist or is empty."),
         (False, _CACHE.FAILED, "Staging failed on at least one cluster."),
         (False, _CACHE.PARTIAL, "Some clusters have the weights."),
@@ -141,17 +153,17 @@ DOCUMENTED = (
     *_reasons(
         "ModelDeployment",
         ModelDeploymentCondition.REPLICAS_SCHEDULED,
-        (True, _DEPLOYMENT.REPLICAS_CREATED, "Every replica that is wanted has a cluster."),
+        (True, _DEPLOYMENT.REPLICAS_CREATED, "Every desired replica has a cluster."),
         (False, _DEPLOYMENT.NO_CLUSTERS, "The fleet has no InferenceCluster."),
         (
             False,
             _DEPLOYMENT.INVALID_NODE_SELECTOR,
-            "A device selector is not valid CEL; replicas stay as they are.",
+            "A device selector is not valid CEL. Existing replicas stay as they are.",
         ),
         (
             False,
             _DEPLOYMENT.INSUFFICIENT_CAPACITY,
-            "Fewer replicas than wanted have a cluster; the message gives both counts and what is missing.",
+            "Fewer replicas than desired have a cluster. The message has both counts and the cause.",
         ),
         (False, _DEPLOYMENT.SCHEDULING, "Replicas have a cluster and are being created."),
         alarming=(
@@ -163,23 +175,23 @@ DOCUMENTED = (
     *_reasons(
         "ModelDeployment",
         ModelDeploymentCondition.REPLICAS_READY,
-        (True, _DEPLOYMENT.ALL_REPLICAS_READY, "Every replica that is wanted serves."),
+        (True, _DEPLOYMENT.ALL_REPLICAS_READY, "Every desired replica serves."),
         (False, _DEPLOYMENT.NO_REPLICAS_SCHEDULED, "No replica has a cluster."),
-        (False, _DEPLOYMENT.MODEL_STARTING, "Some replica does not serve yet."),
+        (False, _DEPLOYMENT.MODEL_STARTING, "At least one replica does not serve yet."),
         (
             False,
             _DEPLOYMENT.CLUSTER_UNREACHABLE,
-            "A replica's cluster does not answer: its replicas may serve, but nobody can tell.",
+            "A replica's cluster does not answer, so the state of its replicas is unknown.",
         ),
-        (False, _DEPLOYMENT.UPDATING, "Replicas serve, and some are not made from the present template yet."),
+        (False, _DEPLOYMENT.UPDATING, "Replicas serve, and some do not have the current template yet."),
         alarming=(_DEPLOYMENT.CLUSTER_UNREACHABLE,),
     ),
     *_reasons(
         "ModelDeployment",
         ModelDeploymentCondition.MODEL_CACHE_RESOLVED,
-        (True, _DEPLOYMENT.MODEL_CACHE_RESOLVED, "The ModelCache that is named exists."),
+        (True, _DEPLOYMENT.MODEL_CACHE_RESOLVED, "The named ModelCache exists."),
         (False, _DEPLOYMENT.MODEL_CACHE_UNRESOLVED, "The ModelCache has not been looked up yet."),
-        (False, _DEPLOYMENT.MODEL_CACHE_NOT_FOUND, "There is no such ModelCache in the namespace."),
+        (False, _DEPLOYMENT.MODEL_CACHE_NOT_FOUND, "The namespace has no ModelCache of that name."),
         alarming=(_DEPLOYMENT.MODEL_CACHE_NOT_FOUND,),
     ),
     *_reasons(
@@ -189,7 +201,7 @@ DOCUMENTED = (
         (
             False,
             _ENDPOINT.WAITING_FOR_BACKEND,
-            "What stands for it at the gateway is being made, or which gateway it is is not known yet.",
+            "Its backend at the gateway is being created, or the gateway is not known yet.",
         ),
         (False, _ENDPOINT.INVALID_URL, "The URL has no host, or a port that is not a number."),
         alarming=(_ENDPOINT.INVALID_URL,),
@@ -201,33 +213,37 @@ DOCUMENTED = (
         (
             False,
             _REPLICA.WAITING_FOR_CLUSTER,
-            "The cluster does not exist, or does not publish yet what the replica needs to know of it.",
+            "The cluster does not exist, or its status lacks values that the replica needs.",
         ),
         (
             False,
             _REPLICA.CLUSTER_UNREACHABLE,
-            "The cluster's API server does not answer. What runs there keeps running.",
+            "The cluster's API server does not answer. Its workloads keep running.",
         ),
         (False, _REPLICA.WAITING_FOR_CACHE, "The ModelCache has not staged the weights on the cluster yet."),
-        (False, _REPLICA.DEPLOYING, "Some workload is not on the cluster yet."),
+        (False, _REPLICA.DEPLOYING, "At least one workload is not on the cluster yet."),
         (True, _REPLICA.UPDATING, "It serves, and not every copy of its engines has its last edit."),
-        (False, _REPLICA.UNSUPPORTED_TOPOLOGY, "The cluster cannot run an engine of this shape."),
+        (False, _REPLICA.UNSUPPORTED_TOPOLOGY, "The cluster cannot run an engine of this topology."),
         alarming=(_REPLICA.UNSUPPORTED_TOPOLOGY, _REPLICA.CLUSTER_UNREACHABLE),
     ),
     *_reasons(
         "ModelReplica",
         ModelReplicaCondition.MODEL_READY,
-        (True, _REPLICA.SERVING, "Every engine takes requests."),
+        (True, _REPLICA.SERVING, "Every engine accepts requests."),
         (False, _REPLICA.WAITING_FOR_MODEL, "The cluster has not accepted the model."),
-        (False, _REPLICA.MODEL_STARTING, "Some engine does not take requests yet."),
+        (False, _REPLICA.MODEL_STARTING, "At least one engine does not accept requests yet."),
     ),
     *_reasons(
         "ModelReplica",
         ModelReplicaCondition.ANNOUNCED,
-        (True, _REPLICA.ENDPOINT_CREATED, "Services route to the ModelEndpoint of its name."),
-        (False, _REPLICA.NOT_SERVING, "It does not serve, so there is no endpoint."),
-        (False, _REPLICA.NO_ADDRESS, "It serves, but its cluster's gateway has no address yet."),
-        (False, _REPLICA.DRAINING, "It is about to go, so its endpoint was withdrawn."),
+        (
+            True,
+            _REPLICA.ENDPOINT_CREATED,
+            "The replica has a ModelEndpoint of its name, to which services route.",
+        ),
+        (False, _REPLICA.NOT_SERVING, "The replica does not serve, so it has no endpoint."),
+        (False, _REPLICA.NO_ADDRESS, "The replica serves, but its cluster's gateway has no address yet."),
+        (False, _REPLICA.DRAINING, "The replica is about to be deleted, so its endpoint was removed."),
     ),
     *_reasons(
         "ModelService",
@@ -243,12 +259,12 @@ DOCUMENTED = (
         (
             False,
             _SERVICE.CONFIGURING,
-            "There is nothing to route to, or the gateway has not taken the route yet.",
+            "No endpoint can be routed to, or the gateway has not accepted the route yet.",
         ),
         (
             False,
             _SERVICE.WAITING_FOR_GATEWAY,
-            "The InferenceGateway has no address, or does not say yet what carries the traffic.",
+            "The InferenceGateway has no address, or its status has no backend yet.",
         ),
         (
             False,
@@ -260,4 +276,4 @@ DOCUMENTED = (
 )
 
 ALARMING = frozenset(str(row.reason) for row in DOCUMENTED if row.alarming)
-"""Reasons that somebody must act on: the events that report them are warnings."""
+"""Reasons that need an operator: their events are warnings."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class CommonCondition(StrEnum):
-    """What every kind reports."""
+    """Condition types of every kind."""
 
     SYNCED = "Synced"
     READY = "Ready"
@@ -16,7 +16,7 @@ class CommonCondition(StrEnum):
 
 
 class SyncedReason(StrEnum):
-    """Whether what was decided could be written."""
+    """Reasons of ``Synced``: the outcome of the last reconcile."""
 
     RECONCILE_SUCCESS = "ReconcileSuccess"
     RECONCILE_ERROR = "ReconcileError"
@@ -24,7 +24,7 @@ class SyncedReason(StrEnum):
 
 
 class ReadyReason(StrEnum):
-    """How far an object is, in one word for all kinds."""
+    """Reasons of ``Ready``, the same for all kinds."""
 
     AVAILABLE = "Available"
     CREATING = "Creating"
@@ -33,32 +33,32 @@ class ReadyReason(StrEnum):
 
 
 class AdmittedReason(StrEnum):
-    """Why an object is composed, or not at all."""
+    """Reasons of ``Admitted``: an object that is not composed."""
 
     RESERVED_NAMESPACE = "ReservedNamespace"
 
 
 class InferenceClassCondition(StrEnum):
-    """What an InferenceClass reports."""
+    """Condition types of an InferenceClass."""
 
     ACCEPTED = "Accepted"
 
 
 class InferenceClassReason(StrEnum):
-    """Why."""
+    """Reasons of an InferenceClass's conditions."""
 
     AVAILABLE = "Available"
 
 
 class InferenceClusterCondition(StrEnum):
-    """What an InferenceCluster reports."""
+    """Condition types of an InferenceCluster."""
 
     CLUSTER_READY = "ClusterReady"
     BACKEND_READY = "BackendReady"
 
 
 class InferenceClusterReason(StrEnum):
-    """Why."""
+    """Reasons of an InferenceCluster's conditions."""
 
     CLUSTER_RUNNING = "ClusterRunning"
     WAITING_FOR_CLASSES = "WaitingForClasses"
@@ -71,13 +71,13 @@ class InferenceClusterReason(StrEnum):
 
 
 class InferenceGatewayCondition(StrEnum):
-    """What an InferenceGateway reports."""
+    """Condition types of an InferenceGateway."""
 
     CONTROLLER_READY = "ControllerReady"
 
 
 class InferenceGatewayReason(StrEnum):
-    """Why."""
+    """Reasons of an InferenceGateway's conditions."""
 
     CONTROLLER_HEALTHY = "ControllerHealthy"
     INSTALLING = "Installing"
@@ -85,14 +85,14 @@ class InferenceGatewayReason(StrEnum):
 
 
 class ModelCacheCondition(StrEnum):
-    """What a ModelCache reports."""
+    """Condition types of a ModelCache."""
 
     CLUSTERS_MATCHED = "ClustersMatched"
     ARTIFACT_READY = "ArtifactReady"
 
 
 class ModelCacheReason(StrEnum):
-    """Why."""
+    """Reasons of a ModelCache's conditions."""
 
     MATCHED = "Matched"
     NO_CLUSTERS = "NoClusters"
@@ -104,7 +104,7 @@ class ModelCacheReason(StrEnum):
 
 
 class ModelDeploymentCondition(StrEnum):
-    """What a ModelDeployment reports."""
+    """Condition types of a ModelDeployment."""
 
     REPLICAS_SCHEDULED = "ReplicasScheduled"
     REPLICAS_READY = "ReplicasReady"
@@ -112,7 +112,7 @@ class ModelDeploymentCondition(StrEnum):
 
 
 class ModelDeploymentReason(StrEnum):
-    """Why."""
+    """Reasons of a ModelDeployment's conditions."""
 
     REPLICAS_CREATED = "ReplicasCreated"
     NO_CLUSTERS = "NoClusters"
@@ -130,13 +130,13 @@ class ModelDeploymentReason(StrEnum):
 
 
 class ModelEndpointCondition(StrEnum):
-    """What a ModelEndpoint reports."""
+    """Condition types of a ModelEndpoint."""
 
     ROUTING_READY = "RoutingReady"
 
 
 class ModelEndpointReason(StrEnum):
-    """Why."""
+    """Reasons of a ModelEndpoint's conditions."""
 
     BACKEND_CONFIGURED = "BackendConfigured"
     WAITING_FOR_BACKEND = "WaitingForBackend"
@@ -144,7 +144,7 @@ class ModelEndpointReason(StrEnum):
 
 
 class ModelReplicaCondition(StrEnum):
-    """What a ModelReplica reports."""
+    """Condition types of a ModelReplica."""
 
     MODEL_ACCEPTED = "ModelAccepted"
     MODEL_READY = "ModelReady"
@@ -152,7 +152,7 @@ class ModelReplicaCondition(StrEnum):
 
 
 class ModelReplicaReason(StrEnum):
-    """Why."""
+    """Reasons of a ModelReplica's conditions."""
 
     ACCEPTED = "Accepted"
     WAITING_FOR_CLUSTER = "WaitingForCluster"
@@ -171,14 +171,14 @@ class ModelReplicaReason(StrEnum):
 
 
 class ModelServiceCondition(StrEnum):
-    """What a ModelService reports."""
+    """Condition types of a ModelService."""
 
     ENDPOINTS_RESOLVED = "EndpointsResolved"
     ROUTING_READY = "RoutingReady"
 
 
 class ModelServiceReason(StrEnum):
-    """Why."""
+    """Reasons of a ModelService's conditions."""
 
     RESOLVED = "Resolved"
     NO_ENDPOINTS = "NoEndpoints"

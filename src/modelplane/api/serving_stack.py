@@ -15,7 +15,7 @@ from modelplane.api.meta import Model, ObjectMeta, Status
 
 
 class ListenerProtocol(StrEnum):
-    """What a listener of the gateway speaks."""
+    """Protocol of a listener of the gateway."""
 
     HTTP = "HTTP"
     TCP = "TCP"
@@ -26,7 +26,7 @@ def _version(component: str) -> Meta:
 
 
 class Versions(Model):
-    """Versions of what is installed."""
+    """Versions of the installed components."""
 
     gateway_api: Annotated[str, _version("the Gateway API")] = "v1.5.1"
     cert_manager: Annotated[str, _version("the cert-manager chart")] = "v1.17.1"
@@ -42,11 +42,11 @@ class Listener(Model):
 
     name: Annotated[str, about("Name of the listener.", min_length=1, max_length=63, pattern=DNS_SUBDOMAIN)]
     port: Annotated[int, about("Port.", ge=1, le=65535)]
-    protocol: Annotated[ListenerProtocol, about("What is spoken there.")]
+    protocol: Annotated[ListenerProtocol, about("Protocol of the port.")]
 
 
 class StackGateway(Model):
-    """The gateway through which the cluster's engines are reached."""
+    """The gateway of the cluster, which routes to its engines."""
 
     class_name: Annotated[
         str, about("Name of its GatewayClass.", min_length=1, max_length=63, pattern=DNS_LABEL)
@@ -58,12 +58,12 @@ class StackGateway(Model):
 
 
 class ServingStackSpec(Model):
-    """What to install, and how the cluster is reached."""
+    """The components to install, and access to the cluster."""
 
     secrets: Annotated[
         tuple[ClusterSecret, ...],
         about(
-            "Secrets that it takes to reach the cluster: a Kubeconfig, and a cloud identity where the "
+            "Secrets for access to the cluster: a Kubeconfig, and a cloud identity where the "
             "kubeconfig alone is not enough.",
             min_length=1,
             max_length=8,
@@ -77,27 +77,27 @@ class ServingStackSpec(Model):
         ),
     ]
     nvidia_driver_root: Annotated[
-        str, about("Where the NVIDIA driver is in the file system of the nodes.", max_length=512)
+        str, about("Path of the NVIDIA driver in the file system of the nodes.", max_length=512)
     ] = "/"
-    versions: Annotated[Versions, about("Versions of what is installed.")] = Versions()
+    versions: Annotated[Versions, about("Versions of the installed components.")] = Versions()
     gateway: Annotated[StackGateway, about("The gateway of the cluster.")] = StackGateway()
 
 
 class StackGatewayStatus(Model):
-    """Where the gateway is reached."""
+    """Address of the gateway."""
 
     address: Annotated[str, about("Host or IP address.", max_length=256)] | None = None
 
 
 class ServingStackStatus(Status):
-    """Where the stack is reached."""
+    """Status of the stack."""
 
-    gateway: Annotated[StackGatewayStatus, about("Where the gateway is reached.")] | None = None
+    gateway: Annotated[StackGatewayStatus, about("Address of the gateway.")] | None = None
 
 
 class ServingStack(Model):
-    """What is installed on a cluster so that it can serve: gateway, DRA driver, LeaderWorkerSet, metrics."""
+    """The components that a cluster needs to serve: gateway, DRA driver, LeaderWorkerSet, metrics."""
 
     metadata: ObjectMeta
-    spec: Annotated[ServingStackSpec, about("What to install, and how the cluster is reached.")]
-    status: Annotated[ServingStackStatus, about("Where the stack is reached.")] = ServingStackStatus()
+    spec: Annotated[ServingStackSpec, about("The components to install, and access to the cluster.")]
+    status: Annotated[ServingStackStatus, about("Status of the stack.")] = ServingStackStatus()

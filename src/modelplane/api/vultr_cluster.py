@@ -19,7 +19,7 @@ from modelplane.api.node_pools import BOUNDS_RULE, MAX_NODES
 
 
 class VultrNodePool(Model):
-    """Like nodes; a pool has at least one."""
+    """Identical nodes; a pool has at least one."""
 
     __rules__ = (GPU_RULE, MAXIMUM_RULE, BOUNDS_RULE)
 
@@ -27,7 +27,7 @@ class VultrNodePool(Model):
     role: Role
     plan: Annotated[str, about("Plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
     node_count: Annotated[
-        int, about("Nodes to have, or to begin with when autoscaled.", ge=1, le=MAX_NODES)
+        int, about("Number of nodes; when autoscaled, the initial number.", ge=1, le=MAX_NODES)
     ] = 1
     min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=1, le=MAX_NODES)] | None = None
     max_node_count: (
@@ -37,7 +37,7 @@ class VultrNodePool(Model):
 
 
 class VultrClusterSpec(Model):
-    """The cluster to make."""
+    """The cluster to create."""
 
     region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
     kubernetes_version: VultrVersion = "v1.36.1+3"
@@ -46,10 +46,10 @@ class VultrClusterSpec(Model):
 
 
 class VultrCluster(Model):
-    """A cluster to make on Vultr Kubernetes Engine, for the InferenceCluster of the same name."""
+    """A cluster to create on Vultr Kubernetes Engine, for the InferenceCluster of the same name."""
 
     __rules__ = (NAME_RULE,)
 
     metadata: ObjectMeta
-    spec: Annotated[VultrClusterSpec, about("The cluster to make.")]
-    status: Annotated[CloudClusterStatus, about("How the cluster is reached.")] = CloudClusterStatus()
+    spec: Annotated[VultrClusterSpec, about("The cluster to create.")]
+    status: Annotated[CloudClusterStatus, about("Access to the cluster.")] = CloudClusterStatus()

@@ -73,7 +73,9 @@ def test_a_home_that_is_named_has_to_run(connected, tmp_path, monkeypatch):
     ("error", "remedy"),
     [
         pytest.param(errors.Forbidden(403, "", "no"), "ask its administrator", id="no permission"),
-        pytest.param(errors.NotFound(404, "", "no"), "check that Modelplane is installed there", id="no kinds"),
+        pytest.param(
+            errors.NotFound(404, "", "no"), "check that Modelplane is installed there", id="no kinds"
+        ),
         pytest.param(errors.Unreachable("no"), "check that it runs", id="no answer"),
         pytest.param(errors.ApiError(500, "", "no"), "try again", id="anything else"),
     ],
