@@ -96,7 +96,7 @@ class Fold(msgspec.Struct, frozen=True):
 
     @property
     def binds(self) -> bool:
-        """Whether this is `cel.bind`: a loop over nothing, whose accumulator has another name."""
+        """Return True if this is `cel.bind`: a loop over nothing, whose accumulator has another name."""
         empty = isinstance(self.items, ListLiteral) and not self.items.elements
         return empty and self.accumulator != RESULT
 

@@ -1,4 +1,4 @@
-"""What an evaluation costs, in Kubernetes' units.
+"""Cost of an evaluation, in Kubernetes' units.
 
 One rule: a cost depends on the function, its arguments and its result, never on time.
 

@@ -1,4 +1,4 @@
-"""What a selector can read of one device, as a DRA ResourceSlice publishes it.
+"""A device as a selector reads it, as a DRA ResourceSlice publishes it.
 
 One rule: keys and values are kept as published; a bare key belongs to the device's own driver.
 """

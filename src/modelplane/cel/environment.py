@@ -1,4 +1,4 @@
-"""What a selector may name: the device's fields, and the libraries that Kubernetes switches on.
+"""Environment of a selector: the device's fields, and the libraries that Kubernetes enables.
 
 One rule: this is what the compiler is told; the meaning of each function is in `functions`.
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a selector, before and while it is applied to a device.
+"""Errors of a selector, before and during its evaluation on a device.
 
 One rule: a SelectorError is the author's to mend and shows where; an EvaluationError belongs to one device.
 """

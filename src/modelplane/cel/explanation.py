@@ -1,4 +1,4 @@
-"""What the compiler's complaint means to who wrote the selector.
+"""Explanations of the compiler's errors for the author of a selector.
 
 One rule: one sentence that says what to write instead where that can be told, at the place of the word
 at fault.

@@ -1,4 +1,4 @@
-"""What the compiler lets pass and Kubernetes refuses.
+"""Restrictions of Kubernetes that the compiler does not check.
 
 One rule: each restriction names what it restores; the compiler's own checks are not repeated.
 

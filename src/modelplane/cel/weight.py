@@ -1,4 +1,4 @@
-"""How much there is in a value, which is what a call that goes through it has to do.
+"""Weight of a value: the work of a call that traverses it.
 
 One rule: a part that a value holds twice counts twice, because it is gone through twice.
 """

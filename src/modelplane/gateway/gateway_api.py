@@ -1,4 +1,4 @@
-"""What a gateway that reads Gateway API is given: a backend for each endpoint, a route for each service.
+"""Objects of Gateway API: a backend for each endpoint, a route for each service.
 
 An endpoint is an address, not pods, so its backend is a Service without a selector and an EndpointSlice that
 someone else wrote. TLS is what the URL says, on any port, with a certificate that is checked for the host of

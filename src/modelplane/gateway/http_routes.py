@@ -79,7 +79,7 @@ def workload_routes(
 
 
 def attached(http_route: Object) -> bool:
-    """Whether a route names the inference gateway as a parent."""
+    """Return True if a route names the inference gateway as a parent."""
     own = http_route["metadata"]["namespace"]
     return any(
         parent["name"] == GATEWAY_NAME

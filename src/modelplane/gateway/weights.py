@@ -1,4 +1,4 @@
-"""How the weight of a group of endpoints becomes a weight for each of them.
+"""Weights of endpoints, derived from the weights of their groups.
 
 A proxy weighs endpoints, a service weighs groups of endpoints. All numbers are
 scaled up together until every group can be divided among its members, so that

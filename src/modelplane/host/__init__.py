@@ -1,1 +1,1 @@
-"""What the processes of one machine share: addresses, private files, sockets, signals."""
+"""Shared parts of the processes of one machine: addresses, private files, sockets, signals."""

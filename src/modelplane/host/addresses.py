@@ -1,4 +1,4 @@
-"""Where a pod listens, and what its address is called in the API.
+"""Addresses of pods: the one to bind, and its name in the API.
 
 A pod without its own network namespace gets an address of the loopback range,
 but the API refuses loopback addresses in an EndpointSlice. So each pod binds

@@ -1,4 +1,4 @@
-"""Which open files a process hands on to the programs that it starts.
+"""File descriptors that a process passes on to the programs that it starts.
 
 A fleet outlives the terminal that started it, so whatever it inherited there
 would stay open for as long: a pipe whose reader then waits for ever, a file

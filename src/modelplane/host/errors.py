@@ -1,4 +1,4 @@
-"""What can go wrong on this machine that its owner can put right.
+"""Errors of this machine that its owner can correct.
 
 One class, because nobody branches on the cause: the message is one sentence
 that says what failed, why, and what to do.

@@ -1,4 +1,4 @@
-"""Whether a Deployment is there as it was last written, and if not, what keeps it.
+"""Availability of a Deployment in its last written form, or the cause that prevents it.
 
 One sentence, of the pod that says most: an image that cannot be pulled explains a Deployment better than
 that two replicas are missing.

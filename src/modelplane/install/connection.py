@@ -1,4 +1,4 @@
-"""Which API server is meant, as kubectl finds it: a file that is named, ``KUBECONFIG``, or the user's own."""
+"""Choice of the API server, as by kubectl: a named file, ``KUBECONFIG``, or the user's own."""
 
 import os
 from pathlib import Path

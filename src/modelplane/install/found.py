@@ -1,4 +1,4 @@
-"""What an API server has of an installation: who put it there, and of which version it is."""
+"""The installation found on an API server: its installer and its version."""
 
 from dataclasses import dataclass
 from functools import cache

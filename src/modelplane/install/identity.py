@@ -1,4 +1,4 @@
-"""What the parts of an installation are called, and the labels by which they are found again."""
+"""Names of the parts of an installation, and the labels that select them."""
 
 from modelplane import __version__
 from modelplane.api.meta import SYSTEM_NAMESPACE

@@ -1,4 +1,4 @@
-"""What a cluster needs so that a fleet can use it: an identity for the fleet, and what that may do.
+"""Requirements of an inference cluster: the fleet's identity, and its permissions.
 
 Applied to the cluster that is to be registered. Its token goes, in a kubeconfig, into a Secret of the
 control plane.

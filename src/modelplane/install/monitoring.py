@@ -1,4 +1,4 @@
-"""How the operator of Prometheus finds the metrics, where a cluster has it (ServiceMonitor)."""
+"""Scrape configuration for the operator of Prometheus, if a cluster has it (ServiceMonitor)."""
 
 from modelplane.install import pods
 from modelplane.install.identity import INSTALLATION, PART_OF, metadata

@@ -1,4 +1,4 @@
-"""Who may speak to the pods of an installation, and to whom they may (NetworkPolicy).
+"""Allowed traffic from and to the pods of an installation (NetworkPolicy).
 
 Nothing but what is listed. The policies are about these pods alone: where the cluster serves models
 too, others put their gateways into the same namespace.

@@ -1,4 +1,4 @@
-"""What an installation may be told; everything else is the same everywhere.
+"""Options of an installation; everything else is the same everywhere.
 
 The defaults are those of ``modelplane install`` and of the chart. A chart has placeholders
 in the place of values, which is why a number may be a text here.

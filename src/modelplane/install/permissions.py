@@ -1,4 +1,4 @@
-"""What each identity may do, rule by rule, each with its reason (Kubernetes RBAC).
+"""Permissions of each identity, rule by rule, each with its reason (Kubernetes RBAC).
 
 One rule: least privilege that works. A verb that no reconcile uses is a fault, as a missing one is;
 ``tests/kubernetes/test_permissions.py`` compares these tables with what an API server was asked.

@@ -1,4 +1,4 @@
-"""What the pods of both Deployments have in common: who they are, and what they may not do.
+"""Common parts of the pods of both Deployments: identity and restrictions.
 
 They meet the restricted Pod Security Standard: no root, no privileges, nothing written but to volumes of
 their own. A pod gets its account's token in the one container that needs it.

@@ -1,4 +1,4 @@
-"""Why an installation is left as it is: somebody else's, newer, or of models that would not fit.
+"""Reasons to leave an installation unchanged: another installer, a newer version, models that do not fit.
 
 One rule: what is there is not touched in doubt. Every refusal is a sentence that says what to do.
 """

@@ -234,7 +234,7 @@ class Client:
         return await self._discovery.resource_of(manifest)
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the server has a kind, by its own word (the discovery API).
+        """Return True if the server has a kind, by its own word (the discovery API).
 
         A 404 alone is not that: a proxy or a load balancer in front of a server says it too. Raises
         ``KubernetesError`` where the server gives no clear answer.

@@ -1,4 +1,4 @@
-"""What an API server can answer instead of the object that was asked for.
+"""Errors of an API server.
 
 One class per answer that a caller branches on; the rest is an ``ApiError``.
 Reasons are those of ``metav1.Status.reason`` (Kubernetes API conventions,

@@ -1,4 +1,4 @@
-"""What happened to an object, as ``kubectl describe`` tells it (``events.k8s.io/v1``, "Event")."""
+"""Events about an object, shown by ``kubectl describe`` (``events.k8s.io/v1``, "Event")."""
 
 import time
 from collections.abc import Mapping

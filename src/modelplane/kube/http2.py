@@ -75,12 +75,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection can still carry responses."""
+        """Return True if the connection can still carry responses."""
         return self._transport is not None
 
     @property
     def is_available(self) -> bool:
-        """Whether the connection takes another request."""
+        """Return True if the connection takes another request."""
         return not self._retired and len(self._responses) < self._h2.remote_settings.max_concurrent_streams
 
     @property

@@ -106,7 +106,7 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether the first list has arrived."""
+        """Return True if the first list has arrived."""
         return self._synced.is_set()
 
     async def wait_until_synced(self) -> None:

@@ -1,4 +1,4 @@
-"""What an API server responds: an object, a failure, or lines without end."""
+"""Responses of an API server: an object, a failure, or an endless stream of lines."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What happened to a pod, as ``kubectl describe pod`` tells it (``events.k8s.io/v1``, "Event").
+"""Events about a pod, shown by ``kubectl describe pod`` (``events.k8s.io/v1``, "Event").
 
 Events are for people and best effort: nothing waits for one, and where the API server is away
 for long the newest are dropped. What happens again counts up the event that is there already.

@@ -1,4 +1,4 @@
-"""What all pods of this machine share."""
+"""State shared by all pods of this machine."""
 
 from dataclasses import dataclass, field
 
@@ -19,4 +19,4 @@ class Machine:
     events: Recorder
     engines: Engines = field(default_factory=Engines)
     host_commands: bool = False
-    """Whether a pod may run any program of this machine, and not only engines."""
+    """True if a pod may run any program of this machine, and not only engines."""

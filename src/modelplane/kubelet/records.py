@@ -1,4 +1,4 @@
-"""What the agent keeps on disk, and where: the whole of its memory.
+"""Records of the agent on disk: the whole of its memory.
 
     DIR/pods/UID/pod.json                    which pod, and its address
     DIR/pods/UID/CONTAINER/NUMBER/           one attempt to run a container, by a process (see ``shim``)
@@ -49,7 +49,7 @@ class Exit:
     signal: int
     finished_at: str
     supervised: bool
-    """Whether its supervisor saw it end; if not, the code is a kill's and the time that of the finding."""
+    """True if its supervisor saw it end; if not, the code is a kill's and the time that of the finding."""
     reason: str = ""
     """A word for why, where one is known; else the code says all."""
     message: str = ""
@@ -178,7 +178,7 @@ class Attempt:
 
     @property
     def settled(self) -> bool:
-        """Whether it has ended and was seen to have left nothing running."""
+        """Return True if it has ended and was seen to have left nothing running."""
         return (self.directory / "settled").exists()
 
     def settle(self) -> None:
@@ -189,7 +189,7 @@ class Attempt:
 
     @property
     def kept(self) -> bool:
-        """Whether its directory is still there."""
+        """Return True if its directory is still there."""
         return self.directory.is_dir()
 
 

@@ -1,4 +1,4 @@
-"""What of a pod a process of the host cannot do, each with the sentence that says so.
+"""Pod features that a process of the host cannot have, with the message for each.
 
 The rule: nothing that a pod asks for is dropped in silence. Either it is done, or the pod does
 not start and its status says why and what to do instead.

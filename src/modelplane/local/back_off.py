@@ -1,4 +1,4 @@
-"""How long to wait before a process that died is started again."""
+"""Delay before the restart of a process that exited."""
 
 FIRST_S = 0.2
 LONGEST_S = 10.0

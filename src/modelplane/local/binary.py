@@ -1,4 +1,4 @@
-"""Where the control plane's one binary comes from.
+"""Source of the control plane's binary.
 
 In this order: the environment variable, the installed wheel, the user's cache
 under a key of everything that the build depends on, and else a build.

@@ -1,4 +1,4 @@
-"""What fresh control planes need to be a fleet.
+"""Bootstrap of fresh control planes as a fleet.
 
 The kinds, the identities' permissions, and each cluster of this machine published as hardware: an
 InferenceClass of the devices found here and an InferenceCluster that offers them, with the

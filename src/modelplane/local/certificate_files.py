@@ -1,4 +1,4 @@
-"""Where the certificates and keys of a local fleet lie.
+"""Files of a local fleet's certificates and keys.
 
 Apart from the module that makes them, so that the supervisor, which only
 names them, does without a library of cryptography.

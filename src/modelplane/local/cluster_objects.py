@@ -1,4 +1,4 @@
-"""What one of this machine's control planes needs so that a fleet can run models on it.
+"""Objects that one of this machine's control planes needs to run models of a fleet.
 
 The kinds of the Gateway API, what the controllers may do, the classes of this machine's devices and
 volumes, and the gateway that this machine's Envoy serves.

@@ -1,4 +1,4 @@
-"""Whether there is room where a fleet keeps its data.
+"""Free space on the disk of a fleet's data.
 
 One that is there needs far less than a new one, so that what could run can be started again.
 """

@@ -37,7 +37,7 @@ class Example:
         return tuple(sorted(self.folder.glob("*.yaml")))
 
     def answers_to(self, name: str) -> bool:
-        """Whether the name is this example's, with or without the number of its step."""
+        """Return True if the name is this example's, with or without the number of its step."""
         return name in (self.name, self.name.lstrip("0123456789").removeprefix("-"))
 
 

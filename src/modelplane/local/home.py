@@ -1,4 +1,4 @@
-"""Where a local fleet keeps its things: one directory, readable by its owner only.
+"""Home of a local fleet: one directory, readable by its owner only.
 
 Everything that must survive a restart is below it, so moving it away or
 deleting it is a complete reset. Directories are 0700 and files 0600: the keys
@@ -130,7 +130,7 @@ class Home:
         return (*identities, self.authentication, self.settings)
 
     def holds_something_else(self) -> bool:
-        """Whether the root is a directory of somebody else: one that is in use, and for no fleet."""
+        """Return True if the root is a directory of somebody else: one that is in use, and for no fleet."""
         ours = {path.name for path in (*self.directories, *self.files)}
         return (
             not self.settings.exists()

@@ -33,7 +33,7 @@ def leader(home: Home) -> int | None:
 
 
 def supervised(home: Home) -> bool:
-    """Whether someone looks after a home: a leader, or a standby about to lead."""
+    """Return True if someone looks after a home: a leader, or a standby about to lead."""
     return leader(home) is not None or locks.holder(home.lock(STANDBY)) is not None
 
 

@@ -1,4 +1,4 @@
-"""What controllers and nodes may do on this machine: as on any cluster, and what only they do here."""
+"""Permissions of controllers and nodes on this machine: those of any cluster, and the local ones."""
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.install.permissions import FLEET, INFERENCE_CLUSTER, SYSTEM, TEAMS, Role, Rule, on_cluster

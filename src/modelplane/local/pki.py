@@ -1,4 +1,4 @@
-"""Who is who on a local fleet: one certificate authority, one certificate per identity.
+"""Identities of a local fleet: one certificate authority, one certificate per identity.
 
 Kubernetes reads a client's user name from the common name and its groups from
 the organisations of its certificate (Kubernetes, "Authenticating", X.509). The

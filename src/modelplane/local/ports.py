@@ -49,7 +49,7 @@ OWNERS = {
 
 
 def free(port: int) -> bool:
-    """Whether a server could listen on this port of 127.0.0.1 now."""
+    """Return True if a server could listen on this port of 127.0.0.1 now."""
     with socket.socket() as probe:
         # As servers do: a connection that lingers in TIME_WAIT is no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -63,7 +63,7 @@ def free(port: int) -> bool:
 
 
 def free_and_unclaimed(port: int) -> bool:
-    """Whether a port is free, and no other fleet of this user has claimed it; it is this one's now.
+    """Return True if a port is free, and no other fleet of this user has claimed it; it is this one's now.
 
     Raises ``LocalError`` where there is no place for claims.
     """

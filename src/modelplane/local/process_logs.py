@@ -88,7 +88,7 @@ def _lines(log: Path, tail: int | None, *, follow: bool) -> Iterator[bytes]:
 
 
 def _replaced(log: Path, file: BinaryIO) -> bool:
-    """Whether the path is another file by now; false while it is between the two."""
+    """Return True if the path is another file by now; false while it is between the two."""
     try:
         return not log.samefile(f"/dev/fd/{file.fileno()}")
     except FileNotFoundError:

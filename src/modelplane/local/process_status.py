@@ -1,4 +1,4 @@
-"""What each process of a home does now: its record, corrected by its lock."""
+"""Current state of each process of a home: its record, corrected by its lock."""
 
 from dataclasses import dataclass
 from pathlib import Path

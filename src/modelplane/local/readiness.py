@@ -1,4 +1,4 @@
-"""How the supervisor sees that a process is ready for those that wait for it.
+"""Readiness checks of the supervisor, for the processes that wait for another.
 
 Each check answers at once or within half a second, and an answer of any other
 kind is "not yet". The TLS library is loaded only where it is needed: the
@@ -19,7 +19,7 @@ class Check(Protocol):
     """One way to see readiness."""
 
     def passes(self, age_s: float) -> bool:
-        """Whether a process that was started ``age_s`` seconds ago is ready."""
+        """Return True if a process that was started ``age_s`` seconds ago is ready."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the supervisor last knew of each process, for whoever asks for the status.
+"""The supervisor's last record of each process, for ``modelplane status``.
 
 One JSON file per process, replaced in one step at each change. A record
 describes; whether the process lives is answered by its lock.

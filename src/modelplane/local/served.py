@@ -67,7 +67,7 @@ async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> t
 
 
 def _answers(address: str) -> bool:
-    """Whether something behind the front door answers; a provider outside may not know ``/health``."""
+    """Return True if something behind the front door answers; a provider outside may not know ``/health``."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_ANSWER_S)
     try:

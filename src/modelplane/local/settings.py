@@ -1,4 +1,4 @@
-"""What was chosen once for a local fleet, and is kept from start to start.
+"""Settings of a local fleet, chosen once and kept from start to start.
 
 One file. What a command does not say stays as it was; what a running fleet was
 started with does not change under it.
@@ -31,11 +31,11 @@ class Settings:
     clusters: Mapping[str, Ports] = field(default_factory=dict)
     """The clusters beside the control plane, by name; with none, it is its own one cluster."""
     register: bool = True
-    """Whether an InferenceCluster is made for each cluster."""
+    """True if an InferenceCluster is made for each cluster."""
     container_engine: str = "auto"
     """What runs the pods' images: an engine by name, ``auto`` or ``none``."""
     host_commands: bool = False
-    """Whether pods that no container engine runs may execute any program of this machine."""
+    """True if pods that no container engine runs may execute any program of this machine."""
 
     def numbers(self) -> tuple[int, ...]:
         """Return every port that is used."""

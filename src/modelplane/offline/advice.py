@@ -32,7 +32,7 @@ class Advice(NamedTuple):
     path: Path
     message: str
     at_key: bool = False
-    """Whether the name of the field is what is meant."""
+    """True if the name of the field is what is meant."""
 
 
 def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:

@@ -1,4 +1,4 @@
-"""What is wrong with a file, where, and in which words.
+"""Problems of a file, with their position and message.
 
 A problem is one line of printable characters, whatever the file holds. It names file, line, object and
 field, and says what to do: a parser says what it was doing, a sentence here what the author did. A place

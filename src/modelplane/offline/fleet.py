@@ -58,7 +58,7 @@ class Files:
     deployments: list[Object] = field(default_factory=list)
     """Every ModelDeployment, in the order in which they were given."""
     live: bool = False
-    """Whether a server gave all this, so that nothing is assumed: a cluster without a status is new."""
+    """True if a server gave all this, so that nothing is assumed: a cluster without a status is new."""
 
 
 def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
@@ -86,7 +86,7 @@ def unannounced(item: Object) -> Object:
 
 
 def is_assumed_silent(replica: Object) -> bool:
-    """Whether the status of a replica is the one that ``unannounced`` gives it."""
+    """Return True if the status of a replica is the one that ``unannounced`` gives it."""
     conditions = replica.get("status", {}).get("conditions") or ()
     return bool(conditions) and all(each["lastTransitionTime"] == NEVER for each in conditions)
 

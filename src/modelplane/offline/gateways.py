@@ -31,7 +31,7 @@ def announced_backend(gateway: Object) -> Backend:
 
 
 def is_assumed(item: Object) -> bool:
-    """Whether no file has an object."""
+    """Return True if no file has an object."""
     return str(item["metadata"].get("uid")) == _ASSUMED_UID
 
 

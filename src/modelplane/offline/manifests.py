@@ -104,7 +104,7 @@ def _document(document: Document, source: Source) -> Iterator[Manifest | Foreign
 
 
 def _is_foreign(node: Node) -> bool:
-    """Whether a document has neither of the fields that make an object, however they are written."""
+    """Return True if a document has neither of the fields that make an object, however they are written."""
     if not isinstance(node.value, dict):
         return True
     return not {key.lower() for key in node.value} & {"apiversion", "kind"}

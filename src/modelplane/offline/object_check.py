@@ -42,7 +42,7 @@ class Finding:
     message: str
     severity: Severity = Severity.ERROR
     at_key: bool = False
-    """Whether the name of the field is what is wrong."""
+    """True if the name of the field is what is wrong."""
     selector: "SelectorError | None" = None
     """What its compiler says, where the value is a device selector."""
 
@@ -151,7 +151,7 @@ def _own_positions(home: Path, path: Path) -> Path:
 
 
 def _follows(misfit: Misfit, wrong: set[Path]) -> bool:
-    """Whether a misfit is said already by what else is wrong.
+    """Return True if a misfit is said already by what else is wrong.
 
     A field is not also missing where another one was meant for it or belongs below it, and a value is not
     also without a known form.
@@ -213,13 +213,13 @@ def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Ite
 
 
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
-    """Whether a rule reads a field that is wrong already, or one that such a field is part of."""
+    """Return True if a rule reads a field that is wrong already, or one that such a field is part of."""
     read = [(*path, *each) for each in rules.reads(rule)]
     return any(_overlap(each, bad) for each in read for bad in wrong)
 
 
 def _overlap(one: Path, other: Path) -> bool:
-    """Whether one of two fields is the other, or part of it."""
+    """Return True if one of two fields is the other, or part of it."""
     shared = min(len(one), len(other))
     return one[:shared] == other[:shared]
 

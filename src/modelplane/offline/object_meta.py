@@ -1,4 +1,4 @@
-"""What an API server asks of ``metadata``, as a schema like those of the kinds.
+"""Rules of an API server for ``metadata``, as a schema like those of the kinds.
 
 CustomResourceDefinitions leave metadata to the server, so this is the one schema that is not generated.
 Source: k8s.io/apimachinery v0.35 ``pkg/api/validation`` and ``pkg/apis/meta/v1``.

@@ -1,4 +1,4 @@
-"""Where deployments are or would be, and why not where they are not: as documents."""
+"""Placements of deployments, existing or planned, with the reasons for those that failed: as documents."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -129,7 +129,7 @@ class Plan(Report, frozen=True, kw_only=True):
 
     kind: Literal["Plan"] = "Plan"
     placed: bool
-    """Whether every replica has its place."""
+    """True if every replica has its place."""
     deployments: tuple[Deployment, ...]
     pools: tuple[Pool, ...]
     assumed_ready: tuple[str, ...]

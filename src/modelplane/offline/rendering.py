@@ -1,4 +1,4 @@
-"""What would be made for an owner: one composition, with files in the place of API servers.
+"""Rendering of an owner: one composition, with files instead of API servers.
 
 One rule: the composition function is the controllers' own, and nothing is computed here but how its answer
 is shown.
@@ -131,7 +131,7 @@ def _is_cluster(owner: Object, name: str) -> bool:
 
 
 def _is_owned(item: Object, uid: str) -> bool:
-    """Whether the controllers made an object for the owner: on its own cluster, or on another one."""
+    """Return True if the controllers made an object for the owner: on its own cluster, or on another one."""
     metadata = item["metadata"]
     if metadata.get("labels", {}).get(labels.OWNER_UID) == uid:
         return True

@@ -28,7 +28,7 @@ class Repeats:
     """The objects so far."""
 
     alternatives: bool
-    """Whether different files may have different objects of one name."""
+    """True if different files may have different objects of one name."""
     _known: dict[tuple[str, ObjectName], _First] = field(default_factory=dict)
 
     def problems(self, manifest: Manifest) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Why a ModelReplica is where it is, and why it serves or not.
+"""Explanation of a ModelReplica: its placement, and its readiness.
 
 One rule: where it is and why is the scheduler's own answer for its deployment. Whether it serves is what its
 status says, because only its cluster can tell.

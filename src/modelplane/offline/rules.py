@@ -23,7 +23,7 @@ _QUALIFIED_NAME: Final = re.compile(QUALIFIED_NAME)
 
 
 def holds(expression: str, value: Any) -> bool:
-    """Whether a rule holds for a value. One that cannot be evaluated does not, as on the server."""
+    """Return True if a rule holds for a value. One that cannot be evaluated does not, as on the server."""
     try:
         result = _program(expression).eval(data={"self": value})
     except (RuntimeError, ValueError, TypeError, OverflowError):

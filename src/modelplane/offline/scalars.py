@@ -1,4 +1,4 @@
-"""What an unquoted word of YAML means to kubectl: a truth value, a number, nothing, or itself.
+"""Meaning of an unquoted YAML scalar to kubectl: a boolean, a number, null, or a string.
 
 One rule: the same as kubectl (go-yaml v2 by way of sigs.k8s.io/yaml), so YAML 1.1 with its ``yes`` and
 ``on``, and no times, no sexagesimal numbers and no infinities, which JSON cannot carry.

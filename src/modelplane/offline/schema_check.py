@@ -34,9 +34,9 @@ class Misfit:
     path: Path
     message: str
     missing: bool = False
-    """Whether the path names a field that is not there."""
+    """True if the path names a field that is not there."""
     formless: bool = False
-    """Whether the value may have one of several forms, and has none."""
+    """True if the value may have one of several forms, and has none."""
 
 
 def misfits(validator: "Validator", value: Any, node: Node) -> Iterator[Misfit]:
@@ -157,7 +157,7 @@ def _remedy(wanted: str, value: Any, schema: Schema, node: Node | None) -> str:
 
 
 def _means(wanted: str, text: str) -> bool:
-    """Whether a text would be of a type if it had no quotes."""
+    """Return True if a text would be of a type if it had no quotes."""
     try:
         return type(resolve(text)) is {"integer": int, "boolean": bool}[wanted]
     except NotFinite:

@@ -1,4 +1,4 @@
-"""Why a ModelService is ready or not, and which endpoints get its requests.
+"""Explanation of a ModelService: its readiness, and the endpoints that get its requests.
 
 One rule: which endpoints are selected, and with which weights, is worked out by the functions that configure
 the gateway. Whether the service is ready is what its status says; where it has none, what it would say.

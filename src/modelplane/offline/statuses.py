@@ -1,4 +1,4 @@
-"""What the status of an object says."""
+"""Reading of an object's status."""
 
 from modelplane.compose.composition import Object
 from modelplane.compose.conditions import READY

@@ -120,7 +120,7 @@ def distance(one: Path, other: Path) -> int:
 
 
 def in_line(one: Path, other: Path) -> bool:
-    """Whether one of two objects is in the other."""
+    """Return True if one of two objects is in the other."""
     return 0 in _apart(one, other)
 
 

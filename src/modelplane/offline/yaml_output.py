@@ -24,7 +24,7 @@ def _text(dumper: Any, text: str) -> Any:
 
 
 def _means_more(text: str) -> bool:
-    """Whether kubectl would take a text without quotes for something else, such as y or 1e3."""
+    """Return True if kubectl would take a text without quotes for something else, such as y or 1e3."""
     try:
         return not isinstance(resolve(text), str)
     except NotFinite:

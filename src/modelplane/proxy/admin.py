@@ -1,4 +1,4 @@
-"""What Envoy says of itself, over the Unix socket of its administration interface."""
+"""Envoy's administration interface, over its Unix socket."""
 
 import http.client
 import json

@@ -58,7 +58,7 @@ def _bring(path: Path, content: bytes) -> None:
 
 
 def prepared(directory: Path) -> bool:
-    """Whether a directory has been prepared, so that others may write to it."""
+    """Return True if a directory has been prepared, so that others may write to it."""
     return (directory / _BOOTSTRAP).exists()
 
 

@@ -1,4 +1,4 @@
-"""What runs beside an Envoy in a cluster: it writes what the controllers published for Envoy to read.
+"""Follower of the published configuration, beside an Envoy in a cluster: it writes Envoy's files.
 
 One rule: Envoy keeps what it has until there is a complete configuration to put
 in its place. While the API server is away, or no controller runs, nothing changes.

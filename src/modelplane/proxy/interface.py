@@ -29,7 +29,7 @@ class Proxy(Protocol):
 
     @property
     def serves_clusters(self) -> bool:
-        """Whether it is also the gateway of the inference clusters themselves."""
+        """Return True if it is also the gateway of the inference clusters themselves."""
 
     @property
     def informers(self) -> tuple[Informer, ...]:

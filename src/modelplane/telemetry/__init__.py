@@ -1,4 +1,4 @@
-"""What a running Modelplane tells of itself: metrics, health, log lines, traces.
+"""Telemetry of a running Modelplane: metrics, health, log lines, traces.
 
 One rule: nothing here changes what Modelplane does. Who asks for no telemetry imports no exporter, and what
 goes wrong here is logged and never raised into the work that is measured.

@@ -1,4 +1,4 @@
-"""What the objects say, as samples: read when somebody asks, so that what is gone is told no more.
+"""Samples of the objects' state, read at scrape time: deleted objects have none.
 
 One rule: what of a pool is used is what the scheduler says; nothing is counted a second time.
 """

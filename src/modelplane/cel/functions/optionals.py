@@ -1,4 +1,4 @@
-"""What can be asked of an optional value, and maps made by `transformMap`.
+"""Functions of optional values, and maps made by `transformMap`.
 
 Source: cel-go v0.26 `cel/library.go` (optional types) and `ext/comprehensions.go`. `or` and `orValue`,
 which look at their argument only when they need it, are in `evaluate`.

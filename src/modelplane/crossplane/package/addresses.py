@@ -1,4 +1,4 @@
-"""Where packages are published, and the name of one that another package brings along.
+"""Addresses of published packages, and the names that Crossplane derives from them.
 
 One rule: names follow from addresses. A Configuration names its dependencies by address only. Crossplane
 installs each under the path of its repository, without the registry's host, made a DNS label: so

@@ -1,4 +1,4 @@
-"""What each package contains: plain objects, made from the kinds and the packages' addresses.
+"""Contents of the packages: plain objects, made from the kinds and the packages' addresses.
 
 One rule: a Composition has the name of its XRD, such as ``modelreplicas.modelplane.ai``, so that whoever
 composes a child knows the name of its Composition.

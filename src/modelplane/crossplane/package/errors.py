@@ -1,4 +1,4 @@
-"""What keeps a package from being built or read, as one sentence.
+"""Errors of building and reading a package, as one sentence.
 
 One class, because nobody branches on the cause: it says what failed, on what, why, and what to do.
 """

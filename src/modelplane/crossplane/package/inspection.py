@@ -1,4 +1,4 @@
-"""What is in a package file, once every digest in it is checked."""
+"""Content of a package file, with every digest verified."""
 
 import tarfile
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Inspection:
 
     @property
     def runs(self) -> bool:
-        """Whether it is also a program, which has a platform."""
+        """Return True if it is also a program, which has a platform."""
         return bool(self.config.get("Entrypoint"))
 
     def json(self) -> Json:

@@ -1,4 +1,4 @@
-"""What a package says of itself: the one object of ``meta.pkg.crossplane.io`` that each begins with."""
+"""Metadata of a package: the object of ``meta.pkg.crossplane.io`` with which each begins."""
 
 from dataclasses import dataclass
 from enum import StrEnum

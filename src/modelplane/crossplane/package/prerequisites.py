@@ -1,4 +1,4 @@
-"""What a person applies before the packages, because no package may hold it.
+"""Manifests to apply before the packages, because no package may contain them.
 
 One rule: no permission that Crossplane has from elsewhere. A kind that is composed has all seven verbs, since
 Crossplane asks for each, and warns of one that is missing although it never updates.

@@ -30,7 +30,7 @@ class Touched:
     grant: Grant
     why: str
     managed: bool = False
-    """Whether it is a managed resource, which is served only once a policy activates it."""
+    """True if it is a managed resource, which is served only once a policy activates it."""
     read_only: bool = False
 
     @property

@@ -81,7 +81,7 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
 
 
 def by_discovery(backend: Backend) -> bool:
-    """Whether a backend's instances are a resource of their own."""
+    """Return True if a backend's instances are a resource of their own."""
     return _are_addresses(backend)
 
 

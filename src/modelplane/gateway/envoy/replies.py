@@ -1,4 +1,4 @@
-"""What the proxy itself answers: errors in the form that clients of the OpenAI API parse.
+"""The proxy's own replies: errors in the form that clients of the OpenAI API parse.
 
 The form is ``{"error": {"message", "type", "param", "code"}}`` (OpenAI API
 reference, "Error codes"); an SDK shows the message to its user.

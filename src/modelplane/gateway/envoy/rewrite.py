@@ -1,4 +1,4 @@
-"""How a request gets the path and the Host that its backend wants.
+"""Rewriting of a request's path and Host for its backend.
 
 The backends of one route want different prefixes, and a request that one of
 them did not take is tried at another. Envoy rewrites a path once, before the

@@ -1,4 +1,4 @@
-"""Which devices kube-scheduler allocated to a pod (``resource.k8s.io/v1`` ResourceClaim).
+"""Devices that kube-scheduler allocated to a pod (``resource.k8s.io/v1`` ResourceClaim).
 
 The scheduler allocates and reserves before it binds; here it is only read, and a pod whose claim
 is not its own does not start.

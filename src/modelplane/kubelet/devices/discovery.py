@@ -1,4 +1,4 @@
-"""What hardware this machine has, described as Dynamic Resource Allocation describes devices (KEP-4381).
+"""Hardware of this machine, as devices of Dynamic Resource Allocation (KEP-4381).
 
 A machine without a GPU has one device, its CPU. Nothing here knows of an API server.
 """

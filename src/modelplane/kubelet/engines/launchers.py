@@ -1,4 +1,4 @@
-"""Which installed program stands in for which engine image, where no container engine runs the image.
+"""Launchers: the installed programs that replace engine images when no container runtime runs them.
 
 A table: the images, and how the program is started. A launcher may add what a container's own
 network would have given (its address to listen on); it never changes what the user wrote. A command that

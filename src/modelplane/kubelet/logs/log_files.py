@@ -84,7 +84,7 @@ def _formatted(lines: list[bytes], selection: Selection) -> Iterator[bytes]:
 
 
 def _rotated(path: Path, file: BinaryIO) -> bool:
-    """Whether the path is another file by now; false while it is between the two."""
+    """Return True if the path is another file by now; false while it is between the two."""
     try:
         return not path.samefile(f"/dev/fd/{file.fileno()}")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""How an attempt to run a container is reported (core/v1 ``ContainerStatus``)."""
+"""Status of an attempt to run a container (core/v1 ``ContainerStatus``)."""
 
 from modelplane.kube import timestamps
 from modelplane.kubelet.pods import pod_status

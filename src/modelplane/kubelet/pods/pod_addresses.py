@@ -1,4 +1,4 @@
-"""Which address each pod of this machine binds.
+"""Addresses of the pods of this machine.
 
 An address follows from the pod's uid, so that it is the same after a restart and one that was
 just given up is not given at once to another, to whom a proxy might still send its traffic. Nodes

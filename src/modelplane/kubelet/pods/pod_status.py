@@ -1,4 +1,4 @@
-"""What the API is told of a pod (core/v1 ``PodStatus``), from what the agent knows of it.
+"""Status of a pod (core/v1 ``PodStatus``), from the agent's knowledge of it.
 
 Pure: the same knowledge gives the same status, and a condition that still holds keeps its time.
 """
@@ -67,7 +67,7 @@ class PodView:
     started: bool = False
     ready: bool = False
     finished: bool = False
-    """Whether the container has ended for good."""
+    """True if the container has ended for good."""
 
     @property
     def phase(self) -> str:

@@ -1,4 +1,4 @@
-"""When a probe asks, and what its answers amount to (core/v1 ``Probe``).
+"""Schedule and results of probes (core/v1 ``Probe``).
 
 A streak of answers turns a verdict only at its threshold; the caller says what a verdict means.
 """

@@ -29,7 +29,7 @@ class Report:
         self.pod = pod
         self.view = view
         self.gone = False
-        """Whether the object is gone."""
+        """True if the object is gone."""
         self.changed = asyncio.Event()
         """Set whenever a state of the object, or its end, is taken in."""
         self._client = client

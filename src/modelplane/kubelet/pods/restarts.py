@@ -1,4 +1,4 @@
-"""Whether and when an ended container is started again (Kubernetes, "Pod Lifecycle", restart policy).
+"""Restarts of ended containers (Kubernetes, "Pod Lifecycle", restart policy).
 
 The first restart is immediate; from the second on the delay is 10 s, doubling to 5 min, and
 forgotten once an attempt has run for 10 min.
@@ -10,7 +10,7 @@ _FORGIVEN_AFTER_S = 600.0
 
 
 def restarts(policy: str, exit_code: int) -> bool:
-    """Whether a restart policy asks for another attempt after this exit."""
+    """Return True if a restart policy asks for another attempt after this exit."""
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 

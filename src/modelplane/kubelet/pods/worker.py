@@ -167,7 +167,7 @@ class PodWorker:
         self._report.set(state=state, image="", ready=False, started=False)
 
     def _is_outdated(self, attempt: Attempt) -> bool:
-        """Whether the pod has been given another image since an attempt began."""
+        """Return True if the pod has been given another image since an attempt began."""
         return attempt.image not in {"", self._report.spec["image"]}
 
     async def _attend(self, attempt: Attempt) -> Exit:

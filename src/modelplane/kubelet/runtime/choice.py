@@ -1,4 +1,4 @@
-"""Which runtime a pod's container has.
+"""Choice of the runtime for a pod's container.
 
 Where nobody has chosen an engine, a program that is installed here and stands for the image comes first: it
 starts at once, with what is on this machine, and nothing is pulled. Every other image is the engine's, where
@@ -58,7 +58,7 @@ class Runtimes:
         raise NotYet(Refusal(UNAVAILABLE, message))
 
     def _stands_in(self, pod: Mapping[str, Any]) -> bool:
-        """Whether a program of this machine does what a pod asks of its image."""
+        """Return True if a program of this machine does what a pod asks of its image."""
         try:
             launchers.command_line(
                 pod["spec"]["containers"][0], {}, self._record.address, host_commands=False

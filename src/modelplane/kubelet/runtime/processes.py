@@ -28,7 +28,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; one that has ended but is not reaped does not."""
+        """Return True if it still runs; one that has ended but is not reaped does not."""
         return identity(self.pid) == self.identity
 
     def send(self, number: signal.Signals) -> bool:

@@ -1,4 +1,4 @@
-"""What runs the container of a pod: the seam between a pod's life and what executes it.
+"""Interface of a runtime: the seam between a pod's life and its execution.
 
 The rule: an attempt belongs to the runtime that began it, for as long as anything of it is known, and
 a pod stays with the runtime of its first attempt. What else becomes possible meanwhile changes nothing.

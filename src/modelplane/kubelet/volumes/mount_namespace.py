@@ -1,4 +1,4 @@
-"""What gives a process the mounts of its pod: a mount namespace, entered before the engine's program.
+"""Mounts for the process of a pod: a mount namespace, entered before the engine's program.
 
     namespace.py SCRATCH MOUNTS [COMMAND [ARGUMENT ...]]
 

@@ -1,4 +1,4 @@
-"""What a container sees where, and how a process of the host comes to see it (see ``namespace``).
+"""Mounts of a container, and their visibility to a process of the host (see ``namespace``).
 
 The rule: a pod that needs no mount needs nothing of the kernel either; one that does is tried first, so
 that its status says what is in the way before anything of it runs.
@@ -43,7 +43,7 @@ class CannotMount(Exception):
 
 
 def needs_namespace(mounts: Iterable[Mount]) -> bool:
-    """Whether a process of the host would see something else without a namespace."""
+    """Return True if a process of the host would see something else without a namespace."""
     return any(mount.read_only or str(mount.source) != mount.target for mount in mounts)
 
 

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def wants_volume(claim: Mapping[str, Any]) -> bool:
-    """Whether a claim waits for a volume of this machine's StorageClass."""
+    """Return True if a claim waits for a volume of this machine's StorageClass."""
     metadata, spec = claim["metadata"], claim["spec"]
     return (
         spec.get("storageClassName") == STORAGE_CLASS

@@ -1,4 +1,4 @@
-"""What the volumes of a pod hold that are made of objects: ConfigMaps, Secrets, and the pod itself.
+"""Content of volumes made of objects: ConfigMaps, Secrets, and the pod itself.
 
 Pure: what a volume refers to is fetched before and passed in (Kubernetes, core/v1 ``KeyToPath``).
 """

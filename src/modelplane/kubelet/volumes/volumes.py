@@ -76,7 +76,7 @@ def folders_of_claims(directory: AgentDirectory) -> Path:
 
 
 def in_use(directory: AgentDirectory, volume: str) -> bool:
-    """Whether anything runs that has the folder of a PersistentVolume mounted."""
+    """Return True if anything runs that has the folder of a PersistentVolume mounted."""
     return any(
         not attempt.settled
         for pod in directory.pods()

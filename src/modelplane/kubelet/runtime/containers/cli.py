@@ -114,7 +114,7 @@ class Engine:
         return self.kind.name
 
     async def answers(self) -> bool:
-        """Whether it is there and works."""
+        """Return True if it is there and works."""
         if shutil.which(self.name) is None:
             return False
         try:

@@ -1,4 +1,4 @@
-"""What of a pod a container of one engine on this machine cannot do, or must not, each with a sentence.
+"""Pod features that the container runtime rejects, with the message for each.
 
 The rule is that of ``refusals``: nothing that a pod asks for is dropped in silence. What would give a
 pod this machine itself is refused, because whoever may create pods is not always its owner.

@@ -86,7 +86,7 @@ class EngineContainers:
         return attempt
 
     async def _has_run(self, attempt: Attempt) -> bool:
-        """Whether the container of an unfinished attempt ran; one that did not is removed."""
+        """Return True if the container of an unfinished attempt ran; one that did not is removed."""
         try:
             found = await self.engine.inspect(self._name(attempt))
         except NoSuchObject:
