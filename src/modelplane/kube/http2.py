@@ -26,9 +26,6 @@ _CONNECTION_WINDOW = 1 << 24
 _MAX_REQUESTS = 1 << 20
 """How many requests a connection takes before it is replaced: HTTP/2 does not reuse stream numbers."""
 
-_PING_INTERVAL_S = 30.0
-"""After how long without a byte from the server to ping it, and after how long again to give it up."""
-
 _FRAME_HEADER = 9
 _GOAWAY = 7
 _STREAM_ID_MASK = (1 << 31) - 1
@@ -47,7 +44,9 @@ class Connection(asyncio.Protocol):
     protocol: str | None = None
     """The application protocol that the server chose; set once the connection is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, ping_interval_s: float) -> None:
+        """Ping a server that is silent for this long, and give it up after as long again."""
+        self._ping_interval_s = ping_interval_s
         self._h2 = h2.connection.H2Connection(
             h2.config.H2Configuration(
                 header_encoding=None, validate_outbound_headers=False, normalize_outbound_headers=False
@@ -93,7 +92,7 @@ class Connection(asyncio.Protocol):
         self.protocol = transport.get_extra_info("ssl_object").selected_alpn_protocol()
         # The fence is checked just before a write: as little as possible may wait in this process after it.
         self._transport.set_write_buffer_limits(high=1)  # type: ignore[union-attr]  # as above
-        self._liveness = asyncio.get_running_loop().call_later(_PING_INTERVAL_S, self._check_liveness)
+        self._liveness = asyncio.get_running_loop().call_later(self._ping_interval_s, self._check_liveness)
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(_CONNECTION_WINDOW)
         self._flush()
@@ -109,14 +108,14 @@ class Connection(asyncio.Protocol):
     def _check_liveness(self) -> None:
         """Ping a silent server; close the connection if it did not respond to the last ping."""
         if self._pinged and not self._heard:
-            self.close(httpx2.ReadError(f"the server gave no sign of life for {_PING_INTERVAL_S:g} s"))
+            self.close(httpx2.ReadError(f"the server gave no sign of life for {self._ping_interval_s:g} s"))
             return
         self._pinged = not self._heard
         if self._pinged:
             self._h2.ping(b"modelpln")
             self._flush()
         self._heard = False
-        self._liveness = asyncio.get_running_loop().call_later(_PING_INTERVAL_S, self._check_liveness)
+        self._liveness = asyncio.get_running_loop().call_later(self._ping_interval_s, self._check_liveness)
 
     def data_received(self, data: bytes) -> None:
         """Process what the server sent."""

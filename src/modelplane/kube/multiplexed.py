@@ -17,12 +17,15 @@ from modelplane.kube import tls
 from modelplane.kube.http2 import Connection
 
 _PROTOCOLS = ("h2", "http/1.1")
+_PING_INTERVAL_S = 30.0
 
 
 class Multiplexed(httpx2.AsyncBaseTransport):
     """The connections to one server: one, unless it is full or retired."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, ping_interval_s: float = _PING_INTERVAL_S) -> None:
+        """Ping a server that is silent for ``ping_interval_s``, and give it up after as long again."""
+        self._ping_interval_s = ping_interval_s
         self._http1 = httpx2.AsyncHTTPTransport(verify=context, trust_env=False)
         context.set_alpn_protocols(_PROTOCOLS)
         self._context = context
@@ -52,7 +55,7 @@ class Multiplexed(httpx2.AsyncBaseTransport):
         return await self._http1.handle_async_request(request)
 
     async def _connect(self, request: httpx2.Request) -> None:
-        url, connection = request.url, Connection()
+        url, connection = request.url, Connection(self._ping_interval_s)
         limit_s = request.extensions["timeout"]["connect"]
         try:
             async with asyncio.timeout(limit_s):

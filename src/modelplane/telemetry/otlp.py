@@ -42,8 +42,9 @@ class _Span:
 class Exporter:
     """Sends spans to where the environment says, until it is closed."""
 
-    def __init__(self, service: str) -> None:
+    def __init__(self, service: str, last_export_s: float = _LAST_EXPORT_S) -> None:
         """``service`` is the name of the service, unless the environment has one."""
+        self._last_export_s = last_export_s
         logging.getLogger(_QUOTES_HEADERS).setLevel(logging.ERROR)
         ours = {SERVICE_NAME: service, SERVICE_VERSION: __version__}
         theirs = OTELResourceDetector().detect().attributes
@@ -76,4 +77,4 @@ class Exporter:
         """Send what is left, or give it up after a few seconds."""
         last = threading.Thread(target=self._provider.shutdown, name="last spans", daemon=True)
         last.start()
-        last.join(_LAST_EXPORT_S)
+        last.join(self._last_export_s)

@@ -75,8 +75,10 @@ class Server:
         self._listener.server_close()
 
 
-def serve(address: str, *, alive: Check, ready: Check, registry: CollectorRegistry) -> Server:
-    """Answer at ``HOST:PORT`` from now on; port 0 is any that is free.
+def serve(
+    address: str, *, alive: Check, ready: Check, registry: CollectorRegistry, longest_s: float = _LONGEST_S
+) -> Server:
+    """Answer at ``HOST:PORT`` from now on, each request within ``longest_s``; port 0 is any that is free.
 
     Raises ``CannotListen``.
     """
@@ -87,7 +89,7 @@ def serve(address: str, *, alive: Check, ready: Check, registry: CollectorRegist
         "/metrics": lambda headers: _metrics(registry, headers),
     }
     try:
-        listener = _Listener(host, port, pages)
+        listener = _Listener(host, port, pages, longest_s)
     except (OSError, UnicodeError) as error:
         cause = getattr(error, "strerror", None) or str(error)
         raise CannotListen(
@@ -139,10 +141,11 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
     block_on_close = False
     request_queue_size = _AT_ONCE
 
-    def __init__(self, host: str, port: int, pages: Mapping[str, _Page]) -> None:
+    def __init__(self, host: str, port: int, pages: Mapping[str, _Page], longest_s: float) -> None:
         self.address_family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         self.shown_host = f"[{host}]" if ":" in host else host
         self.pages = pages
+        self._longest_s = longest_s
         self._began: dict[socket.socket, float] = {}
         super().__init__((host, port), _Handler)
 
@@ -162,7 +165,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         """Cut off whoever takes too long."""
         now = time.monotonic()
         for request, began in self._began.copy().items():
-            if now - began > _LONGEST_S:
+            if now - began > self._longest_s:
                 self._cut_off(request)
 
     @staticmethod

@@ -10,6 +10,8 @@ from modelplane.cli import pod_logs
 from modelplane.cli.pod_logs import Container, Follower, Found, Wanted, show
 from modelplane.kube.errors import Forbidden, Invalid, Unreachable
 
+pytestmark = pytest.mark.virtual_time
+
 
 class Logs:
     """A client whose logs are given beforehand: for each time that a log is asked for, lines and an error."""
@@ -92,11 +94,6 @@ async def follow(told, *looks, wanted=None):
         return next(found, None)
 
     await Follower(wanted or Wanted(), told.line, told.notes.append).follow(look)
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch):
-    monkeypatch.setattr(pod_logs, "_LOOK_EVERY_S", 0.01)
 
 
 async def test_a_pod_that_comes_later_is_followed_from_its_first_line(logs, told):

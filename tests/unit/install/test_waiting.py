@@ -2,14 +2,10 @@ import asyncio
 
 import pytest
 
-from modelplane.install import waiting
 from modelplane.install.waiting import Deadline, NotInTime
 from modelplane.kube import errors
 
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(waiting, "_POLL_S", 0)
+pytestmark = pytest.mark.virtual_time
 
 
 def answers(*given):

@@ -57,6 +57,8 @@ class Connected(asyncio.Protocol):
                 self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             elif isinstance(event, h2.events.StreamReset):
                 self.server.given_up.append(self.paths[event.stream_id])
+            elif isinstance(event, h2.events.PingReceived):
+                self.server.pings += 1
             elif isinstance(event, h2.events.StreamEnded):
                 self.answer(event.stream_id)
         self.pour()
@@ -97,6 +99,7 @@ class Server:
         self.connections: list[Connected] = []
         self.asked: list[tuple[str, int]] = []
         self.given_up: list[str] = []
+        self.pings = 0
         self.dead = False
         self.port = 0
 
@@ -138,8 +141,10 @@ async def server(certificates: Pki) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def _to(port: int, authority: Path, read_s: float = 5.0) -> AsyncIterator[httpx2.AsyncClient]:
-    transport = Multiplexed(ssl.create_default_context(cafile=authority))
+async def _to(
+    port: int, authority: Path, read_s: float = 5.0, ping_interval_s: float = 30.0
+) -> AsyncIterator[httpx2.AsyncClient]:
+    transport = Multiplexed(ssl.create_default_context(cafile=authority), ping_interval_s)
     async with httpx2.AsyncClient(
         base_url=f"https://127.0.0.1:{port}", transport=transport, timeout=httpx2.Timeout(5.0, read=read_s)
     ) as client:
@@ -150,11 +155,6 @@ async def _to(port: int, authority: Path, read_s: float = 5.0) -> AsyncIterator[
 async def client(server: Server, certificates: Pki) -> AsyncIterator[httpx2.AsyncClient]:
     async with _to(server.port, certificates.authority) as connected:
         yield connected
-
-
-@pytest.fixture
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http2, "_PING_INTERVAL_S", 0.05)
 
 
 async def _until(condition: Any) -> None:
@@ -263,30 +263,27 @@ async def test_a_late_answer_fails_alone_and_the_next_request_goes_another_way(
         await _until(server.connections[0].transport.is_closing)
 
 
-@pytest.mark.usefixtures("quickly")
 async def test_a_watch_that_says_nothing_is_no_reason_to_end_it(server: Server, certificates: Pki) -> None:
     async with (
-        _to(server.port, certificates.authority, read_s=0.05) as client,
+        _to(server.port, certificates.authority, read_s=0.05, ping_interval_s=0.05) as client,
         client.stream("GET", "/watch") as watch,
     ):
         parts = watch.aiter_raw()
         reading = asyncio.ensure_future(anext(parts))
-        await asyncio.sleep(0.4)
+        await _until(lambda: server.pings > 3)
         server.send("/watch", b"at last")
         assert await reading == b"at last"
         await parts.aclose()
 
 
-@pytest.mark.usefixtures("quickly")
-async def test_a_server_that_gives_no_sign_of_life_is_noticed(
-    server: Server, client: httpx2.AsyncClient
-) -> None:
-    async with client.stream("GET", "/watch") as watch:
-        server.dead = True
-        with pytest.raises(httpx2.ReadError, match="no sign of life"):
-            await anext(watch.aiter_raw())
-    server.dead = False
-    assert (await client.get("/again")).text == "/again"
+async def test_a_server_that_gives_no_sign_of_life_is_noticed(server: Server, certificates: Pki) -> None:
+    async with _to(server.port, certificates.authority, ping_interval_s=0.05) as client:
+        async with client.stream("GET", "/watch") as watch:
+            server.dead = True
+            with pytest.raises(httpx2.ReadError, match="no sign of life"):
+                await anext(watch.aiter_raw())
+        server.dead = False
+        assert (await client.get("/again")).text == "/again"
 
 
 @pytest.mark.parametrize("how", ["it closes the connection", "it breaks off"])

@@ -2,7 +2,6 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from modelplane.local import process_logs
 from modelplane.local.process_logs import lines, written_at
 
 TOKYO = timezone(timedelta(hours=9))
@@ -69,8 +68,7 @@ def test_a_line_without_a_time_belongs_to_the_one_before(log):
     assert list(lines(log, since=since)) == [b"2026-01-01 11:00:00,000 new", b"  of it", b"end"]
 
 
-def test_what_is_followed_goes_on_in_the_file_that_takes_its_place(log, monkeypatch):
-    monkeypatch.setattr(process_logs, "_POLL_S", 0.01)
+def test_what_is_followed_goes_on_in_the_file_that_takes_its_place(log):
     followed = lines(log, tail=1, follow=True)
     log.write_bytes(log.read_bytes() + b"\n")
     assert next(followed) == b"end"

@@ -19,16 +19,16 @@ from support.telemetry import fetch, well
 REGISTRY = metrics.registry(Program.GATEWAY)
 
 
-def serving(alive: Check = well, ready: Check = well, registry: CollectorRegistry = REGISTRY) -> Server:
-    return server.serve("127.0.0.1:0", alive=alive, ready=ready, registry=registry)
+def serving(
+    alive: Check = well, ready: Check = well, registry: CollectorRegistry = REGISTRY, **limits: float
+) -> Server:
+    return server.serve("127.0.0.1:0", alive=alive, ready=ready, registry=registry, **limits)
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def answering() -> Iterator[Server]:
     """A server whose patience ends soon."""
-    monkeypatch.setattr(server, "_POLL_S", 0.02)
-    monkeypatch.setattr(server, "_LONGEST_S", 0.1)
-    with serving() as running:
+    with serving(longest_s=0.1) as running:
         yield running
 
 

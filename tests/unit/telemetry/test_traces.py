@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -173,11 +174,10 @@ def test_a_header_that_cannot_be_read_is_not_quoted_in_the_log(
 def test_a_collector_that_does_not_answer_holds_up_the_end_for_moments_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(otlp, "_LAST_EXPORT_S", 0.05)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with traces.exporting("s"), traces.span("a"):
+        with closing(otlp.Exporter("s", last_export_s=0.05)) as exporter, exporter.span("a", {}):
             pass
         connection, _ = silent.accept()  # it was asked, and nobody waited for the answer
         connection.close()

@@ -237,11 +237,11 @@ def _check_free(host: str, port: int) -> None:
             ) from error
 
 
-def _finish_requests(server: Any) -> None:
+def _finish_requests(server: Any, poll_s: float = _POLL_S, flush_s: float = _FLUSH_S) -> None:
     # Not by destroying the server: with a request in flight that never returns.
     while _in_flight(server.handle_metrics()):
-        time.sleep(_POLL_S)
-    time.sleep(_FLUSH_S)
+        time.sleep(poll_s)
+    time.sleep(flush_s)
 
 
 def _in_flight(metrics: str) -> int:

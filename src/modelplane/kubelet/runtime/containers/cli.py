@@ -231,8 +231,10 @@ def engine_of(name: str) -> Engine:
 class Engines:
     """Which engine the pods of an agent are given, looked at again and again: one may be started later."""
 
-    def __init__(self, choice: Choice = Choice.NONE) -> None:
+    def __init__(self, choice: Choice = Choice.NONE, remembered_s: float = _REMEMBERED_S) -> None:
+        """Look again for what was found longer ago than ``remembered_s``."""
         self.choice = choice
+        self._remembered_s = remembered_s
         self._found: Engine | None = None
         self._looked_at = float("-inf")
         self._lock = asyncio.Lock()
@@ -240,7 +242,7 @@ class Engines:
     async def answering(self) -> Engine | None:
         """Return the first engine that is allowed and answers; None where there is none."""
         async with self._lock:
-            if time.monotonic() - self._looked_at > _REMEMBERED_S:
+            if time.monotonic() - self._looked_at > self._remembered_s:
                 found = await self._first()
                 if found != self._found or self._looked_at == float("-inf"):
                     self._say(found)

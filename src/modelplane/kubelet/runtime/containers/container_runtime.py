@@ -46,8 +46,6 @@ _ENDED = frozenset({"dead", "exited", "stopped"})
 _START_FAILED = 128
 _KILLED = 137
 _NOTHING_VISIBLE = "void"
-_LEAST_WAIT_S = 1.0
-_KILL_AGAIN_S = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +58,9 @@ class EngineContainers:
     record: PodRecord
     engine: Engine
     pulls: Pulls
+    least_wait_s: float = 1.0
+    """How long at least lies between two questions whether a container has ended."""
+    kill_again_s: float = 10.0
 
     async def start(self, pod: Object, directory: ContainerDirectory, tell: Tell) -> Attempt:
         """Pull the image, create the container, start it."""
@@ -203,7 +204,7 @@ class EngineContainers:
                     _log.warning(
                         'cannot learn of pod "%s" from %s: %s', self.record.name, self.engine.name, silent
                     )
-            await asyncio.sleep(max(_LEAST_WAIT_S - (time.monotonic() - began), 0.0))
+            await asyncio.sleep(max(self.least_wait_s - (time.monotonic() - began), 0.0))
         attempt.settle()
         return ended
 
@@ -235,7 +236,7 @@ class EngineContainers:
         while attempt.exit is None:
             await self._send(attempt, "KILL")
             with suppress(TimeoutError):
-                async with asyncio.timeout(_KILL_AGAIN_S):
+                async with asyncio.timeout(self.kill_again_s):
                     await self.wait(attempt)
 
     async def _send(self, attempt: Attempt, signal: str) -> None:

@@ -112,11 +112,11 @@ def kill(attempt: Attempt) -> None:
         processes.kill_session(supervisor)
 
 
-async def kill_for_certain(attempt: Attempt) -> None:
-    """Kill an engine, and its supervisor too if that does not record the end at once."""
+async def kill_for_certain(attempt: Attempt, record_s: float = _RECORD_S) -> None:
+    """Kill an engine, and its supervisor too if that does not record the end in time."""
     kill(attempt)
     try:
-        async with asyncio.timeout(_RECORD_S):
+        async with asyncio.timeout(record_s):
             await wait(attempt)
     except TimeoutError:
         if supervisor := attempt.shim:

@@ -122,7 +122,7 @@ def test_a_port_that_is_taken_is_named() -> None:
             server._check_free("127.0.0.1", port)
 
 
-def test_a_stop_waits_for_the_last_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_waits_for_the_last_request() -> None:
     answers = [
         "llamacpp:requests_processing 1\nllamacpp:requests_deferred 2",
         "llamacpp:requests_processing 0",
@@ -134,7 +134,5 @@ def test_a_stop_waits_for_the_last_request(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append(answers[len(asked)])
         return asked[-1]
 
-    monkeypatch.setattr(server, "_POLL_S", 0.001)
-    monkeypatch.setattr(server, "_FLUSH_S", 0.001)
-    server._finish_requests(SimpleNamespace(handle_metrics=handle_metrics))
+    server._finish_requests(SimpleNamespace(handle_metrics=handle_metrics), poll_s=0.001, flush_s=0.001)
     assert asked == answers[:2]

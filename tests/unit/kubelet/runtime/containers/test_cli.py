@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from modelplane.cli.agent import agent
-from modelplane.kubelet.runtime.containers import cli
 from modelplane.kubelet.runtime.containers.cli import (
     KINDS,
     Choice,
@@ -24,7 +23,6 @@ from support.container_engine import IMAGE, Engine
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     engine = Engine(tmp_path / "engine")
     monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
-    monkeypatch.setattr(cli, "_REMEMBERED_S", 0.0)
     yield engine
     engine.stop()
 
@@ -50,7 +48,7 @@ async def test_a_program_behind_which_nothing_answers_is_none(
     # No other engine of this machine.
     monkeypatch.setenv("PATH", f"{docker.path}:/nowhere")
     docker.fault(away=True)
-    engines = Engines(Choice.AUTO)
+    engines = Engines(Choice.AUTO, remembered_s=0.0)
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             assert await engines.answering() is None

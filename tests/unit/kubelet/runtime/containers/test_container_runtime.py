@@ -20,7 +20,6 @@ from modelplane.kubelet.pods.pods import stop_all
 from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime.choice import Runtimes
-from modelplane.kubelet.runtime.containers import container_runtime
 from modelplane.kubelet.runtime.containers.cli import Choice, Engines
 from modelplane.kubelet.runtime.containers.container_runtime import EngineContainers
 from modelplane.kubelet.runtime.host import process_attempt
@@ -60,7 +59,10 @@ class Bench:
 
     async def runtime(self) -> Runtime:
         self.machine.directory.pod(RECORD.uid).write(RECORD)
-        return await Runtimes(self.machine, RECORD).choose(self.directory, sleeping())
+        found = await Runtimes(self.machine, RECORD).choose(self.directory, sleeping())
+        if isinstance(found, EngineContainers):
+            return replace(found, least_wait_s=0.1, kill_again_s=0.2)
+        return found
 
     async def start(self, pod: Object) -> Attempt:
         return await (await self.runtime()).start(pod, self.directory, self.told.append)
@@ -76,7 +78,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     engine = Engine(tmp_path / "engine")
     engine.has(IMAGE, Entrypoint=["python3"])
     monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
-    monkeypatch.setattr(container_runtime, "_LEAST_WAIT_S", 0.1)
     api = Api()
     directory = AgentDirectory(tmp_path / "agent")
     directory.path.mkdir()
@@ -231,10 +232,7 @@ async def test_ending_a_container(bench: Bench) -> None:
     assert (await runtime.wait(stubborn)).code == 137
 
 
-async def test_killing_goes_on_until_the_engine_answers(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(container_runtime, "_KILL_AGAIN_S", 0.2)
+async def test_killing_goes_on_until_the_engine_answers(bench: Bench) -> None:
     attempt = await bench.start(sleeping())
     bench.engine.fault(away=True)
     killing = asyncio.create_task((await bench.runtime()).kill(attempt))

@@ -90,16 +90,13 @@ async def test_an_engine_has_no_file_of_the_agent_open(tmp_path: Path) -> None:
     assert len([line for line in shown.splitlines() if " -> " in line]) == 4, "three, and the listing's own"
 
 
-async def test_a_supervisor_that_does_not_record_the_end_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process_attempt, "_RECORD_S", 0.2)
+async def test_a_supervisor_that_does_not_record_the_end_is_killed(tmp_path: Path) -> None:
     kept, launch = sleeping(tmp_path)
     attempt = await process_attempt.start(kept, launch)
     supervisor = attempt.shim
     assert supervisor is not None
     supervisor.send(signal.SIGSTOP)
-    await process_attempt.kill_for_certain(attempt)
+    await process_attempt.kill_for_certain(attempt, record_s=0.2)
     assert (await asyncio.wait_for(process_attempt.wait(attempt), 5)).supervised is False
 
 
