@@ -9,8 +9,6 @@ import psutil
 import pytest
 import yaml
 
-from modelplane.api.crd import crd
-from modelplane.api.kinds import KINDS
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.local import locks
@@ -126,14 +124,29 @@ async def test_a_stranger_learns_no_more_than_whether_the_server_is_ready(contro
             await stranger.list(resources.NAMESPACES)
 
 
+VISITORS = resources.Resource("visitors.example.com", "v1", "Visitor", "visitors")
+
+
+def definition_of_a_visitor():
+    """Return the definition of a kind that only this test has: the control plane is that of many."""
+    names = {"kind": VISITORS.kind, "plural": VISITORS.plural, "singular": "visitor"}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{VISITORS.plural}.{VISITORS.group}"},
+        "spec": {"group": VISITORS.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
 async def test_a_kind_that_goes_leaves_the_others_their_connection_to_etcd(control_plane):
-    (definition,) = (crd(kind) for kind in KINDS if kind.plural == "modelcaches")
-    name = definition["metadata"]["name"]
+    name = definition_of_a_visitor()["metadata"]["name"]
     async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
 
         async def served():
             try:
-                return await client.list(resources.MODEL_CACHES)
+                return await client.list(VISITORS)
             except errors.NotFound:
                 return None
 
@@ -142,7 +155,7 @@ async def test_a_kind_that_goes_leaves_the_others_their_connection_to_etcd(contr
 
         # What is stored of a kind has a client of etcd to itself, which is closed with it.
         for _ in range(2):
-            await client.create(definition)
+            await client.create(definition_of_a_visitor())
             assert await eventually(served)
             await client.delete(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
             assert await eventually(gone)
