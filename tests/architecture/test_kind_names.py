@@ -14,7 +14,6 @@ OURS = {kind.name: kind.module for kind in KINDS}
 EXCEPTIONS = {
     "api/reasons.py": "the table of reasons, by kind: the types import it",
     "cli/explain.py": "a command names kinds before it loads their types, so that it starts quickly",
-    "crossplane/function/pace.py": "how fast each kind goes under Crossplane: a table of its own",
     "offline/advice.py": "the labels that objects of a kind have: a table of its own",
     "offline/former.py": "the table of what kinds and fields were called before",
 }

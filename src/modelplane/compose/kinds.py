@@ -47,6 +47,21 @@ class Lane(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """For how many seconds an answer to Crossplane is good.
+
+    Crossplane sees children change; of what a composition requires it may not. So a service, which follows
+    endpoints that are others' children, never waits long.
+    """
+
+    usual_s: int = 60
+    longest_s: int = 0
+    """After a long quiet time, where that is longer."""
+    settles: bool = False
+    """Whether it says the same for a while on its way to Ready, unless somebody must act."""
+
+
+@dataclass(frozen=True, slots=True)
 class Composer:
     """A kind that is composed: its type, what it needs to see, what composes it, and how engines treat it."""
 
@@ -64,6 +79,7 @@ class Composer:
     """Whether it says where the gateway takes requests, which only whoever runs the gateway knows."""
     only_controllers: tuple[str, ...] = ()
     """Status fields that Crossplane has no use for."""
+    pace: Pace = Pace()
 
     @property
     def name(self) -> str:
@@ -77,13 +93,37 @@ class Composer:
 
 _COMPOSERS = (
     Composer(InferenceClass, inference_class.requirements, inference_class.compose),
-    Composer(InferenceCluster, inference_cluster.requirements, inference_cluster.compose, connects=True),
+    Composer(
+        InferenceCluster,
+        inference_cluster.requirements,
+        inference_cluster.compose,
+        connects=True,
+        pace=Pace(longest_s=300, settles=True),
+    ),
     Composer(
         InferenceGateway, inference_gateway.requirements, inference_gateway.compose, follows_gateway=True
     ),
-    Composer(ModelCache, model_cache.requirements, model_cache.compose, Lane.CLUSTERS),
-    Composer(ModelDeployment, model_deployment.requirements, model_deployment.compose, Lane.DECISIONS),
-    Composer(ModelEndpoint, model_endpoint.requirements, model_endpoint.compose, is_routed=True),
+    Composer(
+        ModelCache,
+        model_cache.requirements,
+        model_cache.compose,
+        Lane.CLUSTERS,
+        pace=Pace(longest_s=120),
+    ),
+    Composer(
+        ModelDeployment,
+        model_deployment.requirements,
+        model_deployment.compose,
+        Lane.DECISIONS,
+        pace=Pace(15, 120, settles=True),
+    ),
+    Composer(
+        ModelEndpoint,
+        model_endpoint.requirements,
+        model_endpoint.compose,
+        is_routed=True,
+        pace=Pace(longest_s=300),
+    ),
     Composer(
         ModelReplica,
         model_replica.requirements,
@@ -92,8 +132,15 @@ _COMPOSERS = (
         on_clusters=True,
         # Its Objects say where they are.
         only_controllers=("clusters",),
+        pace=Pace(30, 120, settles=True),
     ),
-    Composer(ModelService, model_service.requirements, model_service.compose, is_routed=True),
+    Composer(
+        ModelService,
+        model_service.requirements,
+        model_service.compose,
+        is_routed=True,
+        pace=Pace(usual_s=10),
+    ),
 )
 
 COMPOSERS = {composer.name: composer for composer in _COMPOSERS}

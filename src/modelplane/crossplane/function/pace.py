@@ -13,9 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from modelplane.api.meta import kind_name
+from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.compose.composition import Composition, Desired, Keep, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition
+from modelplane.compose.kinds import COMPOSERS, Lane, Pace
 from modelplane.compose.readiness import condition_of, is_true
 from modelplane.compose.rollout import is_draining, same_spec
 
@@ -33,9 +36,8 @@ _PATIENCE_S = 20.0
 _SOAK_S = 10.0
 """How long all other replicas have been the same before one that serves is edited."""
 
-_SETTLING = frozenset({"ModelDeployment", "ModelReplica", "InferenceCluster"})
 _SETTLE_S = 10.0
-"""How long an object of these kinds says the same while it is not ready, unless somebody must act."""
+"""How long an object of a kind that settles says the same while it is not ready, unless somebody must act."""
 
 _SKEW_S = 1.0
 """How far apart the clocks of Crossplane and the function may be for that; times are whole seconds."""
@@ -45,18 +47,10 @@ _DEAF_S = 360.0
 
 _SOON_S = 2
 _FAILING_S = 60
-_USUAL_S = 60
-_USUALLY_S = {"ModelDeployment": 15, "ModelReplica": 30, "ModelService": 10}
-_LONGEST_S = {
-    "InferenceCluster": 300,
-    "ModelCache": 120,
-    "ModelDeployment": 120,
-    "ModelEndpoint": 300,
-    "ModelReplica": 120,
-}
-"""For how many seconds an answer is good, at first and after a long quiet time. Crossplane sees children
-change; of what a function requires it may not. So a service, which follows endpoints that are others'
-children, never waits long."""
+_UNKNOWN = Pace()
+"""Of a kind that is none of ours."""
+
+_REPLICA = kind_name(ModelReplica)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,12 @@ class State:
 
 def usual(kind: str) -> int:
     """Return for how many seconds an answer is good about which nothing more is known."""
-    return _USUALLY_S.get(kind, _USUAL_S)
+    return _of(kind).usual_s
+
+
+def _of(kind: str) -> Pace:
+    row = COMPOSERS.get(kind)
+    return row.pace if row else _UNKNOWN
 
 
 def seconds(owner: Object, state: State, now: datetime) -> int:
@@ -92,7 +91,7 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
     if not state.is_ready:
         hurries = state.awaits or is_deaf(owner, now)
         return int(min(max(_SOON_S, since / 4), ordinary)) if hurries else ordinary
-    longest = _FAILING_S if state.is_failing else _LONGEST_S.get(kind, ordinary)
+    longest = _FAILING_S if state.is_failing else _of(kind).longest_s or ordinary
     if is_deaf(owner, now) or longest <= ordinary:
         return ordinary
     within = int(min(max(ordinary, since / 2), longest))
@@ -161,13 +160,13 @@ def paced(composition: Composition, composed: Mapping[str, Object], now: datetim
 
 
 def _is_new_replica(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
-    is_replica = isinstance(child, Desired) and child.manifest["kind"] == "ModelReplica"
+    is_replica = isinstance(child, Desired) and child.manifest["kind"] == _REPLICA
     return is_replica and child.key not in composed
 
 
 def _is_under_way(child: Object, now: datetime) -> bool:
     """Whether Crossplane has yet to compose a replica, and is expected to."""
-    if child["kind"] != "ModelReplica" or condition_of(child, SYNCED):
+    if child["kind"] != _REPLICA or condition_of(child, SYNCED):
         return False
     return _age(str(child["metadata"].get("creationTimestamp", "")), now) < _PATIENCE_S
 
@@ -175,7 +174,7 @@ def _is_under_way(child: Object, now: datetime) -> bool:
 def _is_edit(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
     """Whether a replica that serves is to be edited."""
     there = composed.get(child.key)
-    if not isinstance(child, Desired) or there is None or there["kind"] != "ModelReplica":
+    if not isinstance(child, Desired) or there is None or there["kind"] != _REPLICA:
         return False
     is_serving = is_true(there, READY) and not is_draining(there)
     return is_serving and not is_draining(child.manifest) and not same_spec(child.manifest, _bare(there))
@@ -191,7 +190,7 @@ def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
 
     That also leaves Crossplane's bucket the time that it takes to fill again.
     """
-    others = (each for name, each in composed.items() if name != key and each["kind"] == "ModelReplica")
+    others = (each for name, each in composed.items() if name != key and each["kind"] == _REPLICA)
     times = [str(said.get("lastTransitionTime", "")) for each in others for said in _conditions(each)]
     return _SOAK_S - max(0.0, _age(max(times), now)) if times else 0.0
 
@@ -201,7 +200,11 @@ def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datet
 
     That is while it is on its way to Ready and has just spoken, unless somebody must act on the news.
     """
-    if is_ready or owner["kind"] not in _SETTLING or condition_of(owner, READY).get("status") != "False":
+    if (
+        is_ready
+        or not COMPOSERS[owner["kind"]].pace.settles
+        or condition_of(owner, READY).get("status") != "False"
+    ):
         return False
     before = {str(each.get("type")): each for each in own_conditions(owner)}
     if {each.type for each in said} - before.keys():
@@ -213,7 +216,7 @@ def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datet
 
 def only_conditions(owner: Object, is_ready: bool) -> bool:
     """Whether a deployment's first word is in conditions alone: its counts are a write of their own."""
-    return owner["kind"] == "ModelDeployment" and not is_ready and not own_conditions(owner)
+    return COMPOSERS[owner["kind"]].lane is Lane.DECISIONS and not is_ready and not own_conditions(owner)
 
 
 def last_said(owner: Object, now: datetime) -> float:
