@@ -369,7 +369,7 @@ async def test_the_address_is_that_of_the_load_balancer_once_it_has_one(bench: B
 
         await eventually(says)
 
-    await said(f'the front door has no Service "{SYSTEM}/{SERVICE}"')
+    await said(f'the gateway has no Service "{SYSTEM}/{SERVICE}"')
     await bench.front_door(type="LoadBalancer")
     await said("of type LoadBalancer has no address yet")
     assert "address" not in (await bench.gateway())["status"]

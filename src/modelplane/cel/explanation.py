@@ -1,7 +1,6 @@
 """Explanations of the compiler's errors for the author of a selector.
 
-One rule: one sentence that says what to write instead where that can be told, at the place of the word
-at fault.
+One rule: one sentence with the position of the wrong word, and its replacement if there is one.
 """
 
 import difflib

@@ -16,7 +16,7 @@ from modelplane.api.names import backend_name, child_name
 from modelplane.gateway.services import InvalidURL, Selected, Target, ip_version, rewriting
 
 GATEWAY = "modelplane"
-"""The Gateway of the front door, in the system namespace."""
+"""The Gateway of the control plane, in the system namespace."""
 
 MOST_BACKENDS = 16
 """Backends of one rule (Gateway API, ``HTTPRouteRule.backendRefs``)."""

@@ -1,4 +1,4 @@
-"""From services and endpoints to the routes of the front door.
+"""From services and endpoints to the routes of the gateway.
 
 A service routes to endpoints of its own namespace only, whatever its selectors
 say. An endpoint takes part as long as its URL can be used and it is not about to

@@ -1,7 +1,7 @@
 """Errors of this machine that its owner can correct.
 
-One class, because nobody branches on the cause: the message is one sentence
-that says what failed, why, and what to do.
+One class, because no caller branches on the cause: the message is one sentence
+with the failure, the cause and the remedy.
 """
 
 

@@ -1,4 +1,4 @@
-"""The front door: Envoy, beside a process that writes what Envoy reads.
+"""The gateway: Envoy, beside a process that writes what Envoy reads.
 
 The two share a volume and nothing else: Envoy, which reads what strangers send, has no token. It is a
 sidecar container, so it ends after the process beside it, which waits until every request is answered.
@@ -24,7 +24,7 @@ _GRACE_S = 330
 
 
 def manifests(options: Options) -> list[Object]:
-    """Return everything of the front door but its role."""
+    """Return everything of the gateway but its role."""
     return [
         _service(options),
         pods.metrics_service(GATEWAY, COMPONENT, METRICS_PORT),

@@ -59,11 +59,11 @@ CONTROLLERS = Value(
 CONTROLLER_RESOURCES = Value(
     "controller.resources", _DEFAULTS.controller_resources, "What each of them needs.", _OBJECT
 )
-GATEWAYS = Value("gateway.replicas", _DEFAULTS.gateways, "Pods of the front door.", _COUNT)
+GATEWAYS = Value("gateway.replicas", _DEFAULTS.gateways, "Replicas of the gateway.", _COUNT)
 SERVICE_TYPE = Value(
     "gateway.serviceType",
     str(_DEFAULTS.gateway_service_type),
-    "How the front door is reached.",
+    "Type of the gateway's Service.",
     {"enum": [str(each) for each in ServiceType]},
 )
 ANNOTATIONS = Value(

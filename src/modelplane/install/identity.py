@@ -8,7 +8,7 @@ CONTROLLER = "modelplane-controller"
 """The controllers: their Deployment, ServiceAccount, roles and Lease."""
 
 GATEWAY = "modelplane-gateway"
-"""The front door: its Deployment, ServiceAccount, role and Service."""
+"""The gateway: its Deployment, ServiceAccount, role and Service."""
 
 PART_OF = "app.kubernetes.io/part-of"
 VERSION = "app.kubernetes.io/version"

@@ -17,7 +17,7 @@ def manifests(options: Options) -> list[Object]:
         *permissions.installed(options.team_namespaces),
         *network.manifests(options),
         *monitoring.manifests(options),
-        # The front door first: the controllers announce its address.
+        # The gateway first: the controllers announce its address.
         *gateway.manifests(options),
         *controller.manifests(options),
     ]

@@ -15,7 +15,7 @@ Block = Mapping[str, object] | str
 
 
 class ServiceType(StrEnum):
-    """How the front door's Service is reached (``Service.spec.type``)."""
+    """Type of the gateway's Service (``Service.spec.type``)."""
 
     LOAD_BALANCER = "LoadBalancer"
     NODE_PORT = "NodePort"
@@ -31,7 +31,7 @@ class Options:
     gateways: Number = 2
     gateway_service_type: str = ServiceType.LOAD_BALANCER
     gateway_annotations: Block = field(default_factory=dict)
-    """Of the front door's Service: what a cloud reads to make the load balancer an internal one."""
+    """Annotations of the gateway's Service, for example for an internal load balancer."""
     team_namespaces: tuple[str, ...] = ()
     """Where Secrets and ConfigMaps that models name may be read; everywhere where none is named."""
     network_policy: bool = True

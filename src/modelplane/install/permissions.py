@@ -113,19 +113,19 @@ SYSTEM = (
         "Of several controllers, the one that holds the Lease acts.",
         names=(CONTROLLER,),
     ),
-    Rule("", ("services",), _READ, "Where clients find the front door."),
+    Rule("", ("services",), _READ, "The address of the gateway for clients."),
     Rule(
         "",
         ("configmaps",),
         _WRITE,
-        "The front door's configuration. It is in parts that are named for their content, so no role can "
+        "The gateway's configuration. It is in parts that are named for their content, so no role can "
         "name them.",
     ),
 )
 """In the namespace of the installation."""
 
 FRONT_DOOR = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
-"""Of the front door's own identity, in the namespace of the installation."""
+"""Of the gateway's own identity, in the namespace of the installation."""
 
 
 def _children() -> Iterator[Rule]:

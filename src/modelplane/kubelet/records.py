@@ -2,7 +2,7 @@
 
     DIR/pods/UID/pod.json                    which pod, and its address
     DIR/pods/UID/CONTAINER/NUMBER/           one attempt to run a container, by a process (see ``shim``)
-                                             or by a container engine (``container.json``, ``started.json``)
+                                             or by a container runtime (``container.json``, ``started.json``)
     DIR/pods/UID/.volumes/                   its volumes, and DIR/volumes/ those of claims (see ``volumes``)
     DIR/models/                              models made from installed packages
     DIR/networks/ENGINE                      that an engine has a network for pods

@@ -1,6 +1,6 @@
 """Free space on the disk of a fleet's data.
 
-One that is there needs far less than a new one, so that what could run can be started again.
+An existing fleet needs far less than a new one, so that its processes can be started again.
 """
 
 import shutil

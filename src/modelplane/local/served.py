@@ -1,7 +1,7 @@
 """The services that answered when a fleet was last seen, and waiting until they answer again.
 
 After a stop, an engine takes as long to load as it did the first time, while the objects
-still say what was the case before. So the front door is asked, as a client would.
+still say what was the case before. So the gateway is asked, as a client would.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> t
 
 
 def _answers(address: str) -> bool:
-    """Return True if something behind the front door answers; a provider outside may not know ``/health``."""
+    """Return True if something behind the gateway answers; a provider outside may not know ``/health``."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_ANSWER_S)
     try:

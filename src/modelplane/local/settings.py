@@ -35,7 +35,7 @@ class Settings:
     container_engine: str = "auto"
     """What runs the pods' images: an engine by name, ``auto`` or ``none``."""
     host_commands: bool = False
-    """True if pods that no container engine runs may execute any program of this machine."""
+    """True if pods that run as processes may execute any program of this machine."""
 
     def numbers(self) -> tuple[int, ...]:
         """Return every port that is used."""

@@ -1,6 +1,6 @@
 """The Envoys of a cluster: pods behind a Service, which read their configuration from ConfigMaps.
 
-They are the front door only: an inference cluster has a gateway of its own.
+They are the control plane's gateway only: an inference cluster has its own.
 """
 
 import asyncio
@@ -74,9 +74,7 @@ class GatewayDeployment:
         """Return the address of the Service, or what it lacks."""
         service = self._services.get(self._service, self._namespace)
         if service is None:
-            return Door(
-                problem=f'the front door has no Service "{self._namespace}/{self._service}": create it'
-            )
+            return Door(problem=f'the gateway has no Service "{self._namespace}/{self._service}": create it')
         return door_of(service)
 
 

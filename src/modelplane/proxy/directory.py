@@ -12,7 +12,7 @@ Write = Callable[[Path, Mapping[str, str]], bool]
 
 
 class GatewayDirectory:
-    """A ``Proxy`` that is both the front door and the gateway of the clusters on this machine."""
+    """A ``Proxy`` that is the gateway of the control plane and of the clusters on this machine."""
 
     serves_clusters = True
     informers: tuple[Informer, ...] = ()

@@ -12,7 +12,7 @@ FRONT_DOOR = "front-door"
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where clients find the front door."""
+    """Address of the gateway for clients."""
 
     address: str = ""
     """``host:port``, or a host whose port is 80; empty while there is none."""
@@ -25,7 +25,7 @@ class Proxy(Protocol):
 
     @property
     def listens(self) -> tuple[str, int]:
-        """The address and port of the front door's listener."""
+        """The address and port of the gateway's listener."""
 
     @property
     def serves_clusters(self) -> bool:

@@ -173,7 +173,7 @@ DEVICES = Metric(
 UNREADABLE = Metric(
     "modelplane_unreadable_replicas",
     Type.GAUGE,
-    "ModelReplicas that cannot be read. While there are any, nobody can tell what is free: nothing is "
+    "ModelReplicas that cannot be read. While there are any, free capacity is unknown: nothing is "
     "placed, and `modelplane_nodes` and `modelplane_devices` are absent.",
     observed=True,
 )

@@ -164,7 +164,7 @@ def test_where_clients_find_a_service(service: dict[str, Any], door: Door) -> No
 
 
 async def test_a_front_door_without_its_service_says_so(bench: Bench) -> None:
-    missing = 'the front door has no Service "modelplane-system/modelplane-gateway": create it'
+    missing = 'the gateway has no Service "modelplane-system/modelplane-gateway": create it'
     assert bench.proxy.door() == Door(problem=missing)
     bench.services.remember(_service(spec={"type": "ClusterIP"}))
     assert bench.proxy.door() == Door("modelplane-gateway.modelplane-system.svc")

@@ -1,7 +1,7 @@
 """Contents of the packages: plain objects, made from the kinds and the packages' addresses.
 
-One rule: a Composition has the name of its XRD, such as ``modelreplicas.modelplane.ai``, so that whoever
-composes a child knows the name of its Composition.
+One rule: a Composition has the name of its XRD, such as ``modelreplicas.modelplane.ai``, so that the
+composer of a child knows the name of its Composition.
 
 A Configuration may hold XRDs, Compositions, activation policies and operations, and nothing else
 (``NewConfigurationLinter`` in crossplane-runtime's ``pkg/xpkg/lint.go``). Roles and namespaces are therefore

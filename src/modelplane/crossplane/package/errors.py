@@ -1,6 +1,6 @@
 """Errors of building and reading a package, as one sentence.
 
-One class, because nobody branches on the cause: it says what failed, on what, why, and what to do.
+One class, because no caller branches on the cause: the message has the failure, its cause and the remedy.
 """
 
 

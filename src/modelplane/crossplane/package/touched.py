@@ -93,7 +93,7 @@ REQUIRED = (
         "Gateway",
         "gateways",
         Grant.PREREQUISITES,
-        "the address of the front door",
+        "the address of the gateway",
         read_only=True,
     ),
     Touched(

@@ -1,8 +1,8 @@
 """Choice of the runtime for a pod's container.
 
-Where nobody has chosen an engine, a program that is installed here and stands for the image comes first: it
-starts at once, with what is on this machine, and nothing is pulled. Every other image is the engine's, where
-one answers. What was chosen for a container stays its runtime.
+Unless a container runtime is configured, an installed program that replaces the image comes first: it starts
+at once, and nothing is pulled. Every other image runs in the container runtime, if one answers. A container
+keeps its runtime.
 """
 
 from collections.abc import Mapping

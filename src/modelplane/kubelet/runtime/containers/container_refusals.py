@@ -1,7 +1,7 @@
 """Pod features that the container runtime rejects, with the message for each.
 
 The rule is that of ``refusals``: nothing that a pod asks for is dropped in silence. What would give a
-pod this machine itself is refused, because whoever may create pods is not always its owner.
+pod this machine itself is refused, because the creator of a pod is not always its owner.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
