@@ -13,6 +13,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -29,7 +30,7 @@ from modelplane.crossplane.package.reading import stored_image
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object, Resource
-from modelplane.local.bootstrap import until_established
+from modelplane.local.applying import until_established
 from support.packages import VERSION
 from support.third_party_crds import definitions
 
@@ -148,7 +149,7 @@ def inside(tmp_path_factory):
     entrypoint, environment = _unpacked(package, folder / "root")
     mount = f"mount --rbind /dev {folder / 'root' / 'dev'}"
 
-    def command(*arguments: str) -> dict:
+    def command(*arguments: str) -> dict[str, Any]:
         program = " ".join([*entrypoint, *arguments])
         script = f"{mount} && exec {chroot} {folder / 'root'} {program}"
         return {"args": [unshare, "-rm", "/bin/sh", "-c", script], "env": environment | {"PATH": os.defpath}}

@@ -17,7 +17,7 @@ from modelplane.crossplane.package.prerequisites import prerequisites
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
-from modelplane.local.bootstrap import until_established
+from modelplane.local.applying import until_established
 from support.fleets import ControlPlane
 from support.third_party_crds import definitions
 

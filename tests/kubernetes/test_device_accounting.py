@@ -7,6 +7,7 @@ restarted, again and again.
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 
@@ -171,7 +172,9 @@ def wanted(number, gpus, workers):
 
 def let_in(chance, pool, nodes):
     """Place deployments until three in a row are refused; return the pods of those placed."""
-    replicas, pods, refused = [], [], 0
+    replicas: list[Any] = []
+    pods: list[Any] = []
+    refused = 0
     for number in range(200):
         deployment = wanted(number, chance.choice((1, 1, 2, 3, 4, 8)), chance.choice((0, 0, 0, 1)))
         placed = schedule(fleet(pool, nodes, replicas), deployment).assignments
@@ -251,7 +254,7 @@ async def test_every_pod_that_is_let_in_is_bound_in_any_order_and_after_restarts
 
 async def test_what_is_refused_could_strand_a_pod(client, namespace):
     """Two nodes with eight devices, a single one taken of each: fourteen are free, and eight do not fit."""
-    held = []
+    held: list[Any] = []
     for at in range(2):
         [assignment] = schedule(fleet("p", 2, held), wanted(at, 1, 0)).assignments
         held.append(Replica("ml-team", f"s{at}", f"uid-{at}", f"s{at}", "here", at, assignment.engines))

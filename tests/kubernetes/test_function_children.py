@@ -20,7 +20,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import lifecycle, setup
-from modelplane.local.bootstrap import until_established
+from modelplane.local.applying import until_established
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
 from support.third_party_crds import definitions
@@ -165,5 +165,5 @@ async def test_the_server_takes_every_child_and_keeping_it_changes_nothing(
         assert not {"uid", "resourceVersion", "managedFields"} & kept["metadata"].keys()
         assert "status" not in kept
         assert "example.org/owner" not in kept["metadata"].get("labels", {})
-        again = await crossplane.apply(_rendered(key, kept))
+        again = await crossplane.apply(_rendered(key, dict(kept)))
         assert again["metadata"]["resourceVersion"] == seen["metadata"]["resourceVersion"], key

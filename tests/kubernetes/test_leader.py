@@ -144,7 +144,7 @@ class Bench:
 
     async def leads(self, controller: Controller) -> bool:
         lease = await self.client.get(resources.LEASES, LEASE, SYSTEM)
-        return bool(lease) and f"_{controller.pid}_" in (lease["spec"].get("holderIdentity") or "")
+        return lease is not None and f"_{controller.pid}_" in (lease["spec"].get("holderIdentity") or "")
 
     async def deploy(self, name: str, replicas: int = 1, image: str = "engine:1") -> None:
         await self.client.apply(_deployment(name, replicas, image))

@@ -10,7 +10,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.xrd import xrd
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from modelplane.local.bootstrap import until_established
+from modelplane.local.applying import until_established
 
 pytestmark = pytest.mark.kubernetes
 

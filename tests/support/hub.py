@@ -79,8 +79,11 @@ def serve() -> Iterator[Hub]:
 
     handler = type("Handler", (_Handler,), {"hub": hub})
     # Large files come from another host, which the library tells from the hub itself.
-    servers = [ThreadingHTTPServer((address, 0), handler) for address in ("127.0.0.1", "127.0.0.2")]
-    hub.url, hub.content_url = (f"http://{each.server_address[0]}:{each.server_port}" for each in servers)
+    addresses = ("127.0.0.1", "127.0.0.2")
+    servers = [ThreadingHTTPServer((address, 0), handler) for address in addresses]
+    hub.url, hub.content_url = (
+        f"http://{address}:{each.server_port}" for address, each in zip(addresses, servers, strict=True)
+    )
     threads = [threading.Thread(target=each.serve_forever) for each in servers]
     for thread in threads:
         thread.start()

@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import openai
+from openai.types.chat import ChatCompletionUserMessageParam
 
-QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+QUESTION: list[ChatCompletionUserMessageParam] = [
+    {"role": "user", "content": "What is the capital of France?"}
+]
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema_rs
 
-from modelplane.offline.output import json_schema
+from modelplane.offline.output import Report, json_schema
 from modelplane.offline.placements import Explanation, Plan
 from modelplane.offline.rendering import Rendering
 from modelplane.offline.replica_explanation import ReplicaExplanation
@@ -14,7 +14,7 @@ from modelplane.offline.service_explanation import ServiceExplanation
 from modelplane.offline.validation import Validation
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "output"
-REPORTS = {
+REPORTS: dict[str, type[Report]] = {
     "validate": Validation,
     "render": Rendering,
     "plan": Plan,

@@ -68,8 +68,10 @@ def cluster(
     }
 
 
-def composed(owner: ModelReplica, observed: Mapping[str, Any] | None = None, **required: Any) -> Composition:
+def composed(
+    owner: ModelReplica, observed: Mapping[str, Any] | None = None, /, **required: Any
+) -> Composition:
     """Return what a replica composes where nothing is found but what is given."""
-    found = {requirement.key: () for requirement in requirements(owner)}
+    found: dict[str, Any] = {requirement.key: () for requirement in requirements(owner)}
     found["cluster"] = (cluster(),)
     return compose(Request(owner, observed or {}, found | required))

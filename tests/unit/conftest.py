@@ -67,7 +67,7 @@ class Scripted:
             return httpx2.Response(
                 200, json={"kind": "List", "metadata": {"resourceVersion": "1000"}, "items": items}
             )
-        return httpx2.Response(200, json=self._written(body))
+        return httpx2.Response(200, json=self._written(body or {}))
 
     def _written(self, body: dict[str, Any]) -> dict[str, Any]:
         self._version += 1

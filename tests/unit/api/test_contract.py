@@ -9,6 +9,7 @@ the whole difference.
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -294,7 +295,7 @@ def _contract(kind):
 
 def _ours(kind):
     whole = schema(kind)["properties"]
-    found = {}
+    found: dict[str, Any] = {}
     for section in ("spec", "status"):
         found |= dict(_fields(section, whole[section]))
     return {path: row for path, row in found.items() if not path.startswith("status.conditions")}

@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import click
 import pytest
@@ -27,7 +28,7 @@ class Engine:
 
     def __init__(self, monkeypatch, *bodies, unready=""):
         self.bodies = iter(bodies)
-        self.asked = []
+        self.asked: list[Any] = []
 
         async def find(name, namespace, _home):
             return chat._Service(name, namespace, "http://127.0.0.1:8080/ml-team/first-answer", unready)
@@ -168,6 +169,7 @@ def test_an_interrupted_answer_ends_with_130_and_no_traceback():
         connection, _ = server.accept()
         with connection:
             connection.sendall(head + event("Paris"))
+            assert asking.stdout
             assert asking.stdout.read(5) == b"Paris", "an answer is printed while it comes"
             asking.send_signal(signal.SIGINT)
             assert asking.communicate(timeout=20) == (b"\n", b"")

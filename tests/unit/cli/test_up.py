@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 from modelplane.cli.main import main
 from modelplane.host.errors import LocalError
+from modelplane.local.home import Home
 
 up = importlib.import_module("modelplane.cli.up")
 
@@ -58,7 +59,7 @@ def test_a_start_that_fails_says_what_still_runs(started, tmp_path):
 
 
 def test_an_interrupted_start_in_the_foreground_stops_the_fleet(started, monkeypatch, tmp_path):
-    stopped = []
+    stopped: list[Home] = []
     monkeypatch.setattr(up.lifecycle, "stop", stopped.append)
     started(KeyboardInterrupt())
     result = run(tmp_path, "--foreground")

@@ -32,7 +32,7 @@ def target(tmp_path):
 
 
 def test_every_step_of_a_build_is_reported(tmp_path, go, target):
-    reports = []
+    reports: list[Progress] = []
     build(tmp_path, target, go, reports.append)
     assert target.read_text() == "binary\n"
     assert list(dict.fromkeys(reports)) == [

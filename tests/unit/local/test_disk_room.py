@@ -1,3 +1,4 @@
+import shutil
 from collections import namedtuple
 
 import pytest
@@ -28,7 +29,7 @@ Usage = namedtuple("Usage", "free")
     ],
 )
 def test_a_new_fleet_needs_more_room_than_one_that_is_there(monkeypatch, tmp_path, settings, free_mib, said):
-    monkeypatch.setattr(disk_room.shutil, "disk_usage", lambda _path: Usage(free_mib << 20))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: Usage(free_mib << 20))
     if settings:
         (tmp_path / "settings.json").touch()
     assert disk_room.problem(Home(tmp_path)) == said.format(root=tmp_path)

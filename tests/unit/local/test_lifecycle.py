@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
+from modelplane.host import folders
 from modelplane.host.errors import LocalError
 from modelplane.local import lifecycle, locks
 from modelplane.local.home import Home
@@ -38,6 +39,7 @@ def test_commands_have_their_turn_one_after_the_other(home):
     with subprocess.Popen(
         [sys.executable, "-c", _HAS_ITS_TURN, home.root], stdout=subprocess.PIPE, text=True
     ) as other:
+        assert other.stdout
         assert other.stdout.readline() == "turn\n"
         assert lifecycle.busy(home)
         began = time.monotonic()
@@ -58,6 +60,7 @@ def test_what_runs_is_not_purged(home):
     with subprocess.Popen(
         [sys.executable, "-c", _HAS_ITS_TURN, home.root], stdout=subprocess.PIPE, text=True
     ) as other:
+        assert other.stdout
         assert other.stdout.readline() == "turn\n"
         with pytest.raises(LocalError, match="something still runs in"):
             lifecycle.purge(home)
@@ -70,7 +73,7 @@ def test_data_that_cannot_be_deleted_is_named_and_the_home_stays_a_fleet(home, m
     def refused(path):
         raise PermissionError(13, "Permission denied", str(path / "weights.bin"))
 
-    monkeypatch.setattr(lifecycle.folders, "remove", refused)
+    monkeypatch.setattr(folders, "remove", refused)
     with pytest.raises(LocalError, match=r'^cannot delete ".*weights\.bin": Permission denied: delete it'):
         lifecycle.purge(home)
     assert home.settings.exists()

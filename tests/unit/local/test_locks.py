@@ -26,6 +26,7 @@ def holding(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", _HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
+        assert process.stdout
         assert process.stdout.readline() == "taken\n"
         yield path, process
         process.kill()

@@ -81,7 +81,9 @@ def test_a_port_that_another_starting_fleet_has_chosen_is_not_chosen_again(tmp_p
             [sys.executable, "-c", choosing], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as second,
     ):
-        chosen = {process.stdout.readline() for process in (first, second)}
+        assert first.stdout
+        assert second.stdout
+        chosen = {output.readline() for output in (first.stdout, second.stdout)}
         for process in (first, second):
             process.communicate("\n")
     assert len(chosen) == 2

@@ -41,7 +41,7 @@ def test_the_processes_of_a_home_and_what_each_waits_for():
 
 
 def test_each_of_several_clusters_has_processes_that_end_with_it():
-    by_cluster = {}
+    by_cluster: dict[str, set[str]] = {}
     for process in processes(settings=SEVERAL).values():
         by_cluster.setdefault(process.cluster, set()).add(process.name)
     assert by_cluster == {

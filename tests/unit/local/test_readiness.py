@@ -30,7 +30,7 @@ def answering(tmp_path):
         threads.append(thread)
         return path
 
-    threads = []
+    threads: list[threading.Thread] = []
     yield serve
     for thread in threads:
         thread.join()

@@ -58,9 +58,12 @@ def test_the_searches_of_one_placement_are_bounded_together(
     """Eight engines that hardly fit on eight pools, or do not, on each of fifty clusters."""
     spent: list[int] = []
     spend = SearchBudget.spend
-    monkeypatch.setattr(
-        SearchBudget, "spend", lambda budget, steps: (spent.append(steps), spend(budget, steps))
-    )
+
+    def counted(budget: SearchBudget, steps: int) -> None:
+        spent.append(steps)
+        spend(budget, steps)
+
+    monkeypatch.setattr(SearchBudget, "spend", counted)
     random = Random(1)  # noqa: S311 - it makes up sizes, and no secrets
     engines = tuple(engine(f"e{at}", random.randint(*copies), 5, workers) for at in range(8))
     clusters = tuple(

@@ -1,10 +1,12 @@
+from typing import Any
+
 import pytest
 
 from modelplane.compose.backends.prefill_decode import BadPort, engine_port
 from support.replicas import engine, gang, member, replica
 
 
-def _port(shape: dict, phase: str | None) -> int | BadPort:
+def _port(shape: dict[str, Any], phase: str | None) -> int | BadPort:
     return engine_port(replica({**shape, **({"phase": phase} if phase else {})}).spec.engines[0])
 
 
@@ -24,7 +26,9 @@ def _port(shape: dict, phase: str | None) -> int | BadPort:
         pytest.param(gang("e"), "Decode", 8001, id="a gang without a port"),
     ],
 )
-def test_a_decode_engine_leaves_the_pods_port_to_the_sidecar(shape: dict, phase: str, port: int) -> None:
+def test_a_decode_engine_leaves_the_pods_port_to_the_sidecar(
+    shape: dict[str, Any], phase: str, port: int
+) -> None:
     assert _port(shape, phase) == port
 
 

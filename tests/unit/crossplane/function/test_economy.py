@@ -65,7 +65,9 @@ OBJECT: dict[str, Any] = {"apiVersion": remote.API_VERSION, "kind": "Object", "m
 
 def managed(*finalizers: str, ours: bool) -> dict[str, Any]:
     """Return an Object whose finalizers Crossplane applied, or others added."""
-    applied = {"f:finalizers": {f'v:"{each}"': {} for each in finalizers}} if ours else {"f:labels": {}}
+    applied: dict[str, Any] = (
+        {"f:finalizers": {f'v:"{each}"': {} for each in finalizers}} if ours else {"f:labels": {}}
+    )
     fields = {"f:metadata": applied}
     manager = {"manager": "apiextensions.crossplane.io/composed/1", "operation": "Apply", "fieldsV1": fields}
     return {**OBJECT, "metadata": {"name": "o", "finalizers": [*finalizers], "managedFields": [manager]}}

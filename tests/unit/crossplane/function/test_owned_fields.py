@@ -74,7 +74,7 @@ def test_the_fields_that_were_applied(
 
 
 def test_marks_that_were_applied_stay_and_those_of_crossplane_come_anew() -> None:
-    marks = {"f:modelplane.ai/cluster": {}, "f:crossplane.io/composite": {}}
+    marks: dict[str, Any] = {"f:modelplane.ai/cluster": {}, "f:crossplane.io/composite": {}}
     fields = {"f:metadata": {"f:labels": marks, "f:annotations": {}, "f:ownerReferences": {}}, "f:spec": {}}
     item = _object(_managed(fields), spec={"a": 1})
     assert owned(item)["metadata"] == {
