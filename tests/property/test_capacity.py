@@ -91,7 +91,8 @@ def test_for_pods_of_one_size_every_device_is_used(nodes: int, have: int, need: 
 
 def test_the_brute_force_finds_what_it_looks_for() -> None:
     """Two nodes of two: two single pods may be on both, and then one that needs two has no place."""
-    single, double = [(1,)], [(2,)]
+    single: list[tuple[int, ...]] = [(1,)]
+    double: list[tuple[int, ...]] = [(2,)]
     assert strands_a_pod(2, (2,), [single, single, double])
     assert not strands_a_pod(2, (2,), [single, double])
     assert len(list(itertools.islice(arrangements([Pod((1,), 0)], ((), ()), (2,)), 9))) == 3

@@ -1,4 +1,5 @@
 import copy
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from modelplane.api.model_deployment import (
     ReplicaCounts,
 )
 
-MANIFEST = {
+MANIFEST: dict[str, Any] = {
     "apiVersion": "modelplane.ai/v1alpha1",
     "kind": "ModelDeployment",
     "metadata": {"name": "qwen", "namespace": "ml-team"},
@@ -123,5 +124,6 @@ def test_decoding_as_a_type_needs_no_kind():
 
 
 def test_a_decoded_object_cannot_be_changed():
+    spec: Any = decode_as(ModelDeployment, MANIFEST).spec
     with pytest.raises(AttributeError):
-        decode(MANIFEST).spec.replicas = 3
+        spec.replicas = 3

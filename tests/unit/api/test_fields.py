@@ -9,9 +9,12 @@ from modelplane.api.model_endpoint import ModelEndpointSpec
 
 
 def _pattern(type_, name):
-    (field,) = (field for field in inspect.type_info(type_).fields if field.name == name)
+    info = inspect.type_info(type_)
+    assert isinstance(info, inspect.StructType)
+    (field,) = (field for field in info.fields if field.name == name)
     inner = field.type
     while not isinstance(inner, inspect.StrType):
+        assert isinstance(inner, inspect.UnionType | inspect.Metadata)
         inner = inner.types[0] if isinstance(inner, inspect.UnionType) else inner.type
     return inner.pattern
 
