@@ -50,13 +50,13 @@ def test_a_valid_deployment_has_no_problem():
         pytest.param(
             [("  replicas: 1", "  replicas: '.inf'")],
             f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "
-            '".inf": how many ModelReplicas to run across the fleet: the one number to scale by',
+            '".inf": number of ModelReplicas across the fleet: the field to scale',
             id="infinity in quotes",
         ),
         pytest.param(
             [("  replicas: 1", "  replicas: 'true'")],
             f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "
-            '"true": how many ModelReplicas to run across the fleet: the one number to scale by',
+            '"true": number of ModelReplicas across the fleet: the field to scale',
             id="a truth value in quotes",
         ),
         pytest.param(
