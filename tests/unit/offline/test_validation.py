@@ -61,8 +61,8 @@ def test_a_valid_deployment_has_no_problem():
         ),
         pytest.param(
             [("  replicas: 1", "  replicas: one")],
-            f'stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "one": how many '
-            "ModelReplicas to run across the fleet: the one number to scale by",
+            f'stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not the text "one": number of '
+            "ModelReplicas across the fleet: the field to scale",
             id="a word for a number",
         ),
         pytest.param(
@@ -72,14 +72,14 @@ def test_a_valid_deployment_has_no_problem():
         ),
         pytest.param(
             [("  replicas: 1", "  replicas: 1.5")],
-            f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not 1.5: how many ModelReplicas to "
-            "run across the fleet: the one number to scale by",
+            f"stdin:7:13: {NAMED}: spec.replicas: must be a whole number, not 1.5: number of ModelReplicas "
+            "across the fleet: the field to scale",
             id="a fraction",
         ),
         pytest.param(
             [("  replicas: 1\n", "")],
-            f"stdin:6:1: {NAMED}: spec.replicas: is required: how many ModelReplicas to run across the "
-            "fleet: the one number to scale by",
+            f"stdin:6:1: {NAMED}: spec.replicas: is required: number of ModelReplicas across the "
+            "fleet: the field to scale",
             id="a missing field, with what it is for",
         ),
         pytest.param(
@@ -114,8 +114,7 @@ def test_a_valid_deployment_has_no_problem():
         pytest.param(
             [("image: vllm/vllm-openai:v0.23.0", "image: ''")],
             f"stdin:20:26: {NAMED}: {CONTAINER}.image: must not be empty: image of the engine, "
-            "passed through "
-            "as it is",
+            "passed on unchanged",
             id="an empty text",
         ),
         pytest.param(
