@@ -86,7 +86,7 @@ def test_what_is_recorded_twice_is_the_same(checkout, before, tmp_path):
 
 
 def test_a_change_is_noticed_in_each_part(checkout, before, changed, tmp_path):
-    changed(CODE, "Where the fleet's gateway answers.", "Where it answers.")
+    changed(CODE, '"--gateway-address", default=', '"--gateway", default=')
     changed(CODE, '"modelplane.ai/modelcache"', '"modelplane.ai/cache"')
     changed(CODE, '"controller.kubeconfig"', '"manager.kubeconfig"')
     changed(CODE, '"modelplane_leader"', '"modelplane_leading"')
