@@ -18,6 +18,12 @@ from modelplane.local.processes import CONTROL_PLANE
 pytestmark = pytest.mark.kubernetes
 
 
+@pytest.fixture(scope="module")
+def control_plane(own_control_plane):
+    """A control plane with nothing of Modelplane on it, whatever other modules have run before."""
+    return own_control_plane
+
+
 def pod_template(image="example.invalid/none"):
     return {
         "metadata": {"labels": {"app": "some"}},
