@@ -1,4 +1,4 @@
-"""Where a cluster comes from: a cloud that it is made on, or a kubeconfig of one that exists."""
+"""Origin of a cluster: a cloud that provisions it, or the kubeconfig of an existing one."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,7 +9,7 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Model
 
 
 class Source(StrEnum):
-    """Where a cluster comes from: one of the clouds, or it exists already."""
+    """Source of a cluster: one of the clouds, or Existing."""
 
     GKE = Cloud.GKE.value
     EKS = Cloud.EKS.value

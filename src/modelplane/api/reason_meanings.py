@@ -1,4 +1,4 @@
-"""What each reason of a condition means on which kind, and whether somebody must act on it.
+"""Meanings of condition reasons on each kind, and the reasons that call for action.
 
 The reference page of conditions is generated from this list.
 """

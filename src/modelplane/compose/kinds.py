@@ -34,7 +34,7 @@ from modelplane.compose.tenancy import admitted
 
 
 class Lane(Enum):
-    """Which owners of a kind are worked on one after the other."""
+    """Lanes: owners of a kind that are reconciled one after the other."""
 
     FREE = auto()
     """None: each is independent of the others."""
@@ -58,7 +58,7 @@ class Pace:
     longest_s: int = 0
     """After a long quiet time, where that is longer."""
     settles: bool = False
-    """Whether it says the same for a while on its way to Ready, unless somebody must act."""
+    """True if its status repeats for a while on the way to Ready, unless an operator must act."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class Composer:
     decide: Callable[[Request[Any]], Composition]
     lane: Lane = Lane.FREE
     on_clusters: bool = False
-    """Whether it is to have objects on clusters, so that it is made with the finalizer."""
+    """True if it is to have objects on clusters, so that it is created with the finalizer."""
     connects: bool = False
-    """Whether controllers connect to it, and let go of what is on it when it is deleted and lost."""
+    """True if controllers connect to it, and abandon its objects when it is deleted and lost."""
     is_routed: bool = False
-    """Whether the gateway's configuration is made from it."""
+    """True if the gateway's configuration is derived from it."""
     follows_gateway: bool = False
-    """Whether it says where the gateway takes requests, which only whoever runs the gateway knows."""
+    """True if its status has the address of the gateway, which only the owner of the gateway knows."""
     only_controllers: tuple[str, ...] = ()
     """Status fields that Crossplane has no use for."""
     pace: Pace = Pace()

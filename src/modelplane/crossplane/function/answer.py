@@ -15,7 +15,7 @@ from modelplane.api.reason_meanings import ALARMING
 from modelplane.api.reasons import ModelReplicaReason
 from modelplane.compose import status
 from modelplane.compose.composition import Composition, Desired, Keep, Object
-from modelplane.compose.conditions import READY, SYNCED, Condition
+from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.compose.readiness import exists
 from modelplane.crossplane.function import economy, pace, remote
@@ -33,9 +33,6 @@ from modelplane.crossplane.function.structs import to_struct
 
 _LONGEST_MESSAGE = 1024
 """What a message of an Event may have (Kubernetes API reference, "Event v1")."""
-
-_CROSSPLANES = frozenset({READY, SYNCED, pace.RESPONSIVE})
-"""Types of the conditions that Crossplane itself sets."""
 
 _TARGET = fnv1.TARGET_COMPOSITE
 _STATUSES = {"True": fnv1.STATUS_CONDITION_TRUE, "False": fnv1.STATUS_CONDITION_FALSE}
@@ -57,29 +54,19 @@ def keep_everything(
     for key, item in composed.items():
         _put(response, key, owned(item), ready=True)
     _put_status(response, _known_status(owner))
-    response.desired.composite.ready = fnv1.READY_FALSE
-    for condition in _conditions(owner):
-        if condition.get("type") == READY and condition.get("status") == "True":
-            response.desired.composite.ready = fnv1.READY_TRUE
-        elif condition.get("type") not in _CROSSPLANES:
-            _put_condition(
-                response,
-                str(condition.get("type", "")),
-                str(condition.get("status", "")),
-                str(condition.get("reason", "")),
-                str(condition.get("message", "")),
-            )
+    is_ready = any(
+        each.get("type") == READY and each.get("status") == "True" for each in pace.conditions_of(owner)
+    )
+    response.desired.composite.ready = fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
+    for condition in pace.own_conditions(owner):
+        said = (str(condition.get(name, "")) for name in ("type", "status", "reason", "message"))
+        _put_condition(response, *said)
 
 
 def _known_status(owner: Object) -> Mapping[str, Any]:
     """Return what an owner's status says of what it is, without conditions and Crossplane's own notes."""
     known = _mapping(owner.get("status"))
     return {name: said for name, said in known.items() if name not in ("conditions", "crossplane")}
-
-
-def _conditions(owner: Object) -> list[Mapping[str, Any]]:
-    listed = _mapping(owner.get("status")).get("conditions")
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -136,7 +123,7 @@ def _speak(
     now: datetime,
 ) -> None:
     """Say how the owner is, what is news of that, and when to ask again."""
-    before = _conditions(owner)
+    before = pace.conditions_of(owner)
     is_ready = status.ready(composition, observation.children, before).holds
     response.desired.composite.ready = fnv1.READY_TRUE if is_ready else fnv1.READY_FALSE
     row = COMPOSERS[str(owner["kind"])]

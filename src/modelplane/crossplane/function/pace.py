@@ -8,7 +8,7 @@ instead of with each child, and what has been quiet for long is looked at less o
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -105,7 +105,7 @@ def _share(uid: str) -> int:
 
 def quiet(owner: Object, now: datetime) -> float:
     """Return for how many seconds an object's conditions have been the same; zero where it has none."""
-    times = [str(each.get("lastTransitionTime", "")) for each in _conditions(owner)]
+    times = [str(each.get("lastTransitionTime", "")) for each in conditions_of(owner)]
     return max(0.0, _age(max(times, default=""), now))
 
 
@@ -191,7 +191,7 @@ def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
     That also leaves Crossplane's bucket the time that it takes to fill again.
     """
     others = (each for name, each in composed.items() if name != key and each["kind"] == _REPLICA)
-    times = [str(said.get("lastTransitionTime", "")) for each in others for said in _conditions(each)]
+    times = [str(said.get("lastTransitionTime", "")) for each in others for said in conditions_of(each)]
     return _SOAK_S - max(0.0, _age(max(times), now)) if times else 0.0
 
 
@@ -236,10 +236,11 @@ def _is_alarm(said: Condition, before: Mapping[str, Any]) -> bool:
 
 def own_conditions(owner: Object) -> list[Mapping[str, Any]]:
     """Return the conditions that are not Crossplane's own."""
-    return [each for each in _conditions(owner) if each.get("type") not in _CROSSPLANES]
+    return [each for each in conditions_of(owner) if each.get("type") not in _CROSSPLANES]
 
 
-def _conditions(owner: Object) -> Iterable[Mapping[str, Any]]:
+def conditions_of(owner: Object) -> list[Mapping[str, Any]]:
+    """Return every condition of an owner, however its status is made."""
     status = owner.get("status")
     listed = status.get("conditions") if isinstance(status, Mapping) else None
     return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
