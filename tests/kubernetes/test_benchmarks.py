@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +16,10 @@ FLEET = BENCHMARKS / "fleet.py"
 TRANSPORTS = BENCHMARKS / "transports.py"
 
 
-def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_path: Path) -> None:
-    options = "--clusters 10 --deployments 3 --replicas 2 --others 1,4 --quiet 2 --json"
+def printed(program: Path, options: str, kubernetes_binary: Path, tmp_path: Path) -> dict[str, Any]:
+    """Run a benchmark and return the one line that it prints."""
     done = subprocess.run(
-        [sys.executable, str(FLEET), *options.split()],
+        [sys.executable, str(program), *options.split()],
         env=os.environ | {"MODELPLANE_KUBERNETES_BINARY": str(kubernetes_binary), "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
@@ -27,7 +28,13 @@ def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_pat
     )
     assert done.returncode == 0, done.stderr
     [line] = done.stdout.splitlines()
-    found = json.loads(line)
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_path: Path) -> None:
+    options = "--clusters 10 --deployments 3 --replicas 2 --others 1,4 --quiet 2 --json"
+    found = printed(FLEET, options, kubernetes_binary, tmp_path)
     assert {name: found[name] for name in ("clusters", "deployments", "replicas")} == {
         "clusters": 10,
         "deployments": 3,
@@ -49,17 +56,7 @@ def test_a_small_fleet_is_composed_and_measured(kubernetes_binary: Path, tmp_pat
 
 def test_http_clients_are_compared_over_a_few_clusters(kubernetes_binary: Path, tmp_path: Path) -> None:
     options = "--clusters 5 --watches 2 --rounds 1 --applies 5 --events 5 --json"
-    done = subprocess.run(
-        [sys.executable, str(TRANSPORTS), *options.split()],
-        env=os.environ | {"MODELPLANE_KUBERNETES_BINARY": str(kubernetes_binary), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    [line] = done.stdout.splitlines()
-    found = json.loads(line)
+    found = printed(TRANSPORTS, options, kubernetes_binary, tmp_path)
     for client in ("ours", "aiohttp", "aiohttp-alone", "lightkube"):
         for figure in ("kb_per_cluster", "connected_cpu_ms", "apply_cpu_ms", "event_cpu_ms"):
             assert found[client][figure] > 0, f"{client}: {figure}"
