@@ -147,7 +147,7 @@ def _goldens(checkout: Path, scratch: Scratch) -> Iterator[Call]:
         observed = scratch.write(f"{record}/observed.yaml", children) if children else ""
         required = (scratch.write(f"{record}/required.yaml", beside),) if beside else ()
         yield from _validated(record, owner)
-        yield from _rendered(record, owner, observed, required, case.get("frontDoor", ""))
+        yield from _rendered(record, owner, observed, required, case.get("gatewayAddress", ""))
         if case["owner"]["kind"] == "ModelDeployment":
             yield from _placed(record, (owner,), required)
             fleet = (*required, *filter(None, (observed,)), owner)

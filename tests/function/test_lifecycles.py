@@ -114,7 +114,7 @@ class TestInferenceCluster:
 
 
 class TestInferenceGateway:
-    def test_it_publishes_where_the_front_door_is(self, fleet: Fleet) -> None:
+    def test_it_publishes_the_address_of_the_gateway(self, fleet: Fleet) -> None:
         fleet.run_until_ready("InferenceGateway", GATEWAY, within=70)
         status = fleet.get("InferenceGateway", GATEWAY)["status"]
         assert (status["address"], status["backend"]) == ("203.0.113.1", "GatewayAPI")

@@ -19,7 +19,7 @@ from modelplane.compose.kinds import COMPOSERS
 FOLDER = Path(__file__).parent / "composition"
 CASES = sorted(FOLDER.glob("*/*/input.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
-FIELDS = {"reason", "owner", "observed", "required", "frontDoor", "proxy", "silence"}
+FIELDS = {"reason", "owner", "observed", "required", "gatewayAddress", "proxy", "silence"}
 
 
 def _compose(case: dict[str, Any]) -> Composition:
@@ -34,7 +34,7 @@ def _compose(case: dict[str, Any]) -> Composition:
         decode_as(kind.type, owner),
         case.get("observed", {}),
         required,
-        case.get("frontDoor", ""),
+        case.get("gatewayAddress", ""),
         Backend(case.get("proxy", Backend.ENVOY)),
         silence=Silence(**case["silence"]) if "silence" in case else None,
     )

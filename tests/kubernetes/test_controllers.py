@@ -200,7 +200,7 @@ def _cluster_scoped(kind: str, name: str, spec: Object) -> Object:
 
 
 def controllers(control_plane: ControlPlane) -> AbstractAsyncContextManager[None]:
-    """Run the controllers with the front door of a fleet on one machine."""
+    """Run the controllers with the gateway of a fleet on one machine."""
     proxy = GatewayDirectory(control_plane.home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)
     return running_controllers(control_plane, proxy)
 

@@ -264,7 +264,7 @@ async def test_the_path_that_a_backend_sees(
 
 async def _raw_get(port: int, target: str) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {target} HTTP/1.1\r\nhost: door\r\nconnection: close\r\n\r\n".encode())
+    writer.write(f"GET {target} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n".encode())
     response = await reader.read()
     writer.close()
     return response.partition(b"\r\n\r\n")[2]
@@ -335,9 +335,9 @@ async def test_an_overloaded_engine_is_believed_where_there_is_no_other(gateway:
 
 
 async def test_a_request_passes_both_gateways_and_avoids_a_replica_without_pods(gateway: Gateway) -> None:
-    door = (("127.0.0.1", gateway.workload_port),)
+    hosts = (("127.0.0.1", gateway.workload_port),)
     replicas = [
-        Backend(f"ml/{name}", door, weight, f"/ml/{name}/") for name, weight in (("r-1", 1), ("r-2", 99))
+        Backend(f"ml/{name}", hosts, weight, f"/ml/{name}/") for name, weight in (("r-1", 1), ("r-2", 99))
     ]
     async with engines("pod") as (pod,):
         behind = (

@@ -1,4 +1,4 @@
-"""The front door of a cluster: real Envoys, configured by `modelplane gateway` through a real API server."""
+"""The gateway of a cluster: real Envoys, configured by `modelplane gateway` through a real API server."""
 
 import asyncio
 import signal
@@ -83,7 +83,7 @@ class Commands:
 
 
 class Pod:
-    """What a pod of the front door runs: an Envoy, and its companion."""
+    """What a pod of the gateway runs: an Envoy, and its companion."""
 
     def __init__(
         self, commands: Commands, kubeconfig: Path, directory: Path, session: aiohttp.ClientSession
@@ -146,7 +146,7 @@ class Pod:
 
 
 class Bench:
-    """Controllers that publish to the front door, and an administrator."""
+    """Controllers that publish to the gateway, and an administrator."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Bench:
         service["spec"] = {"endpoints": [{"selector": {"matchLabels": labels}}]}
         await self.client.apply(service)
 
-    async def front_door(self, **spec: Any) -> None:
+    async def gateway(self, **spec: Any) -> None:
         ports = [{"name": "http", "port": 80, "targetPort": 8080}]
         service = {
             "apiVersion": "v1",
@@ -229,7 +229,7 @@ async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
         for name in (SYSTEM, TEAM):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         await client.apply(_object("InferenceGateway", "default") | {"spec": {"backend": "Envoy"}})
-        await running.front_door(type="ClusterIP")
+        await running.gateway(type="ClusterIP")
         controller = ("controller", "--kubeconfig", str(plane.kubeconfig), "--gateway-service", SERVICE)
         await commands.start(*controller)
         await running.address(ADDRESS)
@@ -278,7 +278,7 @@ async def test_every_envoy_serves_what_is_published_and_a_change_arrives_at_once
     assert found["status"]["address"] == f"http://{ADDRESS}/team/chat"
 
 
-async def test_a_front_door_that_nobody_has_configured_is_open_and_answers_404(bench: Bench) -> None:
+async def test_a_gateway_without_configuration_is_open_and_answers_404(bench: Bench) -> None:
     pod = Pod(bench._commands, bench.plane.kubeconfig, bench._directory / "alone", bench._session)
     await pod.start_envoy()
 
@@ -370,7 +370,7 @@ async def test_the_address_is_that_of_the_load_balancer_once_it_has_one(bench: B
         await eventually(says)
 
     await said(f'the gateway has no Service "{SYSTEM}/{SERVICE}"')
-    await bench.front_door(type="LoadBalancer")
+    await bench.gateway(type="LoadBalancer")
     await said("of type LoadBalancer has no address yet")
     assert "address" not in (await bench.gateway())["status"]
     status = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}

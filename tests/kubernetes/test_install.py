@@ -68,7 +68,7 @@ def installed(cluster: Shell) -> str:
 
 @pytest.fixture(scope="module")
 def fleet(cluster: Shell, installed: str) -> Iterator[int]:  # noqa: ARG001 - what was done, not said
-    """The fleet of that one cluster, and the port of the front door; the processes run until the end."""
+    """The fleet of that one cluster, and the port of the gateway; the processes run until the end."""
     # The lines for a shell, as a reader takes them from the comments.
     first, *steps = [line[4:] for line in instructions().splitlines() if line.startswith("#   ")]
     cluster.run(first)
@@ -76,7 +76,7 @@ def fleet(cluster: Shell, installed: str) -> Iterator[int]:  # noqa: ARG001 - wh
     cluster.run("\n".join(steps))
     asyncio.run(_platform(cluster))
     [port] = _free_ports(1)
-    with _controller(cluster), _front_door(cluster, port):
+    with _controller(cluster), _gateway(cluster, port):
         cluster.run("kubectl wait --for=condition=Ready ic/local ig/default --timeout=60s")
         yield port
 
@@ -97,8 +97,8 @@ def _controller(cluster: Shell) -> Iterator[None]:
 
 
 @contextmanager
-def _front_door(cluster: Shell, port: int) -> Iterator[None]:
-    """Run both containers of a pod of the front door."""
+def _gateway(cluster: Shell, port: int) -> Iterator[None]:
+    """Run both containers of a pod of the gateway."""
     common = (f"--dir={cluster.folder / 'gateway'}", "--address=127.0.0.1", f"--port={port}")
     with (
         _process(cluster, "envoy", "", *common),
@@ -183,7 +183,7 @@ def test_what_runs_meets_the_restricted_pod_security_standard(cluster: Shell) ->
     assert said == "namespace/modelplane-system labeled (server dry run)\n"
 
 
-def test_the_first_answer_comes_through_the_front_door(cluster: Shell, fleet: int) -> None:
+def test_the_first_answer_comes_through_the_gateway(cluster: Shell, fleet: int) -> None:
     cluster.run(f"kubectl apply -f {EXAMPLE}")
     cluster.run("kubectl wait --for=condition=Ready md/gemma ms/first-answer -n ml-team --timeout=120s")
     address = cluster.get("ms", "first-answer", "-n", "ml-team")["status"]["address"]

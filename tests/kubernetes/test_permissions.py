@@ -1,6 +1,6 @@
 """The roles of an installation against what its identities really ask API servers for.
 
-The controllers and the companion of the front door run under the installed accounts, with a control plane
+The controllers and the companion of the gateway run under the installed accounts, with a control plane
 and a cluster that are two API servers, through everything that they do. Both servers write an audit log.
 What one refused is a rule that is missing; what was granted and never asked for is one too many.
 """
@@ -291,7 +291,7 @@ GRANTED = [
     *((CONTROLLER, EVERYWHERE, rule) for rule in permissions.FLEET),
     *((CONTROLLER, TEAM, rule) for rule in permissions.TEAMS),
     *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in permissions.SYSTEM),
-    *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in permissions.FRONT_DOOR),
+    *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in permissions.COMPANION),
     *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in permissions.on_cluster()),
 ]
 """Who may do what, and in which namespace that was to be seen."""

@@ -17,7 +17,7 @@ def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
     """Run the Envoy of this machine, or of this pod."""
     from modelplane.gateway.table import Listener
     from modelplane.proxy import admin, bootstrap
-    from modelplane.proxy.interface import FRONT_DOOR
+    from modelplane.proxy.interface import FLEET_LISTENER
 
     if check:
         if problem := admin.not_ready(directory):
@@ -26,7 +26,7 @@ def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
     if port is None:
         raise click.UsageError("--port is missing")
     directory = directory.absolute()
-    bootstrap.prepare(directory, (Listener(FRONT_DOOR, address, port),))
+    bootstrap.prepare(directory, (Listener(FLEET_LISTENER, address, port),))
     if problem := bootstrap.port_taken(directory):
         raise UserError(problem)
     argv = bootstrap.argv(directory)

@@ -89,11 +89,11 @@ class Request(Generic[Owner]):
     """The owner's children as they are now, by key."""
     required: Mapping[str, tuple[Object, ...] | Unknown]
     """What each requirement found, by its key."""
-    front_door: str = ""
+    gateway_address: str = ""
     """Where the fleet's gateway accepts requests; empty while it does not, or nobody can tell."""
     proxy: Backend = Backend.ENVOY
     """What the fleet's gateway is, where whoever composes knows it."""
-    front_door_problem: str = ""
+    gateway_problem: str = ""
     """Why whoever runs the gateway does not know where it accepts requests."""
     routed_by: str = ""
     """What still routes to the owner's endpoint, where routes follow endpoints late."""

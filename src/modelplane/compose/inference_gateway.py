@@ -1,4 +1,4 @@
-"""The InferenceGateway is the fleet's front door: one address for every ModelService."""
+"""The InferenceGateway is the fleet's gateway: one address for every ModelService."""
 
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.meta import SYSTEM_NAMESPACE
@@ -13,7 +13,7 @@ _NAMES = {
     Backend.TRAEFIK: "Traefik",
     Backend.GATEWAY_API: f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"',
 }
-"""What messages call the front door."""
+"""The names of the backends in messages."""
 
 _IGNORED = {
     Backend.ENVOY: "Envoy runs with Modelplane's controllers only",
@@ -27,7 +27,7 @@ _WAITING = {
     Backend.GATEWAY_API: f"{_NAMES[Backend.GATEWAY_API]} has no address: create it, or check that a "
     "controller of its gatewayClassName runs on the control plane"
 }
-"""What is missing while the front door has no address, where that is known."""
+"""What is missing while the gateway has no address, where that is known."""
 
 
 def requirements(_gateway: InferenceGateway) -> tuple[Requirement, ...]:
@@ -36,15 +36,15 @@ def requirements(_gateway: InferenceGateway) -> tuple[Requirement, ...]:
 
 
 def compose(request: Request[InferenceGateway]) -> Composition:
-    """Publish where the front door is."""
+    """Publish the gateway's address."""
     gateway = request.owner
     if gateway.metadata.name != DEFAULT_NAME:
         message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
-    if not request.front_door:
+    if not request.gateway_address:
         status = {"address": gateway.status.address, "backend": gateway.status.backend}
-        waiting = request.front_door_problem or _WAITING.get(request.proxy, "the front door is not open yet")
+        waiting = request.gateway_problem or _WAITING.get(request.proxy, "the gateway accepts no requests yet")
         condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, f"{waiting}{_ignored(request)}")
         return Composition(
             children=keep_all(request.observed),
@@ -52,10 +52,10 @@ def compose(request: Request[InferenceGateway]) -> Composition:
             conditions=(condition,),
             ready=False,
         )
-    message = f"{_NAMES[request.proxy]} accepts requests at {request.front_door}{_ignored(request)}"
+    message = f"{_NAMES[request.proxy]} accepts requests at {request.gateway_address}{_ignored(request)}"
     return Composition(
         children=keep_all(request.observed),
-        status={"address": request.front_door, "backend": str(request.proxy)},
+        status={"address": request.gateway_address, "backend": str(request.proxy)},
         conditions=(true(Type.CONTROLLER_READY, Reason.CONTROLLER_HEALTHY, message),),
         ready=True,
     )

@@ -4,7 +4,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import backend_name
 from modelplane.api.reasons import ModelEndpointCondition as Type
 from modelplane.api.reasons import ModelEndpointReason as Reason
-from modelplane.compose import front_door
+from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
 from modelplane.compose.readiness import exists
@@ -13,22 +13,22 @@ from modelplane.gateway.services import InvalidURL, parse_url
 
 
 def requirements(_endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
-    """Return the front door: what it is told an endpoint by depends on what it is."""
-    return (front_door.REQUIREMENT,)
+    """Return the gateway: its backend decides which objects represent the endpoint."""
+    return (fleet_gateway.REQUIREMENT,)
 
 
 def compose(request: Request[ModelEndpoint]) -> Composition:
-    """Check that requests can be sent to the endpoint, and compose what stands for it at the front door."""
+    """Check that requests can be sent to the endpoint, and compose the objects that the gateway reads."""
     endpoint = request.owner
-    if cause := request.unknown(front_door.KEY):
-        return Composition(doubt=f"cannot read the {front_door.KEY}: {cause}")
+    if cause := request.unknown(fleet_gateway.KEY):
+        return Composition(doubt=f"cannot read the {fleet_gateway.KEY}: {cause}")
     parsed = parse_url(endpoint.spec.url)
-    gateways = request.found(front_door.KEY)
-    proxy = front_door.proxy(gateways)
+    gateways = request.found(fleet_gateway.KEY)
+    proxy = fleet_gateway.proxy(gateways)
     objects: dict[str, gateway_api.Manifest] | InvalidURL = {}
     if isinstance(parsed, InvalidURL):
         objects = parsed
-    elif front_door.reads_gateway_api(proxy):
+    elif fleet_gateway.reads_gateway_api(proxy):
         objects = gateway_api.backend(endpoint, parsed)
     if isinstance(objects, InvalidURL):
         message = f'cannot use url "{endpoint.spec.url}": {objects.reason}'
@@ -42,7 +42,7 @@ def compose(request: Request[ModelEndpoint]) -> Composition:
     )
     if not proxy:
         children = keep_all(request.observed)
-    if waiting := front_door.unspoken(gateways):
+    if waiting := fleet_gateway.unspoken(gateways):
         condition = false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)
         return Composition(children=children, conditions=(condition,), ready=False)
     missing = [key for key in objects if key not in request.observed]

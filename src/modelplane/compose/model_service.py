@@ -1,7 +1,7 @@
 """A ModelService is one URL in front of the endpoints that it selects.
 
 The address says where the service will answer, so it stays when no endpoint is
-left: the front door then answers 503 and says why.
+left: the gateway then answers 503 and says why.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
-from modelplane.compose import front_door
+from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import refusal
@@ -24,13 +24,13 @@ from modelplane.gateway.gateway_api import MOST_BACKENDS, left_out, route
 from modelplane.gateway.services import Selected, select, without_target
 
 ROUTE = "httproute"
-"""Key of the route that a front door reads which is told by Gateway API."""
+"""Key of the HTTPRoute, for a gateway that reads Gateway API."""
 
 
 def requirements(service: ModelService) -> tuple[Requirement, ...]:
     """Return what a service routes over: the gateway, and the endpoints of its own namespace."""
     return (
-        front_door.REQUIREMENT,
+        fleet_gateway.REQUIREMENT,
         Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
     )
 
@@ -38,10 +38,10 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
 def compose(request: Request[ModelService]) -> Composition:
     """Publish a service's address, and whether anything answers there; compose its route if one is read."""
     service = request.owner
-    for key in (front_door.KEY, "endpoints"):
+    for key in (fleet_gateway.KEY, "endpoints"):
         if cause := request.unknown(key):
             return Composition(doubt=f"cannot read the {key}: {cause}")
-    gateways = request.found(front_door.KEY)
+    gateways = request.found(fleet_gateway.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
     # An address that was handed out is not taken back while the gateway is away.
     address = (
@@ -52,16 +52,16 @@ def compose(request: Request[ModelService]) -> Composition:
     endpoints = tuple(_readable(request.found("endpoints")))
     matched = select(service, endpoints)
     resolved = _resolved(len(matched), without_target(service, endpoints))
-    proxy = front_door.proxy(gateways)
+    proxy = fleet_gateway.proxy(gateways)
     children: tuple[Desired | Keep, ...] = ()
-    if front_door.reads_gateway_api(proxy) and matched:
+    if fleet_gateway.reads_gateway_api(proxy) and matched:
         children = (Desired(ROUTE, route(service, matched), _accepted),)
     elif proxy != Backend.ENVOY:
         children = keep_all(request.observed)
-    if host and (waiting := front_door.unspoken(gateways)):
+    if host and (waiting := fleet_gateway.unspoken(gateways)):
         routing = false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, waiting)
     else:
-        routing = _routing(host, matched, front_door.reads_gateway_api(proxy), request.observed.get(ROUTE))
+        routing = _routing(host, matched, fleet_gateway.reads_gateway_api(proxy), request.observed.get(ROUTE))
     return Composition(
         children=children,
         status={"address": address} if address else {},
@@ -115,4 +115,4 @@ def _routing(host: str, matched: tuple[Selected, ...], by_route: bool, observed:
             f"{MOST_BACKENDS} backends: {names}; select fewer endpoints, or divide them among ModelServices"
         )
         return false(type_, Reason.TOO_MANY_ENDPOINTS, message)
-    return true(type_, Reason.ROUTE_CONFIGURED, "the front door routes to its endpoints")
+    return true(type_, Reason.ROUTE_CONFIGURED, "the gateway routes to its endpoints")

@@ -1,6 +1,6 @@
 """Keeping the gateway's configuration in step with services, endpoints and replicas' routes.
 
-The front door takes a service's requests to its endpoints. On a laptop the same
+The gateway takes a service's requests to its endpoints. On a laptop the same
 Envoy is also each local cluster's own gateway, which takes a replica's requests
 to its pods; both tables come from one look. Changes within a moment are written
 once.
@@ -22,7 +22,7 @@ from modelplane.gateway.table import Listener, Table
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
-from modelplane.proxy.interface import FRONT_DOOR, Door, Proxy
+from modelplane.proxy.interface import FLEET_LISTENER, GatewayAddress, Proxy
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _CLEAN_UP_S = 5.0
 _RETRY_S = 5.0
 
 
-class FrontDoor:
+class GatewayController:
     """Writes the configuration of one proxy; without any, it does nothing."""
 
     def __init__(
@@ -57,8 +57,8 @@ class FrontDoor:
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
         self._written = False
-        self.door = Door()
-        """Where clients find the front door, once the proxy has been told of it."""
+        self.address = GatewayAddress()
+        """Where clients find the gateway, once the proxy has been told of it."""
         for informer in self.informers:
             informer.add_handler(lambda _item: self.touch())
 
@@ -99,8 +99,8 @@ class FrontDoor:
                 _log.info("gateway configuration written")
                 # What the change left behind is cleaned up once Envoy has moved on from it.
                 asyncio.get_running_loop().call_later(_CLEAN_UP_S, self.touch)
-            if self.door != (door := self._proxy.door()):
-                self.door = door
+            if self.address != (address := self._proxy.address()):
+                self.address = address
                 self._opened()
             if self._proxy.serves_clusters:
                 await asyncio.gather(*(self._announce(each, self._proxy) for each in self._clusters))
@@ -115,7 +115,7 @@ class FrontDoor:
             _readable(ModelService, self._services, problems),
             _readable(ModelEndpoint, self._endpoints, problems),
         )
-        listeners = {port: Listener(FRONT_DOOR, host, port, routes)}
+        listeners = {port: Listener(FLEET_LISTENER, host, port, routes)}
         workloads: dict[str, Listener] = {}
         served = self._clusters if proxy.serves_clusters else ()
         for connection in sorted(served, key=lambda connection: connection.name):

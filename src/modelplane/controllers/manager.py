@@ -23,7 +23,7 @@ from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.engine_check import Definitions
 from modelplane.controllers.garbage import collect_seldom
-from modelplane.controllers.gateway_controller import FrontDoor
+from modelplane.controllers.gateway_controller import GatewayController
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
@@ -81,13 +81,13 @@ class Manager:
         )
         self._routes = proxy is not None and proxy.serves_clusters
         self._clusters = Clusters(self._cluster_changed, self._cluster_problem, fence, routes=self._routes)
-        self._front_door = FrontDoor(
+        self._gateway = GatewayController(
             proxy,
             dial=dial,
             services=self._informers[kind_name(ModelService)],
             endpoints=self._informers[kind_name(ModelEndpoint)],
             clusters=self._clusters,
-            opened=self._front_door_opened,
+            opened=self._gateway_address_changed,
         )
         self._named = NamedObjects(client, self._wake, self._interests.anyone)
         self._reconciler = Reconciler(
@@ -96,7 +96,7 @@ class Manager:
             self._clusters,
             self._named,
             self._interests,
-            lambda: self._front_door.door,
+            lambda: self._gateway.address,
         )
 
     def state(self) -> State:
@@ -124,7 +124,7 @@ class Manager:
 
     async def _run(self) -> None:
         await self._definitions.wait_until_read()
-        informers = [*self._informers.values(), self._secrets, *self._front_door.informers]
+        informers = [*self._informers.values(), self._secrets, *self._gateway.informers]
         await self._until_installed(informers)
         try:
             async with asyncio.TaskGroup() as group:
@@ -134,7 +134,7 @@ class Manager:
                     await informer.wait_until_synced()
                 await self._connect_all()
                 _log.info("watching %d kinds", len(informers))
-                group.create_task(_always(self._front_door.run))
+                group.create_task(_always(self._gateway.run))
                 for queue in (self._decisions, self._work):
                     group.create_task(self._dispatch(queue, group))
         finally:
@@ -185,7 +185,7 @@ class Manager:
         if row.connects:
             self._connect(key.name)
         if row.is_routed:
-            self._front_door.touch()
+            self._gateway.touch()
         if self._informers[key.kind].get(key.name, key.namespace) is None:
             self._uids.pop(metadata["uid"], None)
 
@@ -230,15 +230,15 @@ class Manager:
         for owner in self._interests.woken_by(item, cluster):
             self._enqueue(owner)
         if self._routes:
-            self._front_door.touch()
+            self._gateway.touch()
 
     def _cluster_problem(self, cluster: str) -> None:
         for owner in self._interests.on(cluster):
             self._enqueue(owner)
         if self._routes:
-            self._front_door.touch()
+            self._gateway.touch()
 
-    def _front_door_opened(self) -> None:
+    def _gateway_address_changed(self) -> None:
         for kind in (row.name for row in COMPOSERS.values() if row.follows_gateway):
             for item in self._informers[kind]:
                 self._enqueue(OwnerKey(kind, *key_of(item)))

@@ -26,7 +26,7 @@ from modelplane.controllers.writer import Writer
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.proxy.interface import Door
+from modelplane.proxy.interface import GatewayAddress
 from modelplane.telemetry import traces
 
 
@@ -44,13 +44,13 @@ class Reconciler:
         clusters: Clusters,
         named: NamedObjects,
         interests: Interests,
-        front_door: Callable[[], Door],
+        gateway_address: Callable[[], GatewayAddress],
     ) -> None:
         self._informers = informers
         self._clusters = clusters
         self._named = named
         self._interests = interests
-        self._front_door = front_door
+        self._gateway_address = gateway_address
         self._children = ChildIndex(ownership.controller_uid)
         for informer in informers.values():
             self._children.follow(informer)
@@ -84,9 +84,9 @@ class Reconciler:
             return None  # whoever loads it says when it is there
         clusters = {requirement.cluster for requirement in requirements}
         observed = self._observed(owner, clusters)
-        door = self._front_door()
+        gateway = self._gateway_address()
         request = Request(
-            decoded, observed, required, front_door=door.address, front_door_problem=door.problem
+            decoded, observed, required, gateway_address=gateway.address, gateway_problem=gateway.problem
         )
         composition = _composed(key.kind, request)
         self._interests.set(key, (*requirements, *composition.woken_by))

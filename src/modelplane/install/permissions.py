@@ -124,7 +124,7 @@ SYSTEM = (
 )
 """In the namespace of the installation."""
 
-FRONT_DOOR = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
+COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
 """Of the gateway's own identity, in the namespace of the installation."""
 
 
@@ -204,14 +204,14 @@ _INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
 
 def installed(team_namespaces: Iterable[str]) -> list[Object]:
     """Return the roles of an installation and their bindings."""
-    controller, front_door = labels("controller"), labels("gateway")
+    controller, gateway = labels("controller"), labels("gateway")
     teams = Role("ClusterRole", TEAM_OBJECTS, TEAMS, controller)
     return [
         *Role("ClusterRole", CONTROLLER, FLEET, controller).bound_to(account(CONTROLLER)),
         *Role("Role", CONTROLLER, SYSTEM, controller).bound_to(account(CONTROLLER), SYSTEM_NAMESPACE),
         teams.manifest(),
         *(teams.binding(account(CONTROLLER), each) for each in tuple(team_namespaces) or ("",)),
-        *Role("Role", GATEWAY, FRONT_DOOR, front_door).bound_to(account(GATEWAY), SYSTEM_NAMESPACE),
+        *Role("Role", GATEWAY, COMPANION, gateway).bound_to(account(GATEWAY), SYSTEM_NAMESPACE),
         *(_for_people(name, rule) for name, rule in PEOPLE.items()),
     ]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.kinds import kind_of
-from modelplane.compose import front_door
+from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Object
 from modelplane.offline.identities import versioned
 from modelplane.offline.store import Store
@@ -18,7 +18,7 @@ _ASSUMED_UID: Final = "assumed:InferenceGateway"
 
 def announce(address: str, store: Store) -> None:
     """Give the InferenceGateway an address in its status; make one where the files have none."""
-    for gateway in store.find(front_door.REQUIREMENT) or (_assumed(),):
+    for gateway in store.find(fleet_gateway.REQUIREMENT) or (_assumed(),):
         status = {**gateway.get("status", {}), "address": address, "backend": str(announced_backend(gateway))}
         unversioned = {key: value for key, value in gateway["metadata"].items() if key != "resourceVersion"}
         store.add(versioned({**gateway, "status": status, "metadata": unversioned}))

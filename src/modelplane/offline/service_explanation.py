@@ -18,7 +18,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
-from modelplane.compose import front_door, model_service, status
+from modelplane.compose import fleet_gateway, model_service, status
 from modelplane.compose.composition import Object, Request
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api
@@ -101,7 +101,7 @@ def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
     found = tuple(_of(files, ModelEndpoint, service.metadata.namespace))
     selected = select(service, filter(None, (_readable(item) for item in found)))
-    by_api = front_door.reads_gateway_api(front_door.proxy(files.store.find(front_door.REQUIREMENT)))
+    by_api = fleet_gateway.reads_gateway_api(fleet_gateway.proxy(files.store.find(fleet_gateway.REQUIREMENT)))
     served, refused = _served(selected) if by_api else (selected, {})
     total = sum(each.weight for each in served)
     shares = {each.endpoint.metadata.name: 100 * each.weight / total for each in served}

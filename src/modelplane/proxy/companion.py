@@ -12,7 +12,7 @@ from pathlib import Path
 from modelplane.host.errors import LocalError
 from modelplane.proxy import admin, bootstrap
 from modelplane.proxy.follower import GatewayFollower
-from modelplane.proxy.interface import FRONT_DOOR
+from modelplane.proxy.interface import FLEET_LISTENER
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +61,6 @@ class Gateway:
 
     def _busy(self) -> bool:
         try:
-            return admin.requests_under_way(self._directory, FRONT_DOOR) > 0
+            return admin.requests_under_way(self._directory, FLEET_LISTENER) > 0
         except LocalError:
             return False

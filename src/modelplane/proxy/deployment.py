@@ -13,7 +13,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 from modelplane.proxy.config_maps import INDEX, SELECTOR, Published, published
-from modelplane.proxy.interface import Door
+from modelplane.proxy.interface import GatewayAddress
 
 LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
 """Where Envoy accepts requests in a pod, unless ``modelplane gateway`` is told another place."""
@@ -70,15 +70,15 @@ class GatewayDeployment:
             resources.CONFIG_MAPS, metadata["name"], self._namespace, uid=metadata["uid"]
         )
 
-    def door(self) -> Door:
+    def address(self) -> GatewayAddress:
         """Return the address of the Service, or what it lacks."""
         service = self._services.get(self._service, self._namespace)
         if service is None:
-            return Door(problem=f'the gateway has no Service "{self._namespace}/{self._service}": create it')
-        return door_of(service)
+            return GatewayAddress(problem=f'the gateway has no Service "{self._namespace}/{self._service}": create it')
+        return address_of(service)
 
 
-def door_of(service: Mapping[str, Any]) -> Door:
+def address_of(service: Mapping[str, Any]) -> GatewayAddress:
     """Return where clients find what is behind a Service."""
     spec, metadata = service["spec"], service["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
@@ -87,10 +87,10 @@ def door_of(service: Mapping[str, Any]) -> Door:
         ingresses = service.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
         host = next(filter(None, (each.get("ip") or each.get("hostname") for each in ingresses)), "")
         if not host:
-            return Door(
+            return GatewayAddress(
                 problem=f'Service "{namespace}/{name}" of type LoadBalancer has no address yet: '
                 "where nothing provides load balancers, make its type ClusterIP or NodePort"
             )
     ports = sorted(spec.get("ports") or (), key=lambda each: each.get("name") != _HTTP)
     port = ports[0]["port"] if ports else _HTTP_PORT
-    return Door(authority(host, port))
+    return GatewayAddress(authority(host, port))

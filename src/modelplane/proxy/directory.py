@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from modelplane.kube.informer import Informer
-from modelplane.proxy.interface import Door
+from modelplane.proxy.interface import GatewayAddress
 
 Write = Callable[[Path, Mapping[str, str]], bool]
 """Brings a directory to the given files; returns whether it was not there yet."""
@@ -29,6 +29,6 @@ class GatewayDirectory:
         """Write the files that differ."""
         return await asyncio.to_thread(self._write, self._directory, files)
 
-    def door(self) -> Door:
+    def address(self) -> GatewayAddress:
         """Return where Envoy accepts requests."""
-        return Door(self._address)
+        return GatewayAddress(self._address)

@@ -6,12 +6,12 @@ from typing import Protocol
 
 from modelplane.kube.informer import Informer
 
-FRONT_DOOR = "front-door"
+FLEET_LISTENER = "front-door"
 """The listener of the services."""
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class GatewayAddress:
     """Address of the gateway for clients."""
 
     address: str = ""
@@ -38,5 +38,5 @@ class Proxy(Protocol):
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Make the proxy's files these; return whether they were not yet."""
 
-    def door(self) -> Door:
+    def address(self) -> GatewayAddress:
         """Return where clients find it."""

@@ -97,7 +97,7 @@ class Fleet:
         self.apply(_kubeconfig(name, cluster.server))
         return cluster
 
-    def front_door(self, address: str = "203.0.113.1") -> None:
+    def gateway(self, address: str = "203.0.113.1") -> None:
         """Set up the gateway that stands before the fleet."""
         gateway = self.api.create(_gateway(gateway_api.GATEWAY), _USER)
         gateway["status"] = {"addresses": [{"type": "IPAddress", "value": address}]}

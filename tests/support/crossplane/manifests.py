@@ -37,7 +37,7 @@ def inference_cluster(name: str, *, nodes: int = 2, storage: str = "") -> Object
 
 
 def inference_gateway() -> Object:
-    """Return the fleet's front door."""
+    """Return the fleet's gateway."""
     return _ours("InferenceGateway", GATEWAY, {"backend": "Traefik"})
 
 

@@ -14,8 +14,8 @@ from support.crossplane.objects import Object
 
 
 def prepared(fleet: Fleet) -> Fleet:
-    """Return a fleet with a front door, a class of nodes and a team's namespace, but no cluster yet."""
-    fleet.front_door()
+    """Return a fleet with a gateway, a class of nodes and a team's namespace, but no cluster yet."""
+    fleet.gateway()
     fleet.apply(namespace(TEAM), inference_class(), inference_gateway())
     return fleet
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.gateway_controller import FrontDoor
+from modelplane.controllers.gateway_controller import GatewayController
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.proxy.directory import GatewayDirectory
-from modelplane.proxy.interface import Door, Proxy
+from modelplane.proxy.interface import GatewayAddress, Proxy
 
 pytestmark = pytest.mark.virtual_time
 
 
 class Bench:
-    """A front door that keeps what it would write."""
+    """A gateway that keeps what it would write."""
 
     def __init__(self, client: Client, clusters: Clusters) -> None:
         self.services = Informer(client, resources.MODEL_SERVICES)
@@ -30,10 +30,10 @@ class Bench:
         self.fails: Exception | None = None
         self.opened = 0
         self._clusters = clusters
-        self.door = self.in_front_of(GatewayDirectory(Path("unused"), "127.0.0.1:8080", self._write))
+        self.gateway = self.in_front_of(GatewayDirectory(Path("unused"), "127.0.0.1:8080", self._write))
 
-    def in_front_of(self, proxy: Proxy) -> FrontDoor:
-        self.door = FrontDoor(
+    def in_front_of(self, proxy: Proxy) -> GatewayController:
+        self.gateway = GatewayController(
             proxy,
             dial=lambda address: address,
             services=self.services,
@@ -41,7 +41,7 @@ class Bench:
             clusters=self._clusters,
             opened=self._count,
         )
-        return self.door
+        return self.gateway
 
     def _count(self) -> None:
         self.opened += 1
@@ -58,9 +58,9 @@ class Bench:
         return [each["name"] for each in json.loads(self.written["lds.json"])["resources"]]
 
     async def look(self) -> None:
-        """Let the door look again."""
+        """Let the gateway controller look again."""
         before = self.writes
-        self.door.touch()
+        self.gateway.touch()
         await asyncio.sleep(1)
         assert self.writes > before
 
@@ -72,7 +72,7 @@ def bench(client: Client, clusters: Clusters) -> Bench:
 
 @asynccontextmanager
 async def _running(bench: Bench) -> AsyncIterator[None]:
-    task = asyncio.create_task(bench.door.run())
+    task = asyncio.create_task(bench.gateway.run())
     try:
         yield
     finally:
@@ -146,10 +146,10 @@ async def test_a_write_that_fails_is_tried_again(bench: Bench) -> None:
     bench.fails = OSError("no space left on device")
     async with _running(bench):
         await bench.look()
-        assert bench.door.door == Door()
+        assert bench.gateway.address == GatewayAddress()
         bench.fails = None
         await asyncio.sleep(10)
-    assert (bench.door.door, bench.opened) == (Door("127.0.0.1:8080"), 1)
+    assert (bench.gateway.address, bench.opened) == (GatewayAddress("127.0.0.1:8080"), 1)
     assert bench.listeners == ["front-door"]
 
 
@@ -206,16 +206,16 @@ class Elsewhere:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self.address = Door(problem="no address yet")
+        self.address = GatewayAddress(problem="no address yet")
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         return self._bench._write(Path("unused"), files)
 
-    def door(self) -> Door:
+    def address(self) -> GatewayAddress:
         return self.address
 
 
-async def test_a_front_door_that_is_elsewhere_leaves_the_gateways_of_clusters_alone(
+async def test_a_gateway_that_is_elsewhere_leaves_the_gateways_of_clusters_alone(
     bench: Bench, east: Any, clusters: Clusters, connected: Any
 ) -> None:
     gateway = _gateway()
@@ -228,7 +228,7 @@ async def test_a_front_door_that_is_elsewhere_leaves_the_gateways_of_clusters_al
     assert (bench.listeners, east.writes) == (["front-door"], [])
 
 
-async def test_a_front_door_that_is_elsewhere_waits_for_no_cluster(
+async def test_a_gateway_that_is_elsewhere_waits_for_no_cluster(
     bench: Bench, east: Any, clusters: Clusters, connected: Any
 ) -> None:
     east.silent = True
@@ -244,8 +244,8 @@ async def test_an_address_that_comes_later_is_told(bench: Bench) -> None:
     bench.in_front_of(proxy)
     async with _running(bench):
         await bench.look()
-        assert (bench.door.door, bench.opened) == (Door(problem="no address yet"), 1)
-        proxy.address = Door("192.0.2.1")
+        assert (bench.gateway.address, bench.opened) == (GatewayAddress(problem="no address yet"), 1)
+        proxy.address = GatewayAddress("192.0.2.1")
         await bench.look()
         await bench.look()
-    assert (bench.door.door, bench.opened) == (Door("192.0.2.1"), 2)
+    assert (bench.gateway.address, bench.opened) == (GatewayAddress("192.0.2.1"), 2)

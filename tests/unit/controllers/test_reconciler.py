@@ -12,7 +12,7 @@ from modelplane.controllers.reconciler import Reconciler
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import resource_for
-from modelplane.proxy.interface import Door
+from modelplane.proxy.interface import GatewayAddress
 
 CLASS = OwnerKey("InferenceClass", "", "l4")
 DEPLOYMENT = OwnerKey("ModelDeployment", "n", "model")
@@ -34,7 +34,7 @@ class Bench:
         self.interests = Interests()
         self.named = NamedObjects(client, lambda _item: None, self.interests.anyone)
         self.reconciler = Reconciler(
-            client, self.informers, clusters, self.named, self.interests, lambda: Door("front:80")
+            client, self.informers, clusters, self.named, self.interests, lambda: GatewayAddress("front:80")
         )
 
 

@@ -3,7 +3,7 @@ import pytest
 from modelplane.install import permissions
 from modelplane.install.permissions import Role, Rule, account
 
-TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "FRONT_DOOR")}
+TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION")}
 TABLES["on cluster"] = permissions.on_cluster()
 RULES = {
     f"{name}: {', '.join(rule.verbs)} {', '.join(rule.resources)}": rule
@@ -22,7 +22,7 @@ def test_a_rule_has_a_reason_and_no_wildcard(rule):
 def test_on_the_control_plane_secrets_are_only_read():
     verbs = {
         verb
-        for name in ("FLEET", "TEAMS", "SYSTEM", "FRONT_DOOR")
+        for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION")
         for rule in TABLES[name]
         if "secrets" in rule.resources
         for verb in rule.verbs

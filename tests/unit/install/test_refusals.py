@@ -36,7 +36,7 @@ CROSSPLANE = (
             Found((definition(),)), False, "", id="the kinds alone are there, of an install broken off"
         ),
         pytest.param(
-            Found((), (deployment(name="modelplane-gateway"),)), False, "", id="only the front door is there"
+            Found((), (deployment(name="modelplane-gateway"),)), False, "", id="only the gateway is there"
         ),
         pytest.param(
             Found((definition(),), (deployment(),)),

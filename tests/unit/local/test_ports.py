@@ -35,7 +35,7 @@ def test_a_machine_without_a_free_port_is_an_error_that_names_the_range():
     [
         pytest.param(ALONE, set(), id="a control plane that is its own cluster uses all"),
         pytest.param(FRONT, {"agent", "workload_gateway"}, id="one in front of others runs no pods"),
-        pytest.param(BEHIND, {"gateway"}, id="one behind it has no front door"),
+        pytest.param(BEHIND, {"gateway"}, id="one behind it has no gateway"),
     ],
 )
 def test_only_the_ports_that_are_used_are_chosen(names, unused):

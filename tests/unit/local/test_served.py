@@ -32,8 +32,8 @@ class ControlPlane:
 
 
 @pytest.fixture
-def door():
-    """A front door that answers with the next of its statuses, the last one for ever."""
+def gateway():
+    """A gateway that answers with the next of its statuses, the last one for ever."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -85,12 +85,12 @@ def test_what_was_served_is_read_from_the_services(answers, found):
         pytest.param([[service("False")]], [200], (KEY,), id="it never gets ready"),
     ],
 )
-def test_a_service_is_back_when_it_answers_and_says_so(door, answers, statuses, silent):
-    door.statuses[:] = statuses
-    before = {KEY: door.address}
+def test_a_service_is_back_when_it_answers_and_says_so(gateway, answers, statuses, silent):
+    gateway.statuses[:] = statuses
+    before = {KEY: gateway.address}
     left = asyncio.run(served.until_answering(ControlPlane(*answers), before, 0.1 if silent else 5.0))
     assert left == silent
-    assert set(door.asked) <= {"/ml-team/first-answer/health"}
+    assert set(gateway.asked) <= {"/ml-team/first-answer/health"}
 
 
 def test_a_door_that_is_shut_is_no_answer():

@@ -11,7 +11,7 @@ from modelplane.gateway.table import Backend, Listener, Route, Table
 from modelplane.proxy import bootstrap
 from modelplane.proxy import files as envoy_files
 
-DOOR = Listener("front-door", "127.0.0.1", 8080)
+LISTENER = Listener("front-door", "127.0.0.1", 8080)
 ROUTES = routes_file("front-door")
 
 
@@ -23,15 +23,15 @@ def table(*names: str) -> Table:
 
 
 def test_a_restart_keeps_the_routes_that_were_written(tmp_path: Path) -> None:
-    bootstrap.prepare(tmp_path, (DOOR,))
-    assert (tmp_path / ROUTES).read_text() == files(Table((DOOR,)))[ROUTES]
+    bootstrap.prepare(tmp_path, (LISTENER,))
+    assert (tmp_path / ROUTES).read_text() == files(Table((LISTENER,)))[ROUTES]
     envoy_files.write(tmp_path, files(table("a")))
-    bootstrap.prepare(tmp_path, (DOOR,))
+    bootstrap.prepare(tmp_path, (LISTENER,))
     assert (tmp_path / ROUTES).read_text() == files(table("a"))[ROUTES]
 
 
 def test_the_first_routes_do_not_touch_the_listener_that_was_prepared(tmp_path: Path) -> None:
-    bootstrap.prepare(tmp_path, (DOOR,))
+    bootstrap.prepare(tmp_path, (LISTENER,))
     before = (tmp_path / LISTENERS).stat().st_ino
     envoy_files.write(tmp_path, files(table("a")))
     assert (tmp_path / LISTENERS).stat().st_ino == before
@@ -39,7 +39,7 @@ def test_the_first_routes_do_not_touch_the_listener_that_was_prepared(tmp_path: 
 
 def test_nobody_else_can_read_what_is_prepared(tmp_path: Path) -> None:
     directory = tmp_path / "envoy"
-    bootstrap.prepare(directory, (DOOR,))
+    bootstrap.prepare(directory, (LISTENER,))
     modes = {path.stat().st_mode & 0o077 for path in (directory, *directory.rglob("*"))}
     assert modes == {0}
 
@@ -49,16 +49,16 @@ def test_a_directory_that_is_prepared_already_needs_no_room_on_the_disk(
 ) -> None:
     bundle = tmp_path / "bundle.pem"
     bundle.write_text("authorities")
-    bootstrap.prepare(tmp_path / "envoy", (DOOR,), bundle)
+    bootstrap.prepare(tmp_path / "envoy", (LISTENER,), bundle)
     for module in (bootstrap, envoy_files):
         monkeypatch.setattr(module, "write_private", lambda path, _content: pytest.fail(f"{path} is written"))
-    bootstrap.prepare(tmp_path / "envoy", (DOOR,), bundle)
+    bootstrap.prepare(tmp_path / "envoy", (LISTENER,), bundle)
 
 
 def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        bootstrap.prepare(tmp_path, (DOOR, Listener("cluster-local", "127.0.0.1", port)))
+        bootstrap.prepare(tmp_path, (LISTENER, Listener("cluster-local", "127.0.0.1", port)))
         said = f"port {port} of 127.0.0.1 is taken by another program: stop that program"
         assert bootstrap.port_taken(tmp_path) == said
     assert bootstrap.port_taken(tmp_path) == ""

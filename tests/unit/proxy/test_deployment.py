@@ -5,8 +5,8 @@ import pytest
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.proxy.config_maps import INDEX, published, read
-from modelplane.proxy.deployment import GatewayDeployment, door_of
-from modelplane.proxy.interface import Door
+from modelplane.proxy.deployment import GatewayDeployment, address_of
+from modelplane.proxy.interface import GatewayAddress
 
 COLLECTION = "/api/v1/namespaces/modelplane-system/configmaps"
 OLD, NEW = {"cds.json": "old"}, {"cds.json": "new"}
@@ -123,16 +123,16 @@ PENDING = (
 
 
 @pytest.mark.parametrize(
-    ("service", "door"),
+    ("service", "address"),
     [
-        pytest.param(_service(status=_at(ip="192.0.2.1")), Door("192.0.2.1"), id="a load balancer's address"),
+        pytest.param(_service(status=_at(ip="192.0.2.1")), GatewayAddress("192.0.2.1"), id="a load balancer's address"),
         pytest.param(
-            _service(status=_at(hostname="lb.example")), Door("lb.example"), id="a load balancer's name"
+            _service(status=_at(hostname="lb.example")), GatewayAddress("lb.example"), id="a load balancer's name"
         ),
-        pytest.param(_service(status=_at(ip="2001:db8::1")), Door("[2001:db8::1]"), id="an address of IPv6"),
+        pytest.param(_service(status=_at(ip="2001:db8::1")), GatewayAddress("[2001:db8::1]"), id="an address of IPv6"),
         pytest.param(
             _service(status=_at(ip="192.0.2.1"), spec={"ports": [{"port": 8000}]}),
-            Door("192.0.2.1:8000"),
+            GatewayAddress("192.0.2.1:8000"),
             id="a port that is not 80",
         ),
         pytest.param(
@@ -140,31 +140,31 @@ PENDING = (
                 status=_at(ip="192.0.2.1"),
                 spec={"ports": [{"name": "https", "port": 443}, {"name": "http", "port": 80}]},
             ),
-            Door("192.0.2.1"),
+            GatewayAddress("192.0.2.1"),
             id="the port called http among several",
         ),
         pytest.param(
-            _service(status={"loadBalancer": {}}), Door(problem=PENDING), id="a pending load balancer"
+            _service(status={"loadBalancer": {}}), GatewayAddress(problem=PENDING), id="a pending load balancer"
         ),
-        pytest.param(_service(), Door(problem=PENDING), id="a service without a status"),
+        pytest.param(_service(), GatewayAddress(problem=PENDING), id="a service without a status"),
         pytest.param(
             _service(spec={"type": "ClusterIP"}),
-            Door("modelplane-gateway.modelplane-system.svc"),
+            GatewayAddress("modelplane-gateway.modelplane-system.svc"),
             id="within the cluster",
         ),
         pytest.param(
             _service(spec={"type": "NodePort", "ports": [{"port": 8080, "nodePort": 30080}]}),
-            Door("modelplane-gateway.modelplane-system.svc:8080"),
+            GatewayAddress("modelplane-gateway.modelplane-system.svc:8080"),
             id="a port of the nodes is reached within the cluster too",
         ),
     ],
 )
-def test_where_clients_find_a_service(service: dict[str, Any], door: Door) -> None:
-    assert door_of(service) == door
+def test_where_clients_find_a_service(service: dict[str, Any], address: GatewayAddress) -> None:
+    assert address_of(service) == address
 
 
-async def test_a_front_door_without_its_service_says_so(bench: Bench) -> None:
+async def test_a_gateway_without_its_service_says_so(bench: Bench) -> None:
     missing = 'the gateway has no Service "modelplane-system/modelplane-gateway": create it'
-    assert bench.proxy.door() == Door(problem=missing)
+    assert bench.proxy.address() == GatewayAddress(problem=missing)
     bench.services.remember(_service(spec={"type": "ClusterIP"}))
-    assert bench.proxy.door() == Door("modelplane-gateway.modelplane-system.svc")
+    assert bench.proxy.address() == GatewayAddress("modelplane-gateway.modelplane-system.svc")

@@ -33,11 +33,11 @@ from modelplane.gateway.hosts import authority
 
 _ENGINE = "engine"
 _REVISION = "revision"
-_FRONT_DOOR = "front-door"
+_GATEWAY = "front-door"
 _ROUTES = "routes"
 
 _GATEWAY = Requirement(
-    _FRONT_DOOR,
+    _GATEWAY,
     "gateway.networking.k8s.io/v1",
     "Gateway",
     namespace=SYSTEM_NAMESPACE,
@@ -148,12 +148,12 @@ class Answers:
             if matters_only_on_deletion(each) and each.key in self._unreadable
         )
 
-    def front_door(self) -> tuple[str, Backend]:
+    def gateway(self) -> tuple[str, Backend]:
         """Return where the fleet's gateway accepts requests, and what it is.
 
         It is the Gateway that routes are attached to, whoever serves it.
         """
-        for gateway in self._given.get(_FRONT_DOOR, ()):
+        for gateway in self._given.get(_GATEWAY, ()):
             for address in gateway.get("status", {}).get("addresses") or ():
                 return authority(str(address["value"])), Backend.GATEWAY_API
         return "", Backend.GATEWAY_API

@@ -113,12 +113,12 @@ class Runner:
             return ""
         if problem := given.engine_problem():
             return problem
-        front_door, proxy = given.front_door()
+        address, proxy = given.gateway()
         asked: Request[Any] = Request(
             decoded,
             observation.children,
             given.required(core, observation),
-            front_door,
+            address,
             proxy,
             routed_by=given.routed_by(wanted.backend_of_leaving(decoded, composed)),
             unseen=observation.unseen,

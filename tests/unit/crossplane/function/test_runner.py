@@ -244,7 +244,7 @@ def test_two_deployments_that_are_asked_about_at_once_do_not_get_the_same_room(a
     assert given == [1] * rooms + [0]
 
 
-def test_the_front_door_is_the_gateway_that_routes_are_attached_to(ask: Ask) -> None:
+def test_the_gateway_in_use_is_the_one_that_routes_are_attached_to(ask: Ask) -> None:
     gateway = {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "InferenceGateway",

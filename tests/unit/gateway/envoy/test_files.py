@@ -15,7 +15,7 @@ B = Backend("ml/b", (("10.0.0.2", 80), ("10.0.0.3", 80)), 1, "/v1/", "v1", host=
 OUTSIDE = Backend("ml/outside", (("api.example", 443),), 1, "/", tls=True, host="api.example")
 
 
-def door(*backends: Backend, name: str = "front-door", port: int = 8080) -> Table:
+def table(*backends: Backend, name: str = "front-door", port: int = 8080) -> Table:
     return Table((Listener(name, "127.0.0.1", port, (Route("ml/qwen", "/ml/qwen/", backends, "none"),)),))
 
 
@@ -30,27 +30,27 @@ ROUTES = routes_file("front-door")
 @pytest.mark.parametrize(
     ("before", "after", "reached"),
     [
-        pytest.param(door(A, B), door(B, A), set(), id="the order of backends means nothing"),
+        pytest.param(table(A, B), table(B, A), set(), id="the order of backends means nothing"),
         pytest.param(
-            door(A, B), door(replace(A, weight=1), B), {ROUTES}, id="a weight is in the routes only"
+            table(A, B), table(replace(A, weight=1), B), {ROUTES}, id="a weight is in the routes only"
         ),
         pytest.param(
-            door(A, B),
-            door(A, replace(B, hosts=B.hosts[:1])),
+            table(A, B),
+            table(A, replace(B, hosts=B.hosts[:1])),
             {"endpoints/front-door_ml_b.json"},
             id="an instance is in a file of its own",
         ),
-        pytest.param(door(A), door(replace(A, prefix="/")), {CLUSTERS}, id="a prefix belongs to its cluster"),
+        pytest.param(table(A), table(replace(A, prefix="/")), {CLUSTERS}, id="a prefix belongs to its cluster"),
         pytest.param(
-            door(A),
-            door(A, B),
+            table(A),
+            table(A, B),
             {CLUSTERS, ROUTES, "endpoints/front-door_ml_b.json"},
             id="another backend leaves the listener and the first backend alone",
         ),
         pytest.param(
-            door(A), door(A, OUTSIDE), {CLUSTERS, ROUTES}, id="a host name has no file of instances"
+            table(A), table(A, OUTSIDE), {CLUSTERS, ROUTES}, id="a host name has no file of instances"
         ),
-        pytest.param(door(A), door(A, port=8081), {LISTENERS}, id="a port belongs to its listener"),
+        pytest.param(table(A), table(A, port=8081), {LISTENERS}, id="a port belongs to its listener"),
     ],
 )
 def test_a_change_reaches_as_few_files_as_it_can(before: Table, after: Table, reached: set[str]) -> None:
@@ -59,12 +59,12 @@ def test_a_change_reaches_as_few_files_as_it_can(before: Table, after: Table, re
 
 def test_two_backends_of_one_name_are_a_mistake() -> None:
     with pytest.raises(ValueError, match='two different backends of listener "front-door" are named "ml/a"'):
-        files(door(A, replace(A, prefix="/")))
+        files(table(A, replace(A, prefix="/")))
 
 
 def test_listeners_share_nothing() -> None:
     both = Table(
-        (*door(A).listeners, *door(replace(A, prefix="/"), name="cluster-local", port=8081).listeners)
+        (*table(A).listeners, *table(replace(A, prefix="/"), name="cluster-local", port=8081).listeners)
     )
     assert set(files(both)) == {
         CLUSTERS,
@@ -78,7 +78,7 @@ def test_listeners_share_nothing() -> None:
 
 
 def test_a_cluster_stays_until_no_route_names_it() -> None:
-    old, new = files(door(A)), files(door(B))
+    old, new = files(table(A)), files(table(B))
     first = transition(new, old)
     assert _clusters(first) == ["front-door/ml/b", "front-door/ml/a"]
     assert {path: first[path] for path in first if path != CLUSTERS} == {
@@ -89,9 +89,9 @@ def test_a_cluster_stays_until_no_route_names_it() -> None:
 
 
 def test_clusters_do_not_pile_up_while_routes_keep_changing() -> None:
-    current = files(door(A))
+    current = files(table(A))
     for weight in range(2, 6):
-        current = transition(files(door(replace(B, weight=weight), OUTSIDE)), current)
+        current = transition(files(table(replace(B, weight=weight), OUTSIDE)), current)
     assert _clusters(current) == ["front-door/ml/b", "front-door/ml/outside"]
 
 
@@ -105,7 +105,7 @@ def test_clusters_do_not_pile_up_while_routes_keep_changing() -> None:
     ],
 )
 def test_what_cannot_be_read_holds_nothing_back(old: dict[str, str]) -> None:
-    assert transition(files(door(A)), old) == files(door(A))
+    assert transition(files(table(A)), old) == files(table(A))
 
 
 def _resources(written: dict[str, str], path: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Which gateway is the fleet's front door, and how it is told what to route.
+"""The fleet's gateway: which proxy it is, and what configures that.
 
 Envoy is configured by whoever runs it, from the ModelServices and ModelEndpoints themselves. Any other proxy
 reads Gateway API, so services and endpoints compose its objects.
@@ -14,12 +14,12 @@ REQUIREMENT = Requirement(KEY, API_VERSION, kind_name(InferenceGateway), name=DE
 
 
 def proxy(found: tuple[Object, ...]) -> str:
-    """Return what the front door says it is; empty where there is none, or it has not said so yet."""
+    """Return the backend in the gateway's status; empty without a gateway, or until it is known."""
     return str(found[0].get("status", {}).get("backend", "")) if found else ""
 
 
 def unspoken(found: tuple[Object, ...]) -> str:
-    """Return that there is a front door which has not said yet what it is; empty otherwise."""
+    """Return a message while a gateway has no backend in its status yet; empty otherwise."""
     if not found or proxy(found):
         return ""
     return f'InferenceGateway "{DEFAULT_NAME}" does not say yet what carries the traffic (status.backend)'
