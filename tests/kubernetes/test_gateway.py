@@ -179,7 +179,7 @@ class Bench:
         service["spec"] = {"endpoints": [{"selector": {"matchLabels": labels}}]}
         await self.client.apply(service)
 
-    async def gateway(self, **spec: Any) -> None:
+    async def exposed(self, **spec: Any) -> None:
         ports = [{"name": "http", "port": 80, "targetPort": 8080}]
         service = {
             "apiVersion": "v1",
@@ -229,7 +229,7 @@ async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
         for name in (SYSTEM, TEAM):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         await client.apply(_object("InferenceGateway", "default") | {"spec": {"backend": "Envoy"}})
-        await running.gateway(type="ClusterIP")
+        await running.exposed(type="ClusterIP")
         controller = ("controller", "--kubeconfig", str(plane.kubeconfig), "--gateway-service", SERVICE)
         await commands.start(*controller)
         await running.address(ADDRESS)
@@ -370,7 +370,7 @@ async def test_the_address_is_that_of_the_load_balancer_once_it_has_one(bench: B
         await eventually(says)
 
     await said(f'the gateway has no Service "{SYSTEM}/{SERVICE}"')
-    await bench.gateway(type="LoadBalancer")
+    await bench.exposed(type="LoadBalancer")
     await said("of type LoadBalancer has no address yet")
     assert "address" not in (await bench.gateway())["status"]
     status = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}

@@ -44,7 +44,9 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
     if not request.gateway_address:
         status = {"address": gateway.status.address, "backend": gateway.status.backend}
-        waiting = request.gateway_problem or _WAITING.get(request.proxy, "the gateway accepts no requests yet")
+        waiting = request.gateway_problem or _WAITING.get(
+            request.proxy, "the gateway accepts no requests yet"
+        )
         condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, f"{waiting}{_ignored(request)}")
         return Composition(
             children=keep_all(request.observed),

@@ -74,7 +74,9 @@ class GatewayDeployment:
         """Return the address of the Service, or what it lacks."""
         service = self._services.get(self._service, self._namespace)
         if service is None:
-            return GatewayAddress(problem=f'the gateway has no Service "{self._namespace}/{self._service}": create it')
+            return GatewayAddress(
+                problem=f'the gateway has no Service "{self._namespace}/{self._service}": create it'
+            )
         return address_of(service)
 
 

@@ -206,13 +206,13 @@ class Elsewhere:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self.address = GatewayAddress(problem="no address yet")
+        self.found = GatewayAddress(problem="no address yet")
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         return self._bench._write(Path("unused"), files)
 
     def address(self) -> GatewayAddress:
-        return self.address
+        return self.found
 
 
 async def test_a_gateway_that_is_elsewhere_leaves_the_gateways_of_clusters_alone(
@@ -245,7 +245,7 @@ async def test_an_address_that_comes_later_is_told(bench: Bench) -> None:
     async with _running(bench):
         await bench.look()
         assert (bench.gateway.address, bench.opened) == (GatewayAddress(problem="no address yet"), 1)
-        proxy.address = GatewayAddress("192.0.2.1")
+        proxy.found = GatewayAddress("192.0.2.1")
         await bench.look()
         await bench.look()
     assert (bench.gateway.address, bench.opened) == (GatewayAddress("192.0.2.1"), 2)

@@ -125,11 +125,17 @@ PENDING = (
 @pytest.mark.parametrize(
     ("service", "address"),
     [
-        pytest.param(_service(status=_at(ip="192.0.2.1")), GatewayAddress("192.0.2.1"), id="a load balancer's address"),
         pytest.param(
-            _service(status=_at(hostname="lb.example")), GatewayAddress("lb.example"), id="a load balancer's name"
+            _service(status=_at(ip="192.0.2.1")), GatewayAddress("192.0.2.1"), id="a load balancer's address"
         ),
-        pytest.param(_service(status=_at(ip="2001:db8::1")), GatewayAddress("[2001:db8::1]"), id="an address of IPv6"),
+        pytest.param(
+            _service(status=_at(hostname="lb.example")),
+            GatewayAddress("lb.example"),
+            id="a load balancer's name",
+        ),
+        pytest.param(
+            _service(status=_at(ip="2001:db8::1")), GatewayAddress("[2001:db8::1]"), id="an address of IPv6"
+        ),
         pytest.param(
             _service(status=_at(ip="192.0.2.1"), spec={"ports": [{"port": 8000}]}),
             GatewayAddress("192.0.2.1:8000"),
@@ -144,7 +150,9 @@ PENDING = (
             id="the port called http among several",
         ),
         pytest.param(
-            _service(status={"loadBalancer": {}}), GatewayAddress(problem=PENDING), id="a pending load balancer"
+            _service(status={"loadBalancer": {}}),
+            GatewayAddress(problem=PENDING),
+            id="a pending load balancer",
         ),
         pytest.param(_service(), GatewayAddress(problem=PENDING), id="a service without a status"),
         pytest.param(

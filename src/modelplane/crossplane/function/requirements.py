@@ -33,11 +33,11 @@ from modelplane.gateway.hosts import authority
 
 _ENGINE = "engine"
 _REVISION = "revision"
-_GATEWAY = "front-door"
+_GATEWAY_KEY = "front-door"
 _ROUTES = "routes"
 
 _GATEWAY = Requirement(
-    _GATEWAY,
+    _GATEWAY_KEY,
     "gateway.networking.k8s.io/v1",
     "Gateway",
     namespace=SYSTEM_NAMESPACE,
@@ -153,7 +153,7 @@ class Answers:
 
         It is the Gateway that routes are attached to, whoever serves it.
         """
-        for gateway in self._given.get(_GATEWAY, ()):
+        for gateway in self._given.get(_GATEWAY_KEY, ()):
             for address in gateway.get("status", {}).get("addresses") or ():
                 return authority(str(address["value"])), Backend.GATEWAY_API
         return "", Backend.GATEWAY_API

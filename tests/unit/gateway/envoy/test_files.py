@@ -40,7 +40,9 @@ ROUTES = routes_file("front-door")
             {"endpoints/front-door_ml_b.json"},
             id="an instance is in a file of its own",
         ),
-        pytest.param(table(A), table(replace(A, prefix="/")), {CLUSTERS}, id="a prefix belongs to its cluster"),
+        pytest.param(
+            table(A), table(replace(A, prefix="/")), {CLUSTERS}, id="a prefix belongs to its cluster"
+        ),
         pytest.param(
             table(A),
             table(A, B),
