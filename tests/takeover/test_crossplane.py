@@ -5,13 +5,15 @@ that process changes, while Crossplane and what it keeps stay.
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
+from modelplane.api.labels import SPEC_HASH
 from support.checkouts import ROOT, environment
 from support.crossplane.fleet import Fleet
 from support.crossplane.function_process import FunctionProcess
@@ -32,8 +34,11 @@ from support.crossplane.scenarios import far, prepared
 pytestmark = pytest.mark.kubernetes
 
 GANG = f"{TEAM}/gang"
-RENEWED: frozenset[str] = frozenset()
-"""Kinds that the code of the working tree writes anew when it takes over, and why that is right."""
+PASSING = {"resourceVersion", "managedFields", "generation", "observedGeneration"}
+PASSING |= {"message", "lastTransitionTime"}
+"""Fields that may differ between versions: texts with the time of their change, and counters of writes."""
+ADDED = {SPEC_HASH, "watch", "celQuery"}
+"""Annotations, and fields by which the provider observes an object, that only one version writes so."""
 
 
 class Functions:
@@ -107,15 +112,21 @@ def objects(fleet: Fleet) -> dict[str, Object]:
 
 
 def changes(before: dict[str, Object], after: dict[str, Object]) -> list[str]:
-    """Return what was made, deleted or written anew, and how."""
+    """Return what was created, deleted or changed, and how."""
     found = []
     for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name), after.get(name)
-        versions = {each and each["metadata"]["resourceVersion"] for each in (old, new)}
-        if len(versions) > 1 and not (old and new and new["kind"] in RENEWED):
-            texts = [yaml.safe_dump(each).splitlines() if each else [] for each in (old, new)]
-            found.append("\n".join((name, *difflib.unified_diff(*texts, n=1, lineterm=""))))
+        texts = [yaml.safe_dump(lasting(each)).splitlines() for each in (before.get(name), after.get(name))]
+        if difference := list(difflib.unified_diff(*texts, n=1, lineterm="")):
+            found.append("\n".join((name, *difference)))
     return found
+
+
+def lasting(value: Any) -> Any:
+    """Return what of an object is the same in both versions; an empty mapping counts as none."""
+    if isinstance(value, Mapping):
+        kept = {key: lasting(each) for key, each in value.items() if key not in PASSING | ADDED}
+        return {key: each for key, each in kept.items() if each != {}}
+    return [lasting(each) for each in value] if isinstance(value, list) else value
 
 
 def test_who_takes_over_changes_nothing_and_neither_does_the_way_back(

@@ -34,8 +34,8 @@ OURS = {*SUPERVISORS, "controller", "local-1-agent", "local-2-agent"}
 """The processes that run our code."""
 PASSING = {"componentstatuses", "events", "events.events.k8s.io"}
 """Kinds whose objects come and go by themselves, or are none."""
-DEFINITIONS = {"CustomResourceDefinition"}
-"""Kinds whose objects are installed anew, with other descriptions: they stay the same object, no more."""
+REWRITTEN = {"CustomResourceDefinition", "Deployment"}
+"""Kinds whose generation counts more than what they do: descriptions, and annotations of a Deployment."""
 SELECTOR = 'device.capacity[device.driver].memory.compareTo(quantity("1Gi")) >= 0'
 SERVICE = """\
 apiVersion: modelplane.ai/v1alpha1
@@ -152,7 +152,7 @@ def there(fleet: Fleet) -> set[tuple[str, ...]]:
         for item in json.loads(fleet.kubectl("get", kinds, "-A", "-o", "json", *chosen))["items"]:
             metadata = item["metadata"]
             identity = (metadata.get("namespace", ""), metadata["name"], metadata["uid"])
-            generation = "" if item["kind"] in DEFINITIONS else str(metadata.get("generation", ""))
+            generation = "" if item["kind"] in REWRITTEN else str(metadata.get("generation", ""))
             found.add((context, item["kind"], *identity, generation, *starts(item)))
     return found
 
