@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from modelplane.api.engines import Container
 
+_MODEL_FLAGS = ("--model", "--model-path", "--model-id", "--hf-repo", "-hf", "-hfr")
+"""Flags that name the model of vLLM, SGLang, TGI and llama.cpp."""
+
 _SHELLS = frozenset({"ash", "bash", "dash", "sh", "zsh"})
 _SCRIPT_OPTION = re.compile("-[a-z]*c")
 _REFERENCE = re.compile(r"\$\(([^()]+)\)")
@@ -27,6 +30,17 @@ def flag(container: Container, *names: str) -> str | None:
         if name.replace("_", "-") in names:
             found, follows = value, not equals
     return found
+
+
+def model(container: Container) -> str | None:
+    """Return the model that an engine's flags name, a path or a repository; None if they name none.
+
+    ``-m`` names one for llama.cpp, where its value is a path. Elsewhere it is Python's, with a module.
+    """
+    named = flag(container, *_MODEL_FLAGS)
+    if named is None and "/" in (short := flag(container, "-m") or ""):
+        return short
+    return named
 
 
 def _words(container: Container) -> Iterator[str]:

@@ -207,15 +207,14 @@ def _hub_model_beside_cache(deployment: ModelDeployment) -> Iterator[Advice]:
             yield Advice((*path, "template", "spec", "containers", 0, field), message, at_key=True)
 
 
-_MODEL_FLAGS: Final = ("--model", "--model-path", "--model-id", "-m", "--hf-repo", "-hf", "-hfr")
 _HUB_ID: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)?"
 
 
 def _hub_model(container: "Container") -> str:
     """Return the model of the Hugging Face hub that an engine is told to serve; empty where it is none."""
-    from modelplane.compose.engine_flags import flag  # noqa: PLC0415  few deployments have a cache
+    from modelplane.compose.engine_flags import model  # noqa: PLC0415  few deployments have a cache
 
-    named = flag(container, *_MODEL_FLAGS)
+    named = model(container)
     if named is None:
         words = [*container.command, *container.args]
         served = words.index("serve") + 1 if "serve" in words else len(words)

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.engines import Container, EnvVar
-from modelplane.compose.engine_flags import flag
+from modelplane.compose.engine_flags import flag, model
 
 
 def _container(
@@ -63,3 +63,18 @@ def test_the_value_of_a_flag_is_found_wherever_it_is_written(container: Containe
 
 def test_a_flag_may_have_several_names_and_be_spelt_with_underscores() -> None:
     assert flag(_container(args=("--page_size=32",)), "--block-size", "--page-size") == "32"
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        pytest.param(("--max-model-len=4096",), None, id="none"),
+        pytest.param(("--model=org/m",), "org/m", id="of vLLM"),
+        pytest.param(("--model-path", "/mnt/models/m"), "/mnt/models/m", id="of SGLang"),
+        pytest.param(("-m", "/mnt/models/m.gguf"), "/mnt/models/m.gguf", id="of llama.cpp"),
+        pytest.param(("-m", "vllm.entrypoints.openai.api_server"), None, id="a module of Python"),
+        pytest.param(("-m", "sglang.launch_server", "--model=m"), "m", id="a module, and a model"),
+    ],
+)
+def test_the_model_that_flags_name(args: tuple[str, ...], named: str | None) -> None:
+    assert model(_container(args=args)) == named

@@ -19,6 +19,7 @@ from modelplane.compose.backends.placement import LEADER, node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
 from modelplane.compose.backends.workload import ENGINE_PORT, Workload
 from modelplane.compose.composition import Object
+from modelplane.compose.engine_flags import flag, model
 
 GRACE_S = 120
 """How long a stopping engine may take in all, to finish what it has begun."""
@@ -108,10 +109,9 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
     args = list(container.args)
     if container.command or member.role is Role.WORKER:
         return args
-    given = {argument.partition("=")[0] for argument in args}
-    if workload.replica.spec.model_cache_ref is not None and "--model" not in given:
+    if workload.replica.spec.model_cache_ref is not None and model(container) is None:
         args.append(f"--model={cache_volume.MOUNT_PATH}")
-    if workload.port != ENGINE_PORT and "--port" not in given:
+    if workload.port != ENGINE_PORT and flag(container, "--port") is None:
         args.append(f"--port={workload.port}")
     return args
 
