@@ -8,6 +8,7 @@ import base64
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,29 +52,8 @@ class Bench:
 
     async def deployment(self, memory: str = "1Gi", replicas: int = 1) -> None:
         """Apply a deployment whose engine needs that much device memory, and a service over it."""
-        selector = f'device.capacity["test.example"].memory.compareTo(quantity("{memory}")) >= 0'
         await self.client.apply(
-            self._of(
-                "ModelDeployment",
-                {
-                    "replicas": replicas,
-                    "engines": [
-                        {
-                            "name": "engine",
-                            "members": [
-                                {
-                                    "nodeSelector": {
-                                        "devices": [{"name": "gpu", "selectors": [{"cel": selector}]}]
-                                    },
-                                    "template": {
-                                        "spec": {"containers": [{"name": "engine", "image": "engine:1"}]}
-                                    },
-                                }
-                            ],
-                        }
-                    ],
-                },
-            )
+            self._of("ModelDeployment", {"replicas": replicas, "engines": _engines(memory)})
         )
         await self.client.apply(
             self._of(
@@ -82,11 +62,11 @@ class Bench:
             )
         )
 
-    def _of(self, kind: str, spec: Object) -> Object:
+    def _of(self, kind: str, spec: Object, name: str = "model") -> Object:
         return {
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": kind,
-            "metadata": {"name": "model", "namespace": self.namespace},
+            "metadata": {"name": name, "namespace": self.namespace},
             "spec": spec,
         }
 
@@ -108,6 +88,30 @@ class Bench:
         await self.deployment()
         await self.serve()
         await self.condition(resources.MODEL_SERVICES, "Ready", "True")
+
+    async def looked_at(self) -> None:
+        """Wait until the controllers have reconciled what changed before.
+
+        Owners come to their queue in the order of their changes, so those that are created now come last.
+        """
+        probes = (
+            (resources.MODEL_DEPLOYMENTS, {"replicas": 0, "engines": _engines("1Gi")}),
+            (resources.MODEL_SERVICES, {"endpoints": [{"selector": {"matchLabels": {"probe": "true"}}}]}),
+        )
+        for _ in range(2):
+            for resource, spec in probes:
+                await self.client.apply(self._of(resource.kind, spec, "probe"))
+            for resource, _spec in probes:
+                await eventually(partial(self._has_status, resource))
+            for resource, _spec in probes:
+                await self.client.delete(resource, "probe", self.namespace)
+                await eventually(partial(self._is_gone, resource))
+
+    async def _has_status(self, resource: resources.Resource) -> bool:
+        return bool((await self.get(resource, "probe")).get("status", {}).get("conditions"))
+
+    async def _is_gone(self, resource: resources.Resource) -> bool:
+        return await self.client.get(resource, "probe", self.namespace) is None
 
     async def serve(self, ready: bool = True) -> None:
         """Report every pod as ready or not, as a kubelet would."""
@@ -145,6 +149,15 @@ class Bench:
 
         await eventually(reached)
         return str(condition_of(await self.get(resource), type_).get("message", ""))
+
+
+def _engines(memory: str) -> list[Object]:
+    selector = f'device.capacity["test.example"].memory.compareTo(quantity("{memory}")) >= 0'
+    member = {
+        "nodeSelector": {"devices": [{"name": "gpu", "selectors": [{"cel": selector}]}]},
+        "template": {"spec": {"containers": [{"name": "engine", "image": "engine:1"}]}},
+    }
+    return [{"name": "engine", "members": [member]}]
 
 
 async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 15.0) -> None:
@@ -250,11 +263,11 @@ async def test_a_deployment_serves_once_its_pod_does(control_plane: ControlPlane
 async def test_controllers_that_restart_write_nothing(control_plane: ControlPlane, bench: Bench) -> None:
     async with controllers(control_plane):
         await bench.served()
-        await asyncio.sleep(0.5)
+        await bench.looked_at()
     before = await bench.children()
     owner = await bench.get(resources.MODEL_DEPLOYMENTS)
     async with controllers(control_plane):
-        await asyncio.sleep(2)
+        await bench.looked_at()
         assert await bench.children() == before
         assert await bench.get(resources.MODEL_DEPLOYMENTS) == owner
 
@@ -311,7 +324,7 @@ async def test_losing_what_it_depends_on_deletes_nothing(
         before = set(await bench.children())
         namespace = "modelplane-system" if resource.namespaced else None
         await bench.client.delete(resource, name, namespace)
-        await asyncio.sleep(1.5)
+        await bench.looked_at()
         assert set(await bench.children()) == before
     for manifest in _fleet(control_plane.home.controller_kubeconfig):
         await bench.client.apply(manifest)
@@ -386,7 +399,7 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
 
         await eventually(only_the_volume, 30)
     async with controllers(control_plane):
-        await asyncio.sleep(1)
+        await bench.looked_at()
         assert not (await client.list(resources.JOBS, namespace)).items, "what is staged stays staged"
         await client.delete(resources.MODEL_CACHES, "model", namespace)
 
