@@ -103,7 +103,9 @@ def composed(manifest: Object, state: Applied) -> Composition:
     required = {each.key: store.find(each) for each in composer.requirements(owner)}
     if "cache" in required:
         required["cache"] = tuple({**each, "status": {"clusters": staged}} for each in required["cache"])
-    return composer.compose(Request(owner, {}, required))
+    decided = composer.compose(Request(owner, {}, required))
+    assert isinstance(decided, Composition), (manifest["kind"], manifest["metadata"]["name"], decided)
+    return decided
 
 
 def desired(composition: Composition) -> dict[str, Manifest]:

@@ -13,7 +13,7 @@ import yaml
 
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend
-from modelplane.compose.composition import Composition, Desired, Request, Silence, Unknown
+from modelplane.compose.composition import Blocked, Composition, Desired, Request, Silence, Unknown
 from modelplane.compose.kinds import COMPOSERS
 
 FOLDER = Path(__file__).parent / "composition"
@@ -22,7 +22,7 @@ UPDATE = "MODELPLANE_UPDATE_GOLDEN"
 FIELDS = {"reason", "owner", "observed", "required", "gatewayAddress", "proxy", "silence"}
 
 
-def _compose(case: dict[str, Any]) -> Composition:
+def _compose(case: dict[str, Any]) -> Composition | Blocked:
     assert set(case) <= FIELDS
     owner = case["owner"]
     kind = COMPOSERS[owner["kind"]]
@@ -43,9 +43,9 @@ def _compose(case: dict[str, Any]) -> Composition:
     return kind.compose(request)
 
 
-def _written(composition: Composition) -> dict[str, Any]:
-    if composition.doubt:
-        return {"doubt": composition.doubt}
+def _written(composition: Composition | Blocked) -> dict[str, Any]:
+    if isinstance(composition, Blocked):
+        return {"doubt": composition.cause}
     written: dict[str, Any] = {"children": [_child(child) for child in composition.children]}
     written["status"] = composition.status
     written["conditions"] = [
@@ -58,7 +58,7 @@ def _written(composition: Composition) -> dict[str, Any]:
         for condition in composition.conditions
     ]
     written["ready"] = composition.ready
-    written["short"] = composition.short
+    written["short"] = composition.unsatisfied
     if composition.guards:
         written["guards"] = [str(guard) for guard in composition.guards]
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(written))

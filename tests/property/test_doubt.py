@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.compose.composition import Composition, Request, Unknown
+from modelplane.compose.composition import Blocked, Composition, Request, Unknown
 from modelplane.compose.kinds import COMPOSERS
 
 FOLDER = Path(__file__).parents[1] / "golden" / "composition"
@@ -26,7 +26,7 @@ def _case(path: Path) -> dict[str, Any]:
 CASES = [path for path in sorted(FOLDER.glob("*/*/input.yaml")) if _case(path).get("observed")]
 
 
-def _compose(case: dict[str, Any]) -> Composition:
+def _compose(case: dict[str, Any]) -> Composition | Blocked:
     owner = case["owner"]
     composer = COMPOSERS[owner["kind"]]
     required: dict[str, Any] = {
@@ -45,7 +45,7 @@ def _lost(case: dict[str, Any]) -> set[str]:
         composition = _compose(case)
     except InvalidObject:
         return set()  # whoever composes says so, and changes nothing
-    if composition.doubt:
+    if isinstance(composition, Blocked):
         return set()
     return set(case["observed"]) - {child.key for child in composition.children}
 

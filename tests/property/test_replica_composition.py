@@ -71,7 +71,6 @@ def _cache(name: str) -> tuple[dict[str, Any], ...]:
 def _children(owner: Any) -> list[Desired]:
     reference = owner.spec.model_cache_ref
     said = composed(owner, **({"cache": _cache(reference.name)} if reference else {}))
-    assert not said.doubt
     return [child for child in said.children if isinstance(child, Desired)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.composition import Composition, Request
+from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.model_replica import compose, requirements
 
 CLAIM = ({"name": "gpu", "deviceClassName": "gpu.nvidia.com"},)
@@ -74,4 +74,14 @@ def composed(
     """Return what a replica composes where nothing is found but what is given."""
     found: dict[str, Any] = {requirement.key: () for requirement in requirements(owner)}
     found["cluster"] = (cluster(),)
-    return compose(Request(owner, observed or {}, found | required))
+    decided = compose(Request(owner, observed or {}, found | required))
+    assert isinstance(decided, Composition)
+    return decided
+
+
+def blocked(owner: ModelReplica, **required: Any) -> Blocked:
+    """Return why nothing is composed for a replica."""
+    found: dict[str, Any] = {requirement.key: () for requirement in requirements(owner)}
+    decided = compose(Request(owner, {}, found | {"cluster": (cluster(),)} | required))
+    assert isinstance(decided, Blocked)
+    return decided

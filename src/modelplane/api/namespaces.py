@@ -7,6 +7,7 @@ these namespaces it would stand beside the cluster's own components.
 from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.rejected import Rejected
 
 RESERVED_PREFIX: Final = "kube-"
 """Prefix that Kubernetes keeps for itself (Kubernetes documentation, "Namespaces")."""
@@ -21,8 +22,8 @@ RESERVED: Final = (
 """Namespaces of Modelplane and of the components that it needs."""
 
 
-def reserved(namespace: str) -> str:
-    """Return why a namespace takes no tenant objects, with the remedy; empty where it takes them."""
+def reserved(namespace: str) -> Rejected | None:
+    """Return why a namespace takes no tenant objects; None if it takes them."""
     if not namespace.startswith(RESERVED_PREFIX) and namespace not in RESERVED:
-        return ""
-    return f'namespace "{namespace}" is reserved for system components: use a namespace of your own'
+        return None
+    return Rejected(f'namespace "{namespace}" is reserved for system components: use a namespace of your own')

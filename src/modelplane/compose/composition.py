@@ -43,10 +43,10 @@ class Requirement:
     labels: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""
     """The InferenceCluster that holds them; empty is the control plane."""
-    wakes: bool = True
-    """Whether a change of such an object is a reason to compose again.
+    triggers: bool = True
+    """Whether a change of such an object triggers another composition.
 
-    Where it is False, it is one only for an owner whose last composition was ``short``.
+    If False, it does so only while the owner is ``unsatisfied``.
     """
 
     def matches(self, item: Object) -> bool:
@@ -97,8 +97,8 @@ class Request(Generic[Owner]):
     """Why whoever runs the gateway does not know where it accepts requests."""
     routed_by: str = ""
     """What still routes to the owner's endpoint, where routes follow endpoints late."""
-    unseen: frozenset[str] = frozenset()
-    """Keys of children that were made, of which nobody can tell yet how they are."""
+    unobserved: frozenset[str] = frozenset()
+    """Keys of children that were created and whose state is not known yet."""
     silence: Silence | None = None
     """The connection error that writing or reading the owner's objects on its cluster ended with."""
 
@@ -107,10 +107,10 @@ class Request(Generic[Owner]):
         found = self.required.get(key, ())
         return () if isinstance(found, Unknown) else found
 
-    def unknown(self, key: str) -> str:
-        """Return why a requirement is unknown, or nothing when it was looked at."""
+    def unknown(self, key: str) -> Unknown | None:
+        """Return why a requirement is unknown; None if it was looked at."""
         found = self.required.get(key, Unknown("not fetched yet"))
-        return found.cause if isinstance(found, Unknown) else ""
+        return found if isinstance(found, Unknown) else None
 
 
 class NoRow(Exception):
@@ -174,14 +174,19 @@ class Composition:
     conditions: tuple[Condition, ...] = ()
     ready: bool | None = None
     """Whether the owner is ready; None derives it from the children."""
-    doubt: str = ""
-    """Why nothing can be said. Then every child and the status stay as they are, and the rest is ignored."""
     guards: tuple[Guard, ...] = ()
     """What needs the owner. It is not deleted while there is any."""
-    short: bool = False
-    """Whether the owner got less than it asked for, and would like to be asked again."""
-    woken_by: tuple[Requirement, ...] = ()
-    """Objects of which a change is a reason to compose again, besides those that are required anyway."""
+    unsatisfied: bool = False
+    """Whether the owner got less than it asked for, and waits for more."""
+    also_watch: tuple[Requirement, ...] = ()
+    """Further objects whose changes trigger another composition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """No decision is possible: every child and the status stay as they are."""
+
+    cause: str
 
 
 def keep_all(observed: Iterable[str]) -> tuple[Keep, ...]:

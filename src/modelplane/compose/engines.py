@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from modelplane.api.listing import listing
+from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Object
 
 GUIDE = "docs/how-to/move-to-crossplane.md"
@@ -41,19 +42,14 @@ def crossplane_owns(definition: Object) -> bool:
     )
 
 
-def refusal(definition: Object, engine: Engine) -> str:
-    """Return why an engine may not act on the objects of a definition; empty where it may."""
-    return engine_problem((definition,), engine)
-
-
-def engine_problem(definitions: Iterable[Object], engine: Engine = Engine.CONTROLLERS) -> str:
-    """Return why an engine may not act on the objects of some definitions; empty where it may."""
+def owned_by_other(definitions: Iterable[Object], engine: Engine = Engine.CONTROLLERS) -> Rejected | None:
+    """Return why an engine must not reconcile the kinds of some definitions; None if it may."""
     others = [
         definition["metadata"]["name"]
         for definition in definitions
         if crossplane_owns(definition) != (engine is Engine.CROSSPLANE)
     ]
     if not others:
-        return ""
+        return None
     noun = "CustomResourceDefinition" + ("s" if len(others) > 1 else "")
-    return f"{_REFUSALS[engine]} {noun} {listing(others)}: see {GUIDE}"
+    return Rejected(f"{_REFUSALS[engine]} {noun} {listing(others)}: see {GUIDE}")

@@ -64,7 +64,7 @@ _NEEDS = (
 )
 
 
-class Needed(NamedTuple):
+class Dependency(NamedTuple):
     """An object that another one needs."""
 
     kind: str
@@ -72,13 +72,13 @@ class Needed(NamedTuple):
     name: str
 
 
-def needed(user: Object) -> tuple[Needed, ...]:
+def needed(user: Object) -> tuple[Dependency, ...]:
     """Return what an object needs, whether it exists or not."""
     own = user["metadata"].get("namespace", "")
     return tuple(
         sorted(
             {
-                Needed(need.needed, "" if need.shared else own, name)
+                Dependency(need.needed, "" if need.shared else own, name)
                 for need in _NEEDS
                 if need.user == user["kind"]
                 for name in need.names(user)
@@ -99,7 +99,7 @@ def requirements(kind: str, owner: ObjectMeta) -> tuple[Requirement, ...]:
             need.user,
             namespace="" if need.shared else owner.namespace,
             labels={need.label: owner.name} if need.label else {},
-            wakes=False,
+            triggers=False,
         )
         for need in _NEEDS
         if need.needed == kind
@@ -132,7 +132,7 @@ def found(kind: str, request: Request[Any]) -> tuple[Guard, ...]:
     owner = request.owner.metadata
     keys = [_KEY + need.user for need in _NEEDS if need.needed == kind]
     users = [user for key in keys for user in request.found(key)]
-    return users_of(Needed(kind, owner.namespace, owner.name), users)
+    return users_of(Dependency(kind, owner.namespace, owner.name), users)
 
 
 def users(user: str, request: Request[Any]) -> tuple[Object, ...]:
@@ -140,7 +140,7 @@ def users(user: str, request: Request[Any]) -> tuple[Object, ...]:
     return request.found(_KEY + user)
 
 
-def users_of(target: Needed, candidates: Iterable[Object]) -> tuple[Guard, ...]:
+def users_of(target: Dependency, candidates: Iterable[Object]) -> tuple[Guard, ...]:
     """Return those of the candidates that need an object."""
     return tuple(
         Guard(
@@ -151,7 +151,7 @@ def users_of(target: Needed, candidates: Iterable[Object]) -> tuple[Guard, ...]:
     )
 
 
-def needs(user: Object, *targets: Needed) -> bool:
+def needs(user: Object, *targets: Dependency) -> bool:
     """Whether an object needs all of these. One that makes no sense may need anything."""
     try:
         return set(targets) <= set(needed(user))

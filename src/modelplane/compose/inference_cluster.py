@@ -119,7 +119,7 @@ def _silence(request: Request[InferenceCluster]) -> Silence | None:
 
     The time at which it stopped answering stays the same until it answers: it is kept in the status.
     """
-    found = request.silence or _unseen(request)
+    found = request.silence or _unobserved(request)
     if found is None:
         name = request.owner.metadata.name
         found = reported(guards.users(kind_name(ModelReplica), request)).get(name)
@@ -129,18 +129,18 @@ def _silence(request: Request[InferenceCluster]) -> Silence | None:
     return Silence(found.cause, msgspec.to_builtins(known) if known else found.since)
 
 
-def _unseen(request: Request[InferenceCluster]) -> Silence | None:
+def _unobserved(request: Request[InferenceCluster]) -> Silence | None:
     gateway = request.required.get("gateway", Unknown("not fetched yet"))
     if isinstance(gateway, Unknown):
         return Silence(gateway.cause, gateway.since)
-    cause = _unlooked(request) if request.owner.status.capabilities is None else ""
-    return Silence(cause) if cause else None
+    unknown = _unknown(request) if request.owner.status.capabilities is None else None
+    return Silence(unknown.cause) if unknown else None
 
 
-def _unlooked(request: Request[InferenceCluster]) -> str:
-    """Return why something of the cluster could not be looked at, empty where all could."""
-    causes = (request.unknown(key) for key in ("gateway", *capabilities()))
-    return next(filter(None, causes), "")
+def _unknown(request: Request[InferenceCluster]) -> Unknown | None:
+    """Return the first requirement of the cluster that could not be looked at; None if all could."""
+    unknowns = (request.unknown(key) for key in ("gateway", *capabilities()))
+    return next(filter(None, unknowns), None)
 
 
 def _gateway_address(request: Request[InferenceCluster]) -> str:
@@ -203,7 +203,7 @@ def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
 
 def _capabilities(request: Request[InferenceCluster]) -> dict[str, bool]:
     known = msgspec.to_builtins(request.owner.status.capabilities)
-    if _unlooked(request):
+    if _unknown(request):
         return dict(known) if known else {}
     # A definition that is being deleted takes its objects with it, so nothing new may count on it.
     found = {

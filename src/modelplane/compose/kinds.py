@@ -29,7 +29,7 @@ from modelplane.compose import (
     model_replica,
     model_service,
 )
-from modelplane.compose.composition import Composition, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Request, Requirement
 from modelplane.compose.tenancy import admitted
 
 
@@ -67,7 +67,7 @@ class Composer:
 
     type: type[Model]
     requirements: Callable[[Any], tuple[Requirement, ...]]
-    decide: Callable[[Request[Any]], Composition]
+    decide: Callable[[Request[Any]], Composition | Blocked]
     lane: Lane = Lane.FREE
     on_clusters: bool = False
     """True if it is to have objects on clusters, so that it is created with the finalizer."""
@@ -86,7 +86,7 @@ class Composer:
         """The kind as manifests name it."""
         return kind_name(self.type)
 
-    def compose(self, request: Request[Any]) -> Composition:
+    def compose(self, request: Request[Any]) -> Composition | Blocked:
         """Compose an owner, unless its namespace is reserved."""
         return admitted(request, self.decide(request))
 

@@ -21,14 +21,15 @@ from modelplane.api.model_cache import CacheCluster, CachePhase, HuggingFace, Mo
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
+from modelplane.api.rejected import Rejected
 from modelplane.compose import guards, hydration
 from modelplane.compose.cache_volume import claim_name
-from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Object, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
 
 _CHILDREN = ("pvc", "auth", "hydrate")
-_UNSEEN = "the cluster is about to be looked at"
+_UNOBSERVED = "the cluster is about to be looked at"
 _SEEN = {
     "pods": ("v1", "Pod"),
     "volumes": ("v1", "PersistentVolumeClaim"),
@@ -87,7 +88,7 @@ def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
     return (
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster)),
         *([Requirement("auth-secret", "v1", "Secret", namespace, secret.name)] if secret else []),
-        Requirement("replicas", API_VERSION, kind_name(ModelReplica), namespace, wakes=False),
+        Requirement("replicas", API_VERSION, kind_name(ModelReplica), namespace, triggers=False),
         *(
             Requirement(f"{key}-{entry.name}", api_version, kind, namespace, "", label, entry.name)
             for entry in cache.status.clusters
@@ -96,20 +97,20 @@ def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
     )
 
 
-def compose(request: Request[ModelCache]) -> Composition:
+def compose(request: Request[ModelCache]) -> Composition | Blocked:
     """Stage a cache on every cluster that it covers."""
     cache = request.owner
     for key in ("clusters", "replicas"):
-        if cause := request.unknown(key):
-            return Composition(doubt=f"cannot list the {key}: {cause}")
+        if unknown := request.unknown(key):
+            return Blocked(f"cannot list the {key}: {unknown.cause}")
     source = cache.spec.hugging_face
     if source is None:
-        return Composition(doubt=f"source {cache.spec.source} needs the field that describes it")
+        return Blocked(f"source {cache.spec.source} needs the field that describes it")
     auth = _auth(request, source)
     sites = tuple(_sites(request, source, auth))
     matched = [site for site in sites if site.matched]
     staged = _staged(matched, auth)
-    target = guards.Needed("ModelCache", cache.metadata.namespace, cache.metadata.name)
+    target = guards.Dependency("ModelCache", cache.metadata.namespace, cache.metadata.name)
     return Composition(
         children=tuple(child for site in sites for child in site.children),
         status={
@@ -119,7 +120,7 @@ def compose(request: Request[ModelCache]) -> Composition:
         conditions=(_covered(matched), staged),
         ready=staged.holds,
         guards=guards.users_of(target, request.found("replicas")),
-        short=any(site.waits for site in sites),
+        unsatisfied=any(site.waits for site in sites),
     )
 
 
@@ -128,8 +129,8 @@ def _auth(request: Request[ModelCache], source: HuggingFace) -> _Auth:
         return _Auth()
     name, key = source.auth_secret.name, source.auth_secret.key
     named = f'key "{key}" of Secret "{name}"'
-    if cause := request.unknown("auth-secret"):
-        return _Auth(named, unknown=cause)
+    if unknown := request.unknown("auth-secret"):
+        return _Auth(named, unknown=unknown.cause)
     for found in request.found("auth-secret"):
         if encoded := (found.get("data") or {}).get(key):
             return _Auth(named, hydration.Token(key, encoded))
@@ -152,21 +153,23 @@ def _sites(request: Request[ModelCache], source: HuggingFace, auth: _Auth) -> It
             yield from _site(request, source, auth, recorded[name], cluster, uncovered)
         elif any(f"{child}-{name}" in request.observed for child in _CHILDREN):
             # A status can be lost, and what was made stays.
-            yield replace(_last_known(CacheCluster(name=name)), message=_UNSEEN)
+            yield replace(_last_known(CacheCluster(name=name)), message=_UNOBSERVED)
         elif not uncovered:
             # Recorded first: what is on a cluster that the status does not name would not be found again.
-            yield _Site(name, message=_UNSEEN)
+            yield _Site(name, message=_UNOBSERVED)
 
 
-def _uncovered(cache: ModelCache, cluster: InferenceCluster) -> str:
-    """Return why a cache does not cover a cluster; empty where it does."""
+def _uncovered(cache: ModelCache, cluster: InferenceCluster) -> Rejected | None:
+    """Return why a cache does not cover a cluster; None if it does."""
     if cluster.metadata.deletion_timestamp:
-        return "the cluster is being deleted"
+        return Rejected("the cluster is being deleted")
     selector = cache.spec.cluster_selector
     if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
-        return "the cluster has not the labels of clusterSelector"
+        return Rejected("the cluster has not the labels of clusterSelector")
     storage = cluster.status.cache
-    return "" if storage and storage.storage_class_name else "the cluster reports no StorageClass for caches"
+    if storage and storage.storage_class_name:
+        return None
+    return Rejected("the cluster reports no StorageClass for caches")
 
 
 def _last_known(entry: CacheCluster) -> _Site:
@@ -185,13 +188,13 @@ def _site(
     auth: _Auth,
     entry: CacheCluster,
     cluster: InferenceCluster,
-    uncovered: str,
+    uncovered: Rejected | None,
 ) -> Iterator[_Site]:
     """Yield what comes of a cluster that the status lists; nothing, where nothing is left to list."""
     last = replace(_last_known(entry), matched=not uncovered)
-    causes = (request.unknown(f"{key}-{entry.name}") for key in _SEEN)
-    if cause := next(filter(None, causes), ""):
-        yield replace(last, message=f"the cluster cannot be looked at: {cause}")
+    unknowns = (request.unknown(f"{key}-{entry.name}") for key in _SEEN)
+    if unknown := next(filter(None, unknowns), None):
+        yield replace(last, message=f"the cluster cannot be looked at: {unknown.cause}")
         return
     if not uncovered:
         yield _twin(request, entry.name) or _on_cluster(request, source, auth, entry, cluster)
@@ -199,20 +202,20 @@ def _site(
     if not any(f"{child}-{entry.name}" in request.observed for child in _CHILDREN):
         return
     if not cluster.metadata.deletion_timestamp:
-        message = f"{uncovered}: what is there stays until the ModelCache or the InferenceCluster is deleted"
-        yield replace(last, message=message)
+        until = "the ModelCache or the InferenceCluster is deleted"
+        yield replace(last, message=f"{uncovered.message}: what is there stays until {until}")
     elif readers := _readers(request, entry.name):
-        message = f"{uncovered}: what is there stays until {listing(readers)} is gone"
+        message = f"{uncovered.message}: what is there stays until {listing(readers)} is gone"
         yield replace(last, message=message, waits=True)
     else:
-        yield replace(last, message=f"{uncovered}, and what is there with it", children=())
+        yield replace(last, message=f"{uncovered.message}, and what is there with it", children=())
 
 
 def _readers(request: Request[ModelCache], cluster: str) -> list[str]:
     """Return the replicas on a cluster that mount the cache."""
     metadata = request.owner.metadata
-    cache = guards.Needed("ModelCache", metadata.namespace, metadata.name)
-    place = guards.Needed(kind_name(InferenceCluster), "", cluster)
+    cache = guards.Dependency("ModelCache", metadata.namespace, metadata.name)
+    place = guards.Dependency(kind_name(InferenceCluster), "", cluster)
     return [
         f'ModelReplica "{replica["metadata"]["name"]}"'
         for replica in request.found("replicas")
@@ -245,8 +248,8 @@ def _on_cluster(
     cache, name = request.owner, entry.name
     claim = request.observed.get(f"pvc-{name}")
     if claim is None and entry.artifact:
-        if f"pvc-{name}" in request.unseen:
-            return replace(_last_known(entry), message=_UNSEEN)
+        if f"pvc-{name}" in request.unobserved:
+            return replace(_last_known(entry), message=_UNOBSERVED)
         # Forgotten first: a volume made now would be empty, and taken for the one that was staged.
         return _Site(name, message="its volume is gone, with the weights; they are about to be staged again")
     storage = cluster.status.cache.storage_class_name if cluster.status.cache else None

@@ -26,6 +26,7 @@ from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
 from modelplane.compose import fleet
 from modelplane.compose.composition import (
+    Blocked,
     Composition,
     Desired,
     Keep,
@@ -44,8 +45,8 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     needed = [
         # Where it has nothing, a cluster and another deployment's replica matter only to one that waits
         # for room.
-        Requirement("clusters", API_VERSION, kind_name(InferenceCluster), wakes=False),
-        Requirement("replicas", API_VERSION, kind_name(ModelReplica), wakes=False),
+        Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
+        Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
     ]
     cache = deployment.replica_template().model_cache_name
     if cache:
@@ -57,11 +58,11 @@ def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
     return tuple(needed)
 
 
-def compose(request: Request[ModelDeployment]) -> Composition:
+def compose(request: Request[ModelDeployment]) -> Composition | Blocked:
     """Compose the replicas and endpoints of a deployment."""
     for key in ("clusters", "replicas"):
-        if cause := request.unknown(key):
-            return Composition(doubt=f"cannot list the fleet's {key}: {cause}")
+        if unknown := request.unknown(key):
+            return Blocked(f"cannot list the fleet's {key}: {unknown.cause}")
     try:
         placement = place(request)
     except SelectorError as error:
@@ -98,8 +99,8 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
         status={"replicas": counts, "selector": _selector(deployment)},
         conditions=(scheduled, ready_condition, *cache_conditions),
         ready=scheduled.holds and ready_condition.holds,
-        short=len(staying) < deployment.spec.replicas or any(a.leaving for a in placement.assignments),
-        woken_by=tuple(
+        unsatisfied=len(staying) < deployment.spec.replicas or any(a.leaving for a in placement.assignments),
+        also_watch=tuple(
             Requirement("", API_VERSION, kind_name(InferenceCluster), name=name)
             for name in sorted({assignment.cluster for assignment in placement.assignments})
         ),
@@ -140,8 +141,8 @@ def _cache(
     if not name:
         return None, ()
     type_ = Type.MODEL_CACHE_RESOLVED
-    if cause := request.unknown("cache"):
-        message = f'cannot read ModelCache "{name}": {cause}'
+    if unknown := request.unknown("cache"):
+        message = f'cannot read ModelCache "{name}": {unknown.cause}'
         return fleet.footprint(()), (false(type_, Reason.MODEL_CACHE_UNRESOLVED, message),)
     found = request.found("cache")
     footprint = fleet.footprint(found)

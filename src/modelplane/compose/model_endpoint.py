@@ -5,7 +5,7 @@ from modelplane.api.names import backend_name
 from modelplane.api.reasons import ModelEndpointCondition as Type
 from modelplane.api.reasons import ModelEndpointReason as Reason
 from modelplane.compose import fleet_gateway
-from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
 from modelplane.compose.readiness import exists
 from modelplane.gateway import gateway_api
@@ -17,11 +17,11 @@ def requirements(_endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
     return (fleet_gateway.REQUIREMENT,)
 
 
-def compose(request: Request[ModelEndpoint]) -> Composition:
+def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
     """Check that requests can be sent to the endpoint, and compose the objects that the gateway reads."""
     endpoint = request.owner
-    if cause := request.unknown(fleet_gateway.KEY):
-        return Composition(doubt=f"cannot read the {fleet_gateway.KEY}: {cause}")
+    if unknown := request.unknown(fleet_gateway.KEY):
+        return Blocked(f"cannot read the {fleet_gateway.KEY}: {unknown.cause}")
     parsed = parse_url(endpoint.spec.url)
     gateways = request.found(fleet_gateway.KEY)
     proxy = fleet_gateway.proxy(gateways)

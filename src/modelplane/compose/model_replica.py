@@ -36,6 +36,7 @@ from modelplane.compose.backends.workload import (
     workload_name,
 )
 from modelplane.compose.composition import (
+    Blocked,
     Composition,
     Desired,
     Keep,
@@ -91,13 +92,13 @@ def _pods_of(engine: str) -> str:
     return f"pods-{engine}"
 
 
-def compose(request: Request[ModelReplica]) -> Composition:
+def compose(request: Request[ModelReplica]) -> Composition | Blocked:
     """Compose the workloads of a replica and the way to them."""
     replica = request.owner
     if replica.spec.draining:
         return _drained(request)
-    if cause := _doubt(request):
-        return Composition(doubt=cause)
+    if blocked := _unreadable(request):
+        return blocked
     if not request.found(CLUSTER_KEY):
         message = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
         # Nothing that was seen of it is known to be still there.
@@ -113,7 +114,7 @@ def compose(request: Request[ModelReplica]) -> Composition:
     seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
     accepted, ready = _conditions(request, desired)
-    endpoint = _endpoint(request, cluster) if ready.holds else _kept_if_unseen(request)
+    endpoint = _endpoint(request, cluster) if ready.holds else _kept_if_unobserved(request)
     return Composition(
         children=(
             *children,
@@ -150,10 +151,10 @@ def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
     return (Keep(ENDPOINT_KEY),) if ENDPOINT_KEY in request.observed else ()
 
 
-def _kept_if_unseen(request: Request[ModelReplica]) -> tuple[Keep, ...]:
+def _kept_if_unobserved(request: Request[ModelReplica]) -> tuple[Keep, ...]:
     """Keep the endpoint while nobody can tell whether an engine serves."""
     workloads = {workload_key(engine) for engine in request.owner.spec.engines}
-    return _kept_endpoint(request) if workloads & request.unseen else ()
+    return _kept_endpoint(request) if workloads & request.unobserved else ()
 
 
 def _announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
@@ -218,20 +219,20 @@ def _all_but_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
     return keep_all(key for key in request.observed if key != ENDPOINT_KEY)
 
 
-def _doubt(request: Request[ModelReplica]) -> str:
-    """Return what could not be read; empty where all was that matters."""
+def _unreadable(request: Request[ModelReplica]) -> Blocked | None:
+    """Return the first requirement that could not be read; None if all that matter were."""
     name = request.owner.spec.cluster_name
-    if cause := request.unknown(CLUSTER_KEY):
-        return f'cannot read InferenceCluster "{name}": {cause}'
+    if unknown := request.unknown(CLUSTER_KEY):
+        return Blocked(f'cannot read InferenceCluster "{name}": {unknown.cause}')
     if not request.found(CLUSTER_KEY):
-        return ""
+        return None
     for requirement in _pod_requirements(request.owner):
-        if cause := request.unknown(requirement.key):
-            return f'cannot look at cluster "{name}": {cause}'
+        if unknown := request.unknown(requirement.key):
+            return Blocked(f'cannot look at cluster "{name}": {unknown.cause}')
     for requirement in (*_cache_requirement(request.owner), *reference_requirements(request.owner)):
-        if cause := request.unknown(requirement.key):
-            return f'cannot read {requirement.kind} "{requirement.name}": {cause}'
-    return ""
+        if unknown := request.unknown(requirement.key):
+            return Blocked(f'cannot read {requirement.kind} "{requirement.name}": {unknown.cause}')
+    return None
 
 
 def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Object | None]) -> Composition:

@@ -17,7 +17,16 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.compose import fleet_gateway
-from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement, keep_all
+from modelplane.compose.composition import (
+    Blocked,
+    Composition,
+    Desired,
+    Keep,
+    Object,
+    Request,
+    Requirement,
+    keep_all,
+)
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import refusal
 from modelplane.gateway.gateway_api import MOST_BACKENDS, left_out, route
@@ -35,12 +44,12 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
     )
 
 
-def compose(request: Request[ModelService]) -> Composition:
+def compose(request: Request[ModelService]) -> Composition | Blocked:
     """Publish a service's address, and whether anything answers there; compose its route if one is read."""
     service = request.owner
     for key in (fleet_gateway.KEY, "endpoints"):
-        if cause := request.unknown(key):
-            return Composition(doubt=f"cannot read the {key}: {cause}")
+        if unknown := request.unknown(key):
+            return Blocked(f"cannot read the {key}: {unknown.cause}")
     gateways = request.found(fleet_gateway.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
     # An address that was handed out is not taken back while the gateway is away.

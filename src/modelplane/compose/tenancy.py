@@ -7,20 +7,20 @@ import msgspec
 
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import AdmittedReason, CommonCondition
-from modelplane.compose.composition import Composition, Request, keep_all
+from modelplane.compose.composition import Blocked, Composition, Request, keep_all
 from modelplane.compose.conditions import Condition, false
 
 _COMMON: Final = frozenset(map(str, CommonCondition))
 
 
-def admitted(request: Request[Any], composed: Composition) -> Composition:
+def admitted(request: Request[Any], composed: Composition | Blocked) -> Composition | Blocked:
     """Return what was composed, or a refusal where the owner's namespace is reserved.
 
     A refusal keeps every child, every guard and the status, and says so in a condition.
     """
     owner = request.owner
-    problem = reserved(owner.metadata.namespace)
-    if not problem or composed.doubt:
+    rejected = reserved(owner.metadata.namespace)
+    if rejected is None or isinstance(composed, Blocked):
         return composed
     status: dict[str, Any] = msgspec.to_builtins(owner.status)
     status.pop("conditions", None)
@@ -29,13 +29,13 @@ def admitted(request: Request[Any], composed: Composition) -> Composition:
         for each in owner.status.conditions
         if each.type not in _COMMON
     )
-    refusal = false(CommonCondition.ADMITTED, AdmittedReason.RESERVED_NAMESPACE, problem)
+    refusal = false(CommonCondition.ADMITTED, AdmittedReason.RESERVED_NAMESPACE, rejected.message)
     return replace(
         composed,
         children=keep_all(request.observed),
         status=status,
         conditions=(refusal, *known),
         ready=False,
-        short=False,
-        woken_by=(),
+        unsatisfied=False,
+        also_watch=(),
     )

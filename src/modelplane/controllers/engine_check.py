@@ -8,7 +8,7 @@ definition changes.
 import asyncio
 
 from modelplane.api.meta import GROUP
-from modelplane.compose.engines import engine_problem
+from modelplane.compose.engines import owned_by_other
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -38,12 +38,12 @@ class Definitions:
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.informer.run())
             await self.informer.wait_until_synced()
-            while not (problem := engine_problem(each for each in self.informer if _is_ours(each))):
+            while not (rejected := owned_by_other(each for each in self.informer if _is_ours(each))):
                 self._read.set()
                 await self._touched.wait()
                 self._touched.clear()
             watching.cancel()
-        raise NotOurs(problem)
+        raise NotOurs(rejected.message)
 
     async def wait_until_read(self) -> None:
         """Return once the definitions have been read and are not another engine's."""

@@ -80,7 +80,7 @@ class Finalizer:
 
     def _guards(self, owner: Object) -> tuple[Guard, ...]:
         """Return what needs an owner, as far as it can still be cleaned up."""
-        target = guards.Needed(owner["kind"], *key_of(owner))
+        target = guards.Dependency(owner["kind"], *key_of(owner))
         users = guards.users_of(
             target,
             (

@@ -33,7 +33,7 @@ class _Slot(NamedTuple):
     """Empty for a requirement of all namespaces."""
     name: str
     """Empty for a requirement of many objects."""
-    wakes: bool
+    triggers: bool
 
 
 class Interests:
@@ -43,7 +43,7 @@ class Interests:
         self._requirements: dict[OwnerKey, tuple[Requirement, ...]] = {}
         self._owners: dict[_Slot, dict[OwnerKey, tuple[Requirement, ...]]] = defaultdict(dict)
         self._by_cluster: dict[str, dict[OwnerKey, None]] = defaultdict(dict)
-        self._short: dict[OwnerKey, None] = {}
+        self._unsatisfied: dict[OwnerKey, None] = {}
 
     def of(self, owner: OwnerKey) -> tuple[Requirement, ...]:
         """Return an owner's requirements."""
@@ -61,17 +61,17 @@ class Interests:
             if requirement.cluster:
                 self._by_cluster[requirement.cluster][owner] = None
 
-    def set_short(self, owner: OwnerKey, short: bool) -> None:
+    def set_unsatisfied(self, owner: OwnerKey, unsatisfied: bool) -> None:
         """Remember whether an owner waits for more than it got."""
-        if short:
-            self._short[owner] = None
+        if unsatisfied:
+            self._unsatisfied[owner] = None
         else:
-            self._short.pop(owner, None)
+            self._unsatisfied.pop(owner, None)
 
     def forget(self, owner: OwnerKey) -> None:
         """Drop an owner that is no more."""
         self._remove(owner)
-        self._short.pop(owner, None)
+        self._unsatisfied.pop(owner, None)
 
     def _remove(self, owner: OwnerKey) -> None:
         for requirement in self._requirements.pop(owner, ()):
@@ -91,18 +91,18 @@ class Interests:
         """Return the owners that require something of a cluster."""
         return tuple(self._by_cluster.get(cluster, ()))
 
-    def woken_by(self, item: Mapping[str, Any], cluster: str) -> Iterator[OwnerKey]:
+    def triggered_by(self, item: Mapping[str, Any], cluster: str) -> Iterator[OwnerKey]:
         """Yield the owners that a change of an object, on a cluster or the control plane, concerns.
 
         Of those that got less than they asked for, the one that has waited longest comes first.
         """
         metadata = item["metadata"]
-        for namespace, name, wakes in product(
+        for namespace, name, triggers in product(
             dict.fromkeys((metadata.get("namespace", ""), "")), (metadata["name"], ""), (True, False)
         ):
-            slot = _Slot(cluster, item["apiVersion"], item["kind"], namespace, name, wakes)
+            slot = _Slot(cluster, item["apiVersion"], item["kind"], namespace, name, triggers)
             owners = self._owners.get(slot, {})
-            for owner in tuple(owners if wakes else self._short):
+            for owner in tuple(owners if triggers else self._unsatisfied):
                 if any(each.matches(item) for each in owners.get(owner, ())):
                     yield owner
 
@@ -114,5 +114,5 @@ def _slot(requirement: Requirement) -> _Slot:
         requirement.kind,
         requirement.namespace,
         requirement.name,
-        requirement.wakes,
+        requirement.triggers,
     )

@@ -190,7 +190,7 @@ class Manager:
             self._uids.pop(metadata["uid"], None)
 
     def _wake(self, item: Object) -> None:
-        for owner in self._interests.woken_by(item, ""):
+        for owner in self._interests.triggered_by(item, ""):
             self._enqueue(owner)
 
     def _secret_changed(self, secret: Object) -> None:
@@ -227,7 +227,7 @@ class Manager:
         named = OwnerKey(*owner_of(item))
         if named.kind in COMPOSERS:
             self._enqueue(named)  # it may have been taken from an owner of that name
-        for owner in self._interests.woken_by(item, cluster):
+        for owner in self._interests.triggered_by(item, cluster):
             self._enqueue(owner)
         if self._routes:
             self._gateway.touch()

@@ -13,7 +13,7 @@ from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.compose import guards
-from modelplane.compose.composition import Composition, Request, Requirement, Unknown
+from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
@@ -74,7 +74,7 @@ class Reconciler:
         try:
             decoded = decode_as(kind.type, owner)
         except InvalidObject as error:
-            await self._reporter.doubt(owner, str(error))
+            await self._reporter.blocked(owner, str(error))
             return None
         # Here guards hold by a finalizer, and it asks for the users once the owner is to go.
         requirements = tuple(filterfalse(guards.matters_only_on_deletion, kind.requirements(decoded)))
@@ -89,17 +89,18 @@ class Reconciler:
             decoded, observed, required, gateway_address=gateway.address, gateway_problem=gateway.problem
         )
         composition = _composed(key.kind, request)
-        self._interests.set(key, (*requirements, *composition.woken_by))
-        self._interests.set_short(key, composition.short)
-        if composition.doubt:
-            await self._reporter.doubt(owner, composition.doubt)
+        if isinstance(composition, Blocked):
+            self._interests.set_unsatisfied(key, True)
+            await self._reporter.blocked(owner, composition.cause)
             return None
+        self._interests.set(key, (*requirements, *composition.also_watch))
+        self._interests.set_unsatisfied(key, composition.unsatisfied)
         problem = await self._writer.write(owner, observed, composition)
         written = self._observed(self._informers[key.kind].get(key.name, key.namespace) or owner, clusters)
         if not problem and written != observed:
             # Say at once what is there now, rather than first that it is being made.
             after = _composed(key.kind, replace(request, observed=written))
-            if not after.doubt:
+            if isinstance(after, Composition):
                 composition, observed = after, written
         await self._reporter.composed(owner, observed, composition, problem)
         if problem:
@@ -129,19 +130,21 @@ class Reconciler:
         return observed
 
 
-def _composed(kind: str, request: Request[Any]) -> Composition:
+def _composed(kind: str, request: Request[Any]) -> Composition | Blocked:
     """Compose, in a span; that of a deployment tells what its placement was found among, and came to."""
     places = COMPOSERS[kind].lane is Lane.DECISIONS
     with traces.span("placement" if places else "compose", kind=kind) as span:
+        composition: Composition | Blocked
         try:
             composition = COMPOSERS[kind].compose(request)
         except InvalidObject as error:
-            composition = Composition(doubt=str(error), short=True)
+            composition = Blocked(str(error))
         if places:
+            placed = Composition(unsatisfied=True) if isinstance(composition, Blocked) else composition
             span.set(
                 clusters=len(request.found("clusters")),
                 replicas=len(request.found("replicas")),
-                placed=composition.status.get("replicas", {}).get("total", 0),
-                short=composition.short,
+                placed=placed.status.get("replicas", {}).get("total", 0),
+                short=placed.unsatisfied,
             )
     return composition

@@ -40,8 +40,8 @@ class Reporter:
         for condition in status.transitions(own, before):
             await self._recorder.record(owner, condition)
 
-    async def doubt(self, owner: Object, cause: str) -> None:
-        """Leave the status as it is, but say that it could not be brought up to date."""
+    async def blocked(self, owner: Object, cause: str) -> None:
+        """Say why nothing was decided, and leave the rest of the status as it is."""
         await self._replace(owner, SYNCED, status.synced(cause))
 
     async def deleting(self, owner: Object, message: str) -> None:

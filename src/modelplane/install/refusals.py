@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from modelplane import __version__
 from modelplane.api.listing import listing
 from modelplane.cel.semver import SemverError, parse
-from modelplane.compose.engines import engine_problem
+from modelplane.compose.engines import owned_by_other
 from modelplane.install.definitions import definitions
 from modelplane.install.found import Found
 from modelplane.install.identity import MANAGER
@@ -26,9 +26,10 @@ class Refused(Exception):
 
 def of_install(found: Found, *, upgrade: bool) -> str:
     """Return why this version must not be put on what is there; empty where it may."""
+    if rejected := owned_by_other(found.definitions):
+        return rejected.message
     return (
-        engine_problem(found.definitions)
-        or of_another_tool(found)
+        of_another_tool(found)
         or _of_version(found.version, upgrade=upgrade)
         or _of_stored_versions(found.definitions)
     )

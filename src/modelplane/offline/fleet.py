@@ -153,8 +153,8 @@ def place(files: Files, deployment: Object) -> scheduler.Placement:
     Raises ``Unplannable``.
     """
     store = files.store
-    if problem := reserved(deployment["metadata"]["namespace"]):
-        raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {problem}')
+    if rejected := reserved(deployment["metadata"]["namespace"]):
+        raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {rejected.message}')
     try:
         observed = _children(deployment, store)
         request = _request(deployment, store, observed)

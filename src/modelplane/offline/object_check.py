@@ -91,9 +91,9 @@ def _reserved_namespace(value: dict[str, Any], kind: Kind) -> Iterator[Finding]:
     metadata = value.get("metadata")
     if not (kind.namespaced and kind.group == GROUP and isinstance(metadata, dict)):
         return
-    if problem := reserved(str(metadata.get("namespace", ""))):
+    if rejected := reserved(str(metadata.get("namespace", ""))):
         severity = Severity.WARNING if metadata.get("uid") else Severity.ERROR
-        yield Finding(("metadata", "namespace"), problem, severity)
+        yield Finding(("metadata", "namespace"), rejected.message, severity)
 
 
 def _too_many_annotations(value: dict[str, Any]) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import kind_name
 from modelplane.compose import status as status_of
-from modelplane.compose.composition import Composition, Desired, Keep, Object, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Object, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.diagnostics import ObjectName, choice
 from modelplane.offline.fleet import (
@@ -167,22 +167,25 @@ def _rendered(
         found, composition = _composed(owner, observed, files.store, gateway_address)
     except InvalidObject as error:
         raise NotRendered(f"{error}: correct it") from error
+    doubt = composition.cause if isinstance(composition, Blocked) else ""
+    if isinstance(composition, Blocked):
+        composition = Composition()
     before = owner.get("status", {}).get("conditions", ())
     ready = status_of.ready(composition, observed, before)
     generation = owner["metadata"].get("generation", 0)
     conditions = status_of.with_times((*composition.conditions, ready), before, generation, NEVER)
     status = owner.get("status", {})
-    if not composition.doubt:
+    if not doubt:
         status = plain({**composition.status, "conditions": conditions})
     written = [child for child in composition.children if isinstance(child, Desired)]
     kept = sorted(child.key for child in composition.children if isinstance(child, Keep))
     named = {child.key for child in composition.children}
-    deleted = () if composition.doubt else tuple(sorted(observed.keys() - named))
+    deleted = () if doubt else tuple(sorted(observed.keys() - named))
     return Rendering(
         owner=_object_name(owner),
-        doubt=composition.doubt,
+        doubt=doubt,
         children=tuple(_child(child, hidden) for child in written),
-        kept=tuple(sorted(observed) if composition.doubt else kept),
+        kept=tuple(sorted(observed) if doubt else kept),
         deleted=deleted,
         guards=tuple(map(str, composition.guards)),
         ready=ready.holds,
@@ -194,7 +197,7 @@ def _rendered(
 
 def _composed(
     owner: Object, observed: Mapping[str, Object], store: Store, gateway_address: str
-) -> tuple[tuple[tuple[Requirement, tuple[Object, ...]], ...], Composition]:
+) -> tuple[tuple[tuple[Requirement, tuple[Object, ...]], ...], Composition | Blocked]:
     """Return what was found of each requirement, and the composition.
 
     Some objects record in their status where they are about to write, and write once that is stored. So where
@@ -209,7 +212,7 @@ def _composed(
         found = {requirement.key: store.find(requirement) for requirement in requirements}
         composition = composer.compose(Request(decoded, observed, found, gateway_address, proxy))
         looked |= found.keys()
-        if not composition.doubt:
+        if isinstance(composition, Composition):
             owner = {**owner, "status": plain({**owner.get("status", {}), **composition.status})}
         if {each.key for each in composer.requirements(decode_as(composer.type, owner))} <= looked:
             return tuple((each, found[each.key]) for each in requirements), composition

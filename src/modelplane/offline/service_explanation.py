@@ -19,7 +19,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.compose import fleet_gateway, model_service, status
-from modelplane.compose.composition import Object, Request
+from modelplane.compose.composition import Blocked, Object, Request
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api
 from modelplane.gateway.services import InvalidURL, Selected, parse_url, select
@@ -277,5 +277,7 @@ def _with_status(files: Files, service: Object) -> Object:
     decoded = decode_as(ModelService, service)
     required = {each.key: files.store.find(each) for each in model_service.requirements(decoded)}
     composition = model_service.compose(Request(decoded, {}, required))
+    if isinstance(composition, Blocked):
+        return service
     said = (*composition.conditions, status.ready(composition, {}, ()))
     return {**service, "status": {**composition.status, "conditions": status.with_times(said, (), 0, NEVER)}}

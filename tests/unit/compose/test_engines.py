@@ -1,6 +1,7 @@
 import pytest
 
-from modelplane.compose.engines import GUIDE, Engine, crossplane_owns, engine_problem, refusal
+from modelplane.api.rejected import Rejected
+from modelplane.compose.engines import GUIDE, Engine, crossplane_owns, owned_by_other
 
 XRD = {
     "apiVersion": "apiextensions.crossplane.io/v2",
@@ -38,8 +39,8 @@ def test_a_definition_without_owners_is_not_crossplanes():
 @pytest.mark.parametrize(
     ("found", "engine", "said"),
     [
-        pytest.param(definition(), Engine.CONTROLLERS, "", id="the controllers run on what is theirs"),
-        pytest.param(definition(XRD), Engine.CROSSPLANE, "", id="Crossplane runs on what is its own"),
+        pytest.param(definition(), Engine.CONTROLLERS, None, id="the controllers run on what is theirs"),
+        pytest.param(definition(XRD), Engine.CROSSPLANE, None, id="Crossplane runs on what is its own"),
         pytest.param(
             definition(XRD),
             Engine.CONTROLLERS,
@@ -57,7 +58,7 @@ def test_a_definition_without_owners_is_not_crossplanes():
     ],
 )
 def test_an_engine_runs_only_on_its_own_definitions(found, engine, said):
-    assert refusal(found, engine) == said
+    assert owned_by_other((found,), engine) == (said and Rejected(said))
 
 
 def test_several_definitions_make_one_sentence_in_any_order():
@@ -66,8 +67,8 @@ def test_several_definitions_make_one_sentence_in_any_order():
         "the controllers must not run: Crossplane owns CustomResourceDefinitions a.modelplane.ai, "
         f"b.modelplane.ai, c.modelplane.ai and 1 more: see {GUIDE}"
     )
-    assert engine_problem(found) == engine_problem(reversed(found)) == said
+    assert owned_by_other(found) == owned_by_other(reversed(found)) == Rejected(said)
 
 
 def test_no_definition_is_no_problem():
-    assert engine_problem(()) == ""
+    assert owned_by_other(()) is None

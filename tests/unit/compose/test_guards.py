@@ -8,8 +8,8 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
 from modelplane.api.model_cache import ModelCache
 from modelplane.compose import guards, inference_class, model_cache
-from modelplane.compose.composition import Guard, Request, Requirement
-from modelplane.compose.guards import Needed
+from modelplane.compose.composition import Composition, Guard, Request, Requirement
+from modelplane.compose.guards import Dependency
 
 API = "modelplane.ai/v1alpha1"
 
@@ -51,39 +51,45 @@ CACHE = _object(
     ("user", "needed"),
     [
         pytest.param(
-            CLUSTER, [Needed("InferenceClass", "", "l4")], id="a cluster needs the classes of its pools"
+            CLUSTER, [Dependency("InferenceClass", "", "l4")], id="a cluster needs the classes of its pools"
         ),
         pytest.param(
             MOVED,
             [
-                Needed("InferenceCluster", "", "east"),
-                Needed("InferenceCluster", "", "west"),
-                Needed("ModelCache", "ml-team", "weights"),
+                Dependency("InferenceCluster", "", "east"),
+                Dependency("InferenceCluster", "", "west"),
+                Dependency("ModelCache", "ml-team", "weights"),
             ],
             id="a replica needs the cluster that it left until nothing is left there, and its cache",
         ),
-        pytest.param(CACHE, [Needed("InferenceCluster", "", "east")], id="a cache needs where it is staged"),
+        pytest.param(
+            CACHE, [Dependency("InferenceCluster", "", "east")], id="a cache needs where it is staged"
+        ),
         pytest.param(_object("ModelService", "s", "ml-team"), [], id="a service needs nothing to stay"),
     ],
 )
-def test_what_an_object_needs(user: dict[str, Any], needed: list[Needed]) -> None:
+def test_what_an_object_needs(user: dict[str, Any], needed: list[Dependency]) -> None:
     assert list(guards.needed(user)) == needed
 
 
 @pytest.mark.parametrize(
     ("target", "users"),
     [
-        pytest.param(Needed("InferenceClass", "", "l4"), [CLUSTER], id="a class is held by clusters"),
+        pytest.param(Dependency("InferenceClass", "", "l4"), [CLUSTER], id="a class is held by clusters"),
         pytest.param(
-            Needed("InferenceCluster", "", "east"), [MOVED, NEW, FOREIGN, CACHE], id="a cluster by all on it"
+            Dependency("InferenceCluster", "", "east"),
+            [MOVED, NEW, FOREIGN, CACHE],
+            id="a cluster by all on it",
         ),
         pytest.param(
-            Needed("ModelCache", "ml-team", "weights"), [MOVED], id="a cache by the replicas of its namespace"
+            Dependency("ModelCache", "ml-team", "weights"),
+            [MOVED],
+            id="a cache by the replicas of its namespace",
         ),
-        pytest.param(Needed("InferenceGateway", "", "default"), [], id="the gateway by nobody"),
+        pytest.param(Dependency("InferenceGateway", "", "default"), [], id="the gateway by nobody"),
     ],
 )
-def test_whom_a_deletion_waits_for(target: Needed, users: list[dict[str, Any]]) -> None:
+def test_whom_a_deletion_waits_for(target: Dependency, users: list[dict[str, Any]]) -> None:
     held = [
         Guard(API, user["kind"], user["metadata"]["name"], user["metadata"].get("namespace", ""))
         for user in users
@@ -95,7 +101,7 @@ def test_whom_a_deletion_waits_for(target: Needed, users: list[dict[str, Any]]) 
 def test_a_user_that_comes_or_goes_is_no_reason_to_compose_what_it_needs(kind: str) -> None:
     required = guards.requirements(kind, decode_as(InferenceCluster, CLUSTER).metadata)
     assert required
-    assert not any(requirement.wakes for requirement in required)
+    assert not any(requirement.triggers for requirement in required)
     assert all(guards.matters_only_on_deletion(requirement) for requirement in required)
 
 
@@ -120,4 +126,6 @@ def test_a_class_is_guarded_by_the_clusters_that_name_it() -> None:
 
 def test_a_cache_is_guarded_by_the_replicas_that_mount_it() -> None:
     request = _request(decode_as(ModelCache, CACHE), clusters=(), replicas=(MOVED, NEW))
-    assert model_cache.compose(request).guards == (Guard(API, "ModelReplica", "qwen-1", "ml-team"),)
+    composition = model_cache.compose(request)
+    assert isinstance(composition, Composition)
+    assert composition.guards == (Guard(API, "ModelReplica", "qwen-1", "ml-team"),)

@@ -7,7 +7,7 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
-from support.replicas import cluster, composed, engine, gang, manifest, member, replica
+from support.replicas import blocked, cluster, composed, engine, gang, manifest, member, replica
 
 PICKER = {"mode": "Unified", "routing": "EndpointPicker"}
 
@@ -204,8 +204,8 @@ def test_nothing_is_made_before_the_weights_are_there(found: Any, message: str) 
 
 
 def test_a_cache_that_cannot_be_read_is_no_reason_for_anything() -> None:
-    said = composed(replica(modelCacheRef={"name": "weights"}), cache=Unknown("not allowed"))
-    assert said.doubt == 'cannot read ModelCache "weights": not allowed'
+    said = blocked(replica(modelCacheRef={"name": "weights"}), cache=Unknown("not allowed"))
+    assert said.cause == 'cannot read ModelCache "weights": not allowed'
 
 
 @pytest.mark.parametrize(

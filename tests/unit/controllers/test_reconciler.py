@@ -47,7 +47,7 @@ async def test_who_uses_an_object_matters_only_once_it_is_to_go(client: Client, 
     going = _object(CLASS, class_["spec"], resourceVersion="9999", deletionTimestamp="2026-01-01T00:00:00Z")
     bench.informers["InferenceClass"].remember(going)
     await bench.reconciler.reconcile(CLASS)
-    assert [(each.kind, each.wakes) for each in bench.interests.of(CLASS)] == [("InferenceCluster", True)]
+    assert [(each.kind, each.triggers) for each in bench.interests.of(CLASS)] == [("InferenceCluster", True)]
 
 
 @pytest.mark.virtual_time
@@ -105,7 +105,7 @@ async def test_a_deployment_with_all_it_asked_for_looks_up_only_for_its_own_clus
     for replicas, woken in ((2, ["a", "b"]), (4, ["a", "b", "c"])):
         bench.informers["ModelDeployment"]._put(_deployment(replicas))
         await bench.reconciler.reconcile(DEPLOYMENT)
-        found = [each["metadata"]["name"] for each in fleet if [*bench.interests.woken_by(each, "")]]
+        found = [each["metadata"]["name"] for each in fleet if [*bench.interests.triggered_by(each, "")]]
         assert found == woken
 
 

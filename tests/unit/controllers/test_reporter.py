@@ -56,12 +56,12 @@ async def test_an_event_that_cannot_be_written_is_given_up(
     assert plane.wrote("POST") == [EVENTS]
 
 
-async def test_doubt_leaves_everything_else_as_it_was(
+async def test_what_blocks_an_owner_leaves_everything_else_as_it_was(
     plane: Any, client: Client, informers: dict[str, Informer]
 ) -> None:
     ready = {"type": "Ready", "status": "True", "reason": "Available", "lastTransitionTime": "t"}
     owner = _owner() | {"status": {"address": "a", "conditions": [ready]}}
-    await Reporter(client, informers).doubt(owner, "the cluster is away")
+    await Reporter(client, informers).blocked(owner, "the cluster is away")
     [(_, _, _, body)] = plane.writes
     assert body["status"]["address"] == "a"
     kept, synced = body["status"]["conditions"]

@@ -14,7 +14,8 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaReason as Reason
-from modelplane.compose.backends.prefill_decode import BadPort, engine_port
+from modelplane.api.rejected import Rejected
+from modelplane.compose.backends.prefill_decode import engine_port
 from modelplane.compose.backends.routes import picks
 from modelplane.compose.backends.workload import Workload, is_gang
 from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET, WorkloadKind
@@ -53,8 +54,8 @@ def plan(
     workloads = []
     for engine in replica.spec.engines:
         port = engine_port(engine)
-        if isinstance(port, BadPort):
-            return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.reason)
+        if isinstance(port, Rejected):
+            return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.message)
         workloads.append(Workload(replica, engine, port, taints, copies))
     return tuple(workloads)
 

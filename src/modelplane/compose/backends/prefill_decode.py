@@ -5,12 +5,12 @@ do the first half, and the engine fetches the KV cache from it by NIXL. So the d
 another port than the others, and the image and its flags for the transfer are the author's.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.engines import Phase
 from modelplane.api.model_replica import PlacedEngine
+from modelplane.api.rejected import Rejected
 from modelplane.compose.backends.security import RESTRICTED
 from modelplane.compose.backends.workload import ENGINE_PORT, Workload, head
 from modelplane.compose.engine_flags import flag
@@ -22,26 +22,19 @@ _SIDE_CHANNEL_PORT = "5557"
 _MOST = 65535
 
 
-@dataclass(frozen=True, slots=True)
-class BadPort:
-    """Why an engine cannot serve with the port that it is given."""
-
-    reason: str
-
-
-def engine_port(engine: PlacedEngine) -> int | BadPort:
-    """Return the port on which an engine listens."""
+def engine_port(engine: PlacedEngine) -> int | Rejected:
+    """Return the port on which an engine listens, or why it cannot serve with the given one."""
     if engine.phase is not Phase.DECODE:
         return ENGINE_PORT
     given = flag(head(engine).template.spec.containers[0], "--port")
     if given is None:
         return _DECODE_PORT
     if not (given.isascii() and given.isdigit() and 0 < int(given) <= _MOST):
-        return BadPort(
+        return Rejected(
             f'engine "{engine.name}": --port "{given}" is not the number of a port: write the number'
         )
     if int(given) == ENGINE_PORT:
-        return BadPort(
+        return Rejected(
             f'engine "{engine.name}": port {given} of a decode pod is the routing sidecar\'s: '
             f"give the engine another, such as --port={_DECODE_PORT}"
         )

@@ -104,7 +104,7 @@ def decide(
                 _put(response, child.key, owned(composed[child.key]), ready=True)
         else:
             put(child.key, _manifest(child), ready=_is_ready(child, observation))
-    for key in _unseen(observation, composition):
+    for key in _unobserved(observation, composition):
         _put(response, key, owned(composed[key]), ready=True)
     for key, manifest in companions:
         put(key, manifest, ready=True)
@@ -132,7 +132,7 @@ def _speak(
     state = pace.State(
         is_ready,
         is_leaving=bool(owner["spec"].get("draining")),
-        awaits=row.lane is Lane.DECISIONS and not composition.short,
+        awaits=row.lane is Lane.DECISIONS and not composition.unsatisfied,
         is_failing=bool(observation.problems),
         is_news={*conditions} != {*_repeated(owner)},
     )
@@ -178,14 +178,14 @@ def _is_ready(child: Desired, observation: Observation) -> bool:
     return seen is not None and child.ready(seen)
 
 
-def _unseen(observation: Observation, composition: Composition) -> Iterable[str]:
+def _unobserved(observation: Observation, composition: Composition) -> Iterable[str]:
     """Yield children that nobody spoke of because nobody can see them yet.
 
     Where everything else is decided, one that its cluster has refused to create goes.
     """
     named = {child.key for child in composition.children}
     decided = any(isinstance(child, Desired) for child in composition.children)
-    for key in sorted(observation.unseen - named):
+    for key in sorted(observation.unobserved - named):
         refused = observation.problems.get(key, "").startswith(remote.NOT_CREATED)
         if not (decided and refused):
             yield key

@@ -35,7 +35,7 @@ class Observation:
         return seen
 
     @cached_property
-    def unseen(self) -> frozenset[str]:
+    def unobserved(self) -> frozenset[str]:
         """The children of which nobody can tell yet whether they are there."""
         keys = {key for key in self.composed if not key.startswith(PREFIX)}
         return frozenset(keys - self.children.keys())

@@ -19,6 +19,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import InferenceClusterCondition
+from modelplane.api.rejected import Rejected
 from modelplane.compose import engines
 from modelplane.compose.composition import Guard, Object, Requirement, Unknown
 from modelplane.compose.guards import matters_only_on_deletion
@@ -111,9 +112,9 @@ class Answers:
         """Whether something that was required has not been fetched yet."""
         return any(not each.cluster and each.key not in self._given for each in requirements)
 
-    def engine_problem(self) -> str:
-        """Return why Crossplane may not compose objects of this kind; empty where it may."""
-        return engines.engine_problem(self._given.get(_ENGINE, ()), engines.Engine.CROSSPLANE)
+    def owned_by_other(self) -> Rejected | None:
+        """Return why Crossplane must not compose objects of this kind; None if it may."""
+        return engines.owned_by_other(self._given.get(_ENGINE, ()), engines.Engine.CROSSPLANE)
 
     def reaches_cluster(self) -> bool:
         """Whether the cluster that was required is known to answer."""

@@ -18,7 +18,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Composition, Desired, Object, Request
+from modelplane.compose.composition import Blocked, Composition, Desired, Object, Request
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.crossplane.function import reach
 from modelplane.crossplane.function import requirements as wanted
@@ -111,8 +111,8 @@ class Runner:
         if given.awaited((*own, *core)):
             keep_everything(response, owner, composed)
             return ""
-        if problem := given.engine_problem():
-            return problem
+        if rejected := given.owned_by_other():
+            return rejected.message
         address, proxy = given.gateway()
         asked: Request[Any] = Request(
             decoded,
@@ -121,18 +121,18 @@ class Runner:
             address,
             proxy,
             routed_by=given.routed_by(wanted.backend_of_leaving(decoded, composed)),
-            unseen=observation.unseen,
+            unobserved=observation.unobserved,
             silence=reach.silence(composed),
         )
         composition = self._decided(composer, asked)
-        if composition.doubt:
-            return composition.doubt
+        if isinstance(composition, Blocked):
+            return composition.cause
         guards = (*composition.guards, *given.possible_guards(core))
         beside = companions(kind, decoded, replace(composition, guards=guards), core)
         decide(response, owner, observation, composition, beside, given, self._now())
         return ""
 
-    def _decided(self, composer: Composer, request: Request[Any]) -> Composition:
+    def _decided(self, composer: Composer, request: Request[Any]) -> Composition | Blocked:
         if composer.lane is not Lane.DECISIONS:
             return composer.compose(request)
         composition = self._placed(composer, request)
@@ -145,14 +145,16 @@ class Runner:
             self._reservations.hold(request.owner.metadata.uid, _new_replicas(request, composition))
         return composition
 
-    def _placed(self, composer: Composer, request: Request[Any]) -> Composition:
+    def _placed(self, composer: Composer, request: Request[Any]) -> Composition | Blocked:
         listed = request.found("replicas")
         taken = (*listed, *self._reservations.others(request.owner.metadata.uid, listed))
         return composer.compose(replace(request, required={**request.required, "replicas": taken}))
 
 
-def _new_replicas(request: Request[Any], composition: Composition) -> tuple[Object, ...]:
+def _new_replicas(request: Request[Any], composition: Composition | Blocked) -> tuple[Object, ...]:
     """Return the replicas that a composition adds, as others will see them."""
+    if isinstance(composition, Blocked):
+        return ()
     now = datetime.now(UTC).isoformat()
     uid = request.owner.metadata.uid
     reference = {

@@ -2,11 +2,12 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.backends.prefill_decode import BadPort, engine_port
+from modelplane.api.rejected import Rejected
+from modelplane.compose.backends.prefill_decode import engine_port
 from support.replicas import engine, gang, member, replica
 
 
-def _port(shape: dict[str, Any], phase: str | None) -> int | BadPort:
+def _port(shape: dict[str, Any], phase: str | None) -> int | Rejected:
     return engine_port(replica({**shape, **({"phase": phase} if phase else {})}).spec.engines[0])
 
 
@@ -34,13 +35,13 @@ def test_a_decode_engine_leaves_the_pods_port_to_the_sidecar(
 
 @pytest.mark.parametrize("value", ["$(PORT)", "", "0", "65536", "-1", "٣", "8_001", "8001.0"])
 def test_a_port_that_is_no_port_is_refused_with_a_reason(value: str) -> None:
-    assert _port(engine("e", member(args=[f"--port={value}"])), "Decode") == BadPort(
+    assert _port(engine("e", member(args=[f"--port={value}"])), "Decode") == Rejected(
         f'engine "e": --port "{value}" is not the number of a port: write the number'
     )
 
 
 def test_the_sidecars_port_is_refused() -> None:
-    assert _port(engine("e", member(args=["--port=8000"])), "Decode") == BadPort(
+    assert _port(engine("e", member(args=["--port=8000"])), "Decode") == Rejected(
         'engine "e": port 8000 of a decode pod is the routing sidecar\'s: '
         "give the engine another, such as --port=8001"
     )

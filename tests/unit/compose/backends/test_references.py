@@ -2,7 +2,7 @@ from typing import Any
 
 from modelplane.compose.backends.references import Reference, references
 from modelplane.compose.composition import Composition, Desired, Unknown
-from support.replicas import composed, engine, member, replica
+from support.replicas import blocked, composed, engine, member, replica
 
 
 def _secret(key: str, name: str = "token") -> dict[str, Any]:
@@ -63,5 +63,5 @@ def test_a_copy_of_another_type_is_another_object_because_a_type_cannot_be_chang
 
 
 def test_a_secret_that_cannot_be_read_is_not_taken_for_one_that_is_not_there() -> None:
-    said = composed(_pulling(), **{"secret-token": Unknown("not allowed")})
-    assert said.doubt == 'cannot read Secret "token": not allowed'
+    said = blocked(_pulling(), **{"secret-token": Unknown("not allowed")})
+    assert said.cause == 'cannot read Secret "token": not allowed'

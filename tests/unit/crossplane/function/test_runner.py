@@ -184,10 +184,10 @@ def test_a_replica_that_serves_is_announced(ask: Ask) -> None:
 def test_what_nobody_has_seen_yet_stays_when_the_cluster_is_gone(ask: Ask) -> None:
     case = _case("model_replica/standalone")
     made = children(ask(case["owner"], {"cluster": case["required"]["cluster"]}))
-    unseen = {
+    unobserved = {
         key: {**child, "metadata": {"name": key, "namespace": "ml-team"}} for key, child in made.items()
     }
-    answered = ask(case["owner"], {"cluster": []}, unseen)
+    answered = ask(case["owner"], {"cluster": []}, unobserved)
     assert set(children(answered)) == set(made)
     assert conditions(answered)["ModelAccepted"][1] == "WaitingForCluster"
 
