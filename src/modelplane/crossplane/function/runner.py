@@ -6,7 +6,7 @@ request ends the process or is answered with nothing.
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
@@ -18,13 +18,15 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Blocked, Composition, Desired, Object, Request
+from modelplane.compose.composition import Blocked, Composition, Desired, Object, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
-from modelplane.crossplane.function import reach
-from modelplane.crossplane.function import requirements as wanted
-from modelplane.crossplane.function.answer import answer, decide, keep_everything, refuse
+from modelplane.crossplane.function import pace, reach
+from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
+from modelplane.crossplane.function.encoding import desired_before, encode, fatal
 from modelplane.crossplane.function.observation import Observation, observe
+from modelplane.crossplane.function.requirements import Answers, backend_of_leaving
+from modelplane.crossplane.function.requirements import own as own_requirements
 from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
 from modelplane.telemetry import log_lines, metrics, traces
@@ -35,6 +37,20 @@ _log = logging.getLogger(__name__)
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of Crossplane's: an owner, its observed children, and what composing it needs to see."""
+
+    owner: Object
+    decoded: Any
+    composer: Composer
+    observation: Observation
+    own: tuple[Requirement, ...]
+    """The requirements of this engine."""
+    core: tuple[Requirement, ...]
+    """The requirements of the composition function."""
 
 
 class Runner:
@@ -60,59 +76,48 @@ class Runner:
 
     def _answered(self, request: Any, kind: str) -> tuple[fnv1.RunFunctionResponse, Result]:
         try:
-            response = answer(request, kind)
+            earlier = desired_before(request)
         except DecodeError:
-            response = fnv1.RunFunctionResponse()
-            refuse(
-                response, "what an earlier step of the pipeline composes is nested too deeply to be passed on"
-            )
-            return response, Result.FATAL
+            message = "what an earlier step of the pipeline composes is nested too deeply to be passed on"
+            return fnv1.RunFunctionResponse(results=[fatal(message)]), Result.FATAL
         owner: Object = {}
         observation = Observation({})
+        required: tuple[Requirement, ...] = ()
         try:
             owner = self._composed(request.observed.composite.resource)
             observation = observe(request.observed.resources, self._composed)
-            problem = self._compose(request, response, owner, observation)
-            result = Result.FATAL if problem else Result.SUCCESS
+            question = _question(owner, observation)
+            answer: Answer | Blocked
+            if isinstance(question, Blocked):
+                answer = question
+            else:
+                required = (*question.own, *question.core)
+                answer = self._compose(request, question)
+            if isinstance(answer, Answer):
+                return encode(replace(answer, requirements=required), request, earlier), Result.SUCCESS
+            problem, result = answer.cause, Result.FATAL
         except InvalidObject as error:
             problem, result = str(error), Result.FATAL
         except Exception:  # noqa: BLE001 - one request that nobody thought of must not stop all others
             _log.exception("a bug; nothing is changed", extra=log_lines.fields(kind=kind))
             problem, result = "a bug in Modelplane: see its log", Result.BUG
-        if problem:
-            requirements = response.requirements
-            response = answer(request, kind)
-            response.requirements.CopyFrom(requirements)
-            refuse(response, problem)
-            try:
-                keep_everything(response, owner, observation.composed)
-            except Exception:  # noqa: BLE001 - of a fatal answer Crossplane applies nothing anyway
-                _log.exception("cannot say what is there", extra=log_lines.fields(kind=kind))
-        return response, result
+        try:
+            unchanged = kept(kind, owner, observation.composed)
+            return encode(replace(unchanged, requirements=required, fatal=problem), request, earlier), result
+        except Exception:  # noqa: BLE001 - of a fatal answer Crossplane applies nothing anyway
+            _log.exception("cannot say what is there", extra=log_lines.fields(kind=kind))
+            refusal = Answer(pace.usual(kind), requirements=required, fatal=problem)
+            return encode(refusal, request, earlier), result
 
-    def _compose(
-        self,
-        request: Any,
-        response: fnv1.RunFunctionResponse,
-        owner: Object,
-        observation: Observation,
-    ) -> str:
-        """Fill in the answer; return why nothing can be decided, empty where something was."""
-        api_version, name = owner.get("apiVersion", ""), owner.get("kind", "")
-        composer = COMPOSERS.get(str(name))
-        if composer is None or kind_of(composer.type).api_version != api_version:
-            return f'"{name}" of "{api_version}" is not a kind that Modelplane composes'
-        kind = kind_of(composer.type)
-        decoded: Any = decode_as(composer.type, owner)
-        core, composed = composer.requirements(decoded), observation.composed
-        own = wanted.own(kind, decoded, composed)
-        response.requirements.CopyFrom(wanted.selectors((*own, *core)))
-        given = wanted.Answers(request, self._required)
-        if given.awaited((*own, *core)):
-            keep_everything(response, owner, composed)
-            return ""
+    def _compose(self, request: Any, question: Question) -> Answer | Blocked:
+        """Return the answer to a question, or why nothing can be decided."""
+        composer, decoded, observation = question.composer, question.decoded, question.observation
+        kind, core, composed = kind_of(composer.type), question.core, observation.composed
+        given = Answers(request, self._required)
+        if given.awaited((*question.own, *core)):
+            return kept(kind.name, question.owner, composed)
         if rejected := given.owned_by_other():
-            return rejected.message
+            return Blocked(rejected.message)
         address, proxy = given.gateway()
         asked: Request[Any] = Request(
             decoded,
@@ -120,17 +125,16 @@ class Runner:
             given.required(core, observation),
             address,
             proxy,
-            routed_by=given.routed_by(wanted.backend_of_leaving(decoded, composed)),
+            routed_by=given.routed_by(backend_of_leaving(decoded, composed)),
             unobserved=observation.unobserved,
             silence=reach.silence(composed),
         )
         composition = self._decided(composer, asked)
         if isinstance(composition, Blocked):
-            return composition.cause
+            return composition
         guards = (*composition.guards, *given.possible_guards(core))
         beside = companions(kind, decoded, replace(composition, guards=guards), core)
-        decide(response, owner, observation, composition, beside, given, self._now())
-        return ""
+        return decided(question.owner, observation, composition, beside, given, self._now())
 
     def _decided(self, composer: Composer, request: Request[Any]) -> Composition | Blocked:
         if composer.lane is not Lane.DECISIONS:
@@ -149,6 +153,17 @@ class Runner:
         listed = request.found("replicas")
         taken = (*listed, *self._reservations.others(request.owner.metadata.uid, listed))
         return composer.compose(replace(request, required={**request.required, "replicas": taken}))
+
+
+def _question(owner: Object, observation: Observation) -> Question | Blocked:
+    """Return the question about an owner, or why there is none. Raises ``InvalidObject``."""
+    api_version, name = owner.get("apiVersion", ""), owner.get("kind", "")
+    composer = COMPOSERS.get(str(name))
+    if composer is None or kind_of(composer.type).api_version != api_version:
+        return Blocked(f'"{name}" of "{api_version}" is not a kind that Modelplane composes')
+    decoded: Any = decode_as(composer.type, owner)
+    own = own_requirements(kind_of(composer.type), decoded, observation.composed)
+    return Question(owner, decoded, composer, observation, own, composer.requirements(decoded))
 
 
 def _new_replicas(request: Request[Any], composition: Composition | Blocked) -> tuple[Object, ...]:

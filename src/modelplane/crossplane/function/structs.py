@@ -52,13 +52,6 @@ def _plain(value: Value) -> Any:
             return None
 
 
-def to_struct(item: Mapping[str, Any]) -> Struct:
-    """Return a plain object as a ``Struct``."""
-    struct = Struct()
-    struct.update(item)
-    return struct
-
-
 def kind_in(encoded: bytes) -> str:
     """Return the kind that an object says it is of; empty where that cannot be read."""
     with suppress(_Unreadable):

@@ -12,23 +12,27 @@ from modelplane.crossplane.function.structs import (
     look_of,
     metadata_of,
     to_object,
-    to_struct,
     without_status,
 )
 
 
+def _struct(item: dict[str, Any]) -> Struct:
+    struct = Struct()
+    struct.update(item)
+    return struct
+
+
 def _bytes(item: dict[str, Any]) -> bytes:
-    return to_struct(item).SerializeToString()
+    return _struct(item).SerializeToString()
 
 
 def test_an_object_survives_both_ways() -> None:
     item = {"a": 1, "b": 1.5, "c": "x", "d": True, "e": None, "f": {"g": [1, {"h": "i"}, []]}, "j": 8192.0}
-    assert to_object(to_struct(item)) == item
+    assert to_object(_struct(item)) == item
 
 
 def test_whole_numbers_are_integers_and_senseless_ones_stay() -> None:
-    struct = Struct()
-    struct.update({"whole": 3.0, "infinite": float("inf")})
+    struct = _struct({"whole": 3.0, "infinite": float("inf")})
     assert to_object(struct) == {"whole": 3, "infinite": float("inf")}
     assert isinstance(to_object(struct)["whole"], int)
 
