@@ -5,6 +5,7 @@ decoded is reported with the object and the field, never half-read.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -58,11 +59,48 @@ def decode_as(type_: type[ModelT], obj: Mapping[str, Any]) -> ModelT:
 
 
 def encode(model: Model) -> dict[str, Any]:
-    """Return an object in its wire form: ``apiVersion`` and ``kind``, and no field at its default."""
+    """Return an object in its wire form, with ``apiVersion`` and ``kind``.
+
+    A default is written if an API server would fill it in: one that is not empty.
+    """
     kind = kind_of(type(model))
-    # Through JSON, because that has one kind of list: a tuple would not equal what a server returns.
-    content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(model))
-    return {"apiVersion": kind.api_version, "kind": kind.name, **content}
+    return {"apiVersion": kind.api_version, "kind": kind.name, **_fields(model)}
+
+
+def _fields(model: Model) -> dict[str, Any]:
+    return {
+        name: _wire(value)
+        for attribute, name, default in _wire_fields(type(model))
+        if (value := getattr(model, attribute)) is not default and (value or value != default)
+    }
+
+
+@cache
+def _wire_fields(type_: type[Model]) -> tuple[tuple[str, str, Any], ...]:
+    """Return the attribute, wire name and empty default of each field of a type."""
+    return tuple(
+        (each.name, each.encode_name, _empty_default(each)) for each in msgspec.structs.fields(type_)
+    )
+
+
+def _empty_default(field: msgspec.structs.FieldInfo) -> Any:
+    """Return the default at which a field is left out; ``NODEFAULT`` if it is always written."""
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    is_filled_in = bool(field.default) and not isinstance(field.default, Model)
+    return msgspec.NODEFAULT if is_filled_in else field.default
+
+
+def _wire(value: Any) -> Any:
+    match value:
+        case Model():
+            return _fields(value)
+        case tuple():
+            return [_wire(each) for each in value]
+        case Mapping():
+            return {key: _wire(each) for key, each in value.items()}
+        case _:
+            return msgspec.to_builtins(value)
 
 
 def _name(obj: Mapping[str, Any]) -> str:

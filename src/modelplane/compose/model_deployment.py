@@ -7,18 +7,24 @@ withdraw its endpoint, so that no gateway sends it any more, and then it goes.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import TypeAlias
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.engines import ServingMode
+from modelplane.api.decode import encode
+from modelplane.api.devices import DeviceSelector
+from modelplane.api.engines import Serving, ServingMode
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.meta import API_VERSION, LocalReference, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaCounts, ReplicaTemplate
-from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_replica import (
+    ModelReplica,
+    ModelReplicaSpec,
+    PlacedEngine,
+    PlacedMember,
+    ResolvedRequest,
+)
 from modelplane.api.names import replica_name
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
@@ -88,7 +94,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     template = deployment.replica_template()
     _, cache_conditions = _cache(request)
     wanted = _wanted(request, template, placement)
-    rollout = plan({key: item for key, (_, item) in wanted.items()}, request.observed)
+    rollout = plan(wanted, request.observed)
     children = tuple(_children(request, placement, wanted, rollout))
     scheduled = _scheduled(request, placement)
     ready, ready_condition = _ready(request, placement, rollout)
@@ -174,8 +180,8 @@ def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
     )
 
 
-Wanted: TypeAlias = dict[str, tuple[scheduler.Assignment, Object]]
-"""Each replica that is to be, and where, by its key."""
+Wanted: TypeAlias = dict[str, ModelReplica]
+"""The replicas that are to exist, by key."""
 
 
 def _wanted(
@@ -189,11 +195,7 @@ def _wanted(
         name = assignment.replica or _new_name(request.owner, assignment, taken)
         taken.add(name)
         key = _key(assignment.cluster, assignment.index)
-        manifest = _replica(request.owner, template, assignment, name)
-        if is_draining(request.observed.get(key)):
-            # Said, not left out: another engine may have told it to go.
-            manifest["spec"]["draining"] = False
-        wanted[key] = (assignment, manifest)
+        wanted[key] = _replica(request.owner, template, assignment, name)
     return wanted
 
 
@@ -206,8 +208,12 @@ def _children(
             if key in request.observed:
                 yield Keep(key)
             continue
-        yield Desired(key, wanted[key][1], when_condition(READY))
-    staying = {manifest["metadata"]["name"] for _, manifest in wanted.values()}
+        manifest = encode(wanted[key])
+        if is_draining(request.observed.get(key)):
+            # Written although it is the default: the other engine may have set it.
+            manifest["spec"]["draining"] = False
+        yield Desired(key, manifest, when_condition(READY))
+    staying = {replica.metadata.name for replica in wanted.values()}
     staying |= {assignment.replica for assignment in placement.assignments if assignment.leaving}
     for key, child in sorted(request.observed.items()):
         if child["metadata"]["name"] not in staying and not _withdrawn(child):
@@ -247,58 +253,48 @@ def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: s
 
 def _replica(
     owner: ModelDeployment, template: ReplicaTemplate, assignment: scheduler.Assignment, name: str
-) -> dict[str, Any]:
+) -> ModelReplica:
     placed = {engine.name: engine for engine in assignment.engines}
-    spec: dict[str, Any] = {
-        "clusterName": assignment.cluster,
-        "engines": [_engine(engine, placed[engine.name]) for engine in template.engines],
-    }
-    if template.model_cache_name:
-        spec["modelCacheRef"] = {"name": template.model_cache_name}
-    if template.serving is not ServingMode.UNIFIED or template.routing is not None:
-        spec["serving"] = {"mode": str(template.serving)}
-    if template.routing is not None:
-        spec["serving"]["routing"] = str(template.routing)
+    cache = template.model_cache_name
+    is_plain = template.serving is ServingMode.UNIFIED and template.routing is None
     own = {
         labels.DEPLOYMENT: owner.metadata.name,
         labels.CLUSTER: assignment.cluster,
         labels.REPLICA_INDEX: str(assignment.index),
         labels.REVISION: revision(template),
     }
-    return {
-        "apiVersion": API_VERSION,
-        "kind": kind_name(ModelReplica),
-        "metadata": {
-            "name": name,
-            "namespace": owner.metadata.namespace,
-            "labels": {**template.labels, **own},
-        },
-        "spec": spec,
-    }
+    return ModelReplica(
+        metadata=ObjectMeta(name=name, namespace=owner.metadata.namespace, labels={**template.labels, **own}),
+        spec=ModelReplicaSpec(
+            cluster_name=assignment.cluster,
+            model_cache_ref=LocalReference(name=cache) if cache else None,
+            serving=None if is_plain else Serving(mode=template.serving, routing=template.routing),
+            engines=tuple(_engine(engine, placed[engine.name]) for engine in template.engines),
+        ),
+    )
 
 
-def _engine(engine: Engine, placed: scheduler.PlacedEngine) -> dict[str, Any]:
-    members = []
-    for member, place in zip(engine.members, placed.members, strict=True):
-        wire: dict[str, Any] = msgspec.to_builtins(member)
-        wire.pop("nodeSelector", None)
-        wire |= {"role": str(member.role), "nodePoolName": place.pool}
-        if place.claims:
-            wire["deviceRequests"] = [_claim(claim) for claim in place.claims]
-        members.append(wire)
-    composed: dict[str, Any] = {"name": engine.name, "copies": engine.copies, "members": members}
-    if engine.phase:
-        composed["phase"] = str(engine.phase)
-    return composed
+def _engine(engine: Engine, placed: scheduler.PlacedEngine) -> PlacedEngine:
+    members = (
+        PlacedMember(
+            role=member.role,
+            worker=member.worker,
+            template=member.template,
+            node_pool_name=place.pool,
+            device_requests=tuple(map(_claim, place.claims)),
+        )
+        for member, place in zip(engine.members, placed.members, strict=True)
+    )
+    return PlacedEngine(name=engine.name, copies=engine.copies, phase=engine.phase, members=tuple(members))
 
 
-def _claim(claim: scheduler.ResolvedRequest) -> dict[str, Any]:
-    return {
-        "name": claim.name,
-        "deviceClassName": claim.device_class_name,
-        "count": claim.count,
-        "selectors": [{"cel": selector} for selector in claim.selectors],
-    }
+def _claim(claim: scheduler.ResolvedRequest) -> ResolvedRequest:
+    return ResolvedRequest(
+        name=claim.name,
+        device_class_name=claim.device_class_name,
+        count=claim.count,
+        selectors=tuple(DeviceSelector(cel=selector) for selector in claim.selectors),
+    )
 
 
 def _scheduled(request: Request[ModelDeployment], placement: scheduler.Placement) -> Condition:

@@ -9,12 +9,12 @@ ModelEndpoint while it serves, and no longer than that.
 from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api import labels
-from modelplane.api.decode import decode_as
+from modelplane.api.decode import decode_as, encode
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.meta import API_VERSION, ObjectMeta, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
-from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
@@ -134,17 +134,13 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
         return _kept_endpoint(request)
     metadata = request.owner.metadata
     path = f"/{metadata.namespace}/{metadata.name}/"
-    manifest = {
-        "apiVersion": API_VERSION,
-        "kind": kind_name(ModelEndpoint),
-        "metadata": {
-            "name": metadata.name,
-            "namespace": metadata.namespace,
-            "labels": dict(_passed_on(metadata.labels)),
-        },
-        "spec": {"url": f"http://{gateway.address}{path}v1", "rewritePath": path},
-    }
-    return (Desired(ENDPOINT_KEY, manifest, when_condition(READY)),)
+    endpoint = ModelEndpoint(
+        metadata=ObjectMeta(
+            name=metadata.name, namespace=metadata.namespace, labels=dict(_passed_on(metadata.labels))
+        ),
+        spec=ModelEndpointSpec(url=f"http://{gateway.address}{path}v1", rewrite_path=path),
+    )
+    return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)
 
 
 def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:

@@ -39,7 +39,7 @@ class Rollout:
     waiting: frozenset[str]
 
 
-def plan(desired: Mapping[str, Object], observed: Mapping[str, Object]) -> Rollout:
+def plan(desired: Mapping[str, ModelReplica], observed: Mapping[str, Object]) -> Rollout:
     """Decide which replicas may be edited now, given those wanted and those that there are."""
     there = {key: observed[key] for key in sorted(desired) if key in observed}
     same = {key for key, replica in there.items() if same_spec(desired[key], replica)}
@@ -61,7 +61,7 @@ def is_draining(replica: Object | None) -> bool:
     return replica is not None and bool(replica["spec"].get("draining"))
 
 
-def same_spec(desired: Object, observed: Object) -> bool:
+def same_spec(desired: ModelReplica, observed: Object) -> bool:
     """Whether a replica already is as it should be."""
     # Decoded, because a server fills in the defaults.
-    return decode_as(ModelReplica, desired).spec == decode_as(ModelReplica, observed).spec
+    return desired.spec == decode_as(ModelReplica, observed).spec

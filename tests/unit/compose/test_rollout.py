@@ -6,6 +6,7 @@ import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.rollout import Rollout, plan, revision
 
 
@@ -74,7 +75,7 @@ OLD, NEW = "engine:1", "engine:2"
 def test_one_serving_replica_at_a_time(
     observed: dict[str, tuple[str, ...]], expected: tuple[str, str]
 ) -> None:
-    wanted = {key: replica(NEW) for key in "ab"}
+    wanted = {key: decode_as(ModelReplica, replica(NEW)) for key in "ab"}
     there = {key: replica(*said) for key, said in observed.items()}
     updated, waiting = expected
     assert plan(wanted, there) == Rollout(frozenset(updated), frozenset(waiting))
@@ -84,7 +85,8 @@ def test_what_a_server_fills_in_is_no_difference() -> None:
     observed = replica(NEW, "True")
     observed["spec"]["engines"][0] |= {"copies": 1}
     observed["spec"]["engines"][0]["members"][0] |= {"role": "Standalone"}
-    assert plan({"a": replica(NEW)}, {"a": observed}) == Rollout(frozenset("a"), frozenset())
+    wanted = decode_as(ModelReplica, replica(NEW))
+    assert plan({"a": wanted}, {"a": observed}) == Rollout(frozenset("a"), frozenset())
 
 
 def deployment(**changes: Any) -> ModelDeployment:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from modelplane.api.decode import decode_as
 from modelplane.api.meta import kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reason_meanings import ALARMING
@@ -177,7 +178,11 @@ def _is_edit(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
     if not isinstance(child, Desired) or there is None or there["kind"] != _REPLICA:
         return False
     is_serving = is_true(there, READY) and not is_draining(there)
-    return is_serving and not is_draining(child.manifest) and not same_spec(child.manifest, _bare(there))
+    return (
+        is_serving
+        and not is_draining(child.manifest)
+        and not same_spec(decode_as(ModelReplica, child.manifest), _bare(there))
+    )
 
 
 def _bare(replica: Object) -> Object:
