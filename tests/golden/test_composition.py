@@ -61,6 +61,8 @@ def _written(composition: Composition | Blocked) -> dict[str, Any]:
     written["short"] = composition.unsatisfied
     if composition.guards:
         written["guards"] = [str(guard) for guard in composition.guards]
+    if composition.routes:
+        written["routes"] = composition.routes
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(written))
     return plain
 

@@ -36,6 +36,8 @@ class Scripted:
         """What to answer instead, by method and path."""
         self.silent = False
         """Whether lists are not answered."""
+        self.stuck = False
+        """Whether writes are not answered."""
         self._lists: dict[str, list[Any]] = {}
         self._version = 1000
 
@@ -55,6 +57,8 @@ class Scripted:
         body = json.loads(request.content) if request.content else None
         if request.method != "GET":
             self.writes.append((request.method, path, params, body))
+            if self.stuck:
+                await asyncio.Event().wait()
         answer = self.answers.get((request.method, path))
         if isinstance(answer, Exception):
             raise answer

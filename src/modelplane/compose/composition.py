@@ -17,6 +17,7 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
+from modelplane.gateway.table import Route
 
 Object = Mapping[str, Any]
 """A Kubernetes object in its wire form."""
@@ -180,6 +181,12 @@ class Composition:
     """Whether the owner got less than it asked for, and waits for more."""
     also_watch: tuple[Requirement, ...] = ()
     """Further objects whose changes trigger another composition."""
+    routes: tuple[Route, ...] = ()
+    """Routes of the owner on the fleet's gateway, if Modelplane configures that itself: Envoy.
+
+    Only the controllers run an Envoy, so the Crossplane function ignores them. While the owner is blocked,
+    the last ones stay.
+    """
 
 
 @dataclass(frozen=True, slots=True)

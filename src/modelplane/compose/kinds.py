@@ -74,7 +74,7 @@ class Composer:
     connects: bool = False
     """True if controllers connect to it, and abandon its objects when it is deleted and lost."""
     is_routed: bool = False
-    """True if the gateway's configuration is derived from it."""
+    """True if its compositions have routes, so that it is composed for them beside its reconcile."""
     follows_gateway: bool = False
     """True if its status has the address of the gateway, which only the owner of the gateway knows."""
     only_controllers: tuple[str, ...] = ()
@@ -121,7 +121,6 @@ _COMPOSERS = (
         ModelEndpoint,
         model_endpoint.requirements,
         model_endpoint.compose,
-        is_routed=True,
         pace=Pace(longest_s=300),
     ),
     Composer(

@@ -4,8 +4,7 @@ The address says where the service will answer, so it stays when no endpoint is
 left: the gateway then answers 503 and says why.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from itertools import chain
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
@@ -14,6 +13,7 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.compose import fleet_gateway
@@ -28,9 +28,11 @@ from modelplane.compose.composition import (
     keep_all,
 )
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import refusal
 from modelplane.gateway.gateway_api import MOST_BACKENDS, left_out, route
-from modelplane.gateway.services import Selected, select, without_target
+from modelplane.gateway.services import Selected, select, service_route, without_target
+from modelplane.gateway.table import Route
 
 ROUTE = "httproute"
 """Key of the HTTPRoute, for a gateway that reads Gateway API."""
@@ -45,7 +47,7 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
 
 
 def compose(request: Request[ModelService]) -> Composition | Blocked:
-    """Publish a service's address, and whether anything answers there; compose its route if one is read."""
+    """Publish a service's address, and whether anything answers there; compose its route on the gateway."""
     service = request.owner
     for key in (fleet_gateway.KEY, "endpoints"):
         if unknown := request.unknown(key):
@@ -58,9 +60,10 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         if host
         else service.status.address or ""
     )
-    endpoints = tuple(_readable(request.found("endpoints")))
+    endpoints = tuple(chain.from_iterable(map(_readable, request.found("endpoints"))))
     matched = select(service, endpoints)
-    resolved = _resolved(len(matched), without_target(service, endpoints))
+    unusable = without_target(service, endpoints)
+    resolved = _resolved(len(matched), unusable)
     proxy = fleet_gateway.proxy(gateways)
     children: tuple[Desired | Keep, ...] = ()
     if fleet_gateway.reads_gateway_api(proxy) and matched:
@@ -76,7 +79,20 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         status={"address": address} if address else {},
         conditions=(resolved, routing),
         ready=resolved.holds and routing.holds,
+        routes=() if fleet_gateway.reads_gateway_api(proxy) else _routes(service, matched, unusable),
     )
+
+
+def _routes(
+    service: ModelService, matched: tuple[Selected, ...], unusable: tuple[str, ...]
+) -> tuple[Route, ...]:
+    """Return the route of a service on Envoy, which needs no status of the InferenceGateway to serve it.
+
+    A service in a reserved namespace keeps the route to an address that it has, and gets no new one.
+    """
+    if reserved(service.metadata.namespace) and not service.status.address:
+        return ()
+    return (service_route(service, matched, unusable),)
 
 
 def _accepted(child: Object) -> bool:
@@ -88,11 +104,13 @@ def _accepted(child: Object) -> bool:
     )
 
 
-def _readable(found: Iterable[Object]) -> Iterator[ModelEndpoint]:
-    """Yield the endpoints that can be read, as the gateway does; the others say so themselves."""
-    for endpoint in found:
-        with suppress(InvalidObject):
-            yield decode_as(ModelEndpoint, endpoint)
+@per_version
+def _readable(endpoint: Object) -> tuple[ModelEndpoint, ...]:
+    """Return an endpoint; nothing if it cannot be read, which its own conditions report."""
+    try:
+        return (decode_as(ModelEndpoint, endpoint),)
+    except InvalidObject:
+        return ()
 
 
 def _resolved(matched: int, unusable: tuple[str, ...]) -> Condition:

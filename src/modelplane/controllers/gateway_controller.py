@@ -8,16 +8,13 @@ once.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
-from modelplane.api.decode import InvalidObject, ModelT, decode_as
-from modelplane.api.model_endpoint import ModelEndpoint
-from modelplane.api.model_service import ModelService
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.routes import Compose, Routes
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
-from modelplane.gateway.services import service_routes
 from modelplane.gateway.table import Listener, Table
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
@@ -42,15 +39,13 @@ class GatewayController:
         proxy: Proxy | None,
         *,
         dial: Callable[[str], str],
-        services: Informer,
-        endpoints: Informer,
+        compose: Compose,
         clusters: Clusters,
         opened: Callable[[], None],
     ) -> None:
         self._proxy = proxy
         self._dial = dial
-        self._services = services
-        self._endpoints = endpoints
+        self._routes = Routes(compose)
         self._clusters = clusters
         self._opened = opened
         self._touched = asyncio.Event()
@@ -67,6 +62,11 @@ class GatewayController:
         """What somebody has to run before ``run``."""
         return self._proxy.informers if self._proxy else ()
 
+    def changed(self, item: Object) -> None:
+        """Note the change of an object of the control plane."""
+        if self._proxy is not None and self._routes.changed(item):
+            self.touch()
+
     def touch(self) -> None:
         """Say that something changed that may concern the configuration."""
         self._touched.set()
@@ -80,6 +80,7 @@ class GatewayController:
             await self._touched.wait()
             await asyncio.sleep(_SETTLE_S)
             self._touched.clear()
+            await self._routes.update()
             if not self._written and self._reading(self._proxy):
                 # What was written before the start stays until all that answers has been read.
                 self._touched.set()
@@ -110,12 +111,8 @@ class GatewayController:
 
     def _table(self, proxy: Proxy) -> Table:
         host, port = proxy.listens
-        problems: dict[str, str] = {}
-        routes = service_routes(
-            _readable(ModelService, self._services, problems),
-            _readable(ModelEndpoint, self._endpoints, problems),
-        )
-        listeners = {port: Listener(FLEET_LISTENER, host, port, routes)}
+        problems = dict(self._routes.problems)
+        listeners = {port: Listener(FLEET_LISTENER, host, port, tuple(self._routes))}
         workloads: dict[str, Listener] = {}
         served = self._clusters if proxy.serves_clusters else ()
         for connection in sorted(served, key=lambda connection: connection.name):
@@ -127,7 +124,8 @@ class GatewayController:
                 continue
             workloads[connection.name] = listener
             if taken := listeners.get(listener.port):
-                problems[listener.name] = f"its gateway's port {listener.port} is that of {taken.name}"
+                problem = f"its gateway's port {listener.port} is that of {taken.name}"
+                problems[f"{listener.name} is not served"] = problem
             listeners.setdefault(listener.port, listener)
         self._workloads = workloads
         self._say(problems)
@@ -140,7 +138,7 @@ class GatewayController:
         http_routes = connection.objects(resources.HTTP_ROUTES)
         for route in http_routes:
             if attached(route) and (problem := unsupported(route)):
-                problems[f"HTTPRoute {key_of(route)} of cluster {connection.name}"] = problem
+                problems[f"HTTPRoute {key_of(route)} of cluster {connection.name} is not served"] = problem
         routes = workload_routes(
             http_routes,
             connection.objects(resources.SERVICES),
@@ -154,7 +152,7 @@ class GatewayController:
         """Log what is left out of the configuration, once for each change."""
         for subject, problem in problems.items():
             if self._problems.get(subject) != problem:
-                _log.warning("%s is not served: %s", subject, problem)
+                _log.warning("%s: %s", subject, problem)
         self._problems = problems
 
     async def _announce(self, connection: Connection, proxy: Proxy) -> None:
@@ -172,17 +170,6 @@ class GatewayController:
         except errors.KubernetesError as error:
             _log.warning("cannot write the address of Gateway %s: %s", metadata["name"], error)
             asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
-
-
-def _readable(type_: type[ModelT], items: Iterable[Object], problems: dict[str, str]) -> tuple[ModelT, ...]:
-    """Decode what can be decoded: one bad object must not stop the gateway for all others."""
-    decoded = []
-    for item in items:
-        try:
-            decoded.append(decode_as(type_, item))
-        except InvalidObject as error:
-            problems[f"{type_.__name__} {key_of(item)}"] = str(error)
-    return tuple(decoded)
 
 
 def _gateway(connection: Connection) -> Object | None:

@@ -17,8 +17,6 @@ from modelplane.api import labels
 from modelplane.api.cluster_origin import Source
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, kind_name
-from modelplane.api.model_endpoint import ModelEndpoint
-from modelplane.api.model_service import ModelService
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.engine_check import Definitions
@@ -81,14 +79,6 @@ class Manager:
         )
         self._routes = proxy is not None and proxy.serves_clusters
         self._clusters = Clusters(self._cluster_changed, self._cluster_problem, fence, routes=self._routes)
-        self._gateway = GatewayController(
-            proxy,
-            dial=dial,
-            services=self._informers[kind_name(ModelService)],
-            endpoints=self._informers[kind_name(ModelEndpoint)],
-            clusters=self._clusters,
-            opened=self._gateway_address_changed,
-        )
         self._named = NamedObjects(client, self._wake, self._interests.anyone)
         self._reconciler = Reconciler(
             client,
@@ -97,6 +87,13 @@ class Manager:
             self._named,
             self._interests,
             lambda: self._gateway.address,
+        )
+        self._gateway = GatewayController(
+            proxy,
+            dial=dial,
+            compose=self._reconciler.compose,
+            clusters=self._clusters,
+            opened=self._gateway_address_changed,
         )
 
     def state(self) -> State:
@@ -181,11 +178,9 @@ class Manager:
             if reference.get("controller") and reference["kind"] in COMPOSERS:
                 self._enqueue(OwnerKey(reference["kind"], key.namespace, reference["name"]))
         self._wake(item)
-        row = COMPOSERS[key.kind]
-        if row.connects:
+        self._gateway.changed(item)
+        if COMPOSERS[key.kind].connects:
             self._connect(key.name)
-        if row.is_routed:
-            self._gateway.touch()
         if self._informers[key.kind].get(key.name, key.namespace) is None:
             self._uids.pop(metadata["uid"], None)
 

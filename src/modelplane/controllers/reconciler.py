@@ -22,6 +22,7 @@ from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
+from modelplane.controllers.routes import Composed
 from modelplane.controllers.writer import Writer
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -106,6 +107,20 @@ class Reconciler:
         if problem:
             raise NotYet(problem)
         return None
+
+    def compose(self, key: OwnerKey) -> Composed | None:
+        """Compose an owner without its children, and write nothing; return None if it is gone."""
+        owner = self._informers[key.kind].get(key.name, key.namespace)
+        if owner is None:
+            return None
+        kind = COMPOSERS[key.kind]
+        try:
+            decoded = decode_as(kind.type, owner)
+        except InvalidObject as error:
+            return Composed((), Composition(doubt=str(error)))
+        requirements = kind.requirements(decoded)
+        required = {requirement.key: self._find(requirement) for requirement in requirements}
+        return Composed(requirements, kind.compose(Request(decoded, {}, required)))
 
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         if requirement.cluster:

@@ -8,7 +8,7 @@ endpoint, and by the proxy's retries.
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -16,7 +16,6 @@ from modelplane.api import labels
 from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import reserved
 from modelplane.gateway.table import Backend, Route
 from modelplane.gateway.weights import spread
 
@@ -91,9 +90,11 @@ def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[S
     """
     groups: list[list[tuple[ModelEndpoint, Target]]] = [[] for _ in service.spec.endpoints]
     for endpoint in _candidates(service, endpoints):
-        target = parse_url(endpoint.spec.url)
         entry = _entry(service, endpoint)
-        if entry is not None and isinstance(target, Target):
+        if entry is None:
+            continue
+        target = parse_url(endpoint.spec.url)
+        if isinstance(target, Target):
             groups[entry].append((endpoint, target))
     shares = _shares(service, [len(group) for group in groups])
     return tuple(
@@ -112,27 +113,17 @@ def without_target(service: ModelService, endpoints: Iterable[ModelEndpoint]) ->
     )
 
 
-def service_routes(services: Iterable[ModelService], endpoints: Iterable[ModelEndpoint]) -> tuple[Route, ...]:
-    """Return one route for each service; where nothing can answer, it says what is missing.
+def service_route(service: ModelService, selected: Sequence[Selected], unusable: Sequence[str]) -> Route:
+    """Return the route of a service to the endpoints that it selects; without any, it says what is missing.
 
-    A service in a reserved namespace has one only if it was given an address before that was refused.
+    ``unusable`` are the names of the selected endpoints whose url cannot be used.
     """
-    by_namespace: dict[str, list[ModelEndpoint]] = {}
-    for endpoint in endpoints:
-        by_namespace.setdefault(endpoint.metadata.namespace, []).append(endpoint)
-    admitted = (each for each in services if each.status.address or not reserved(each.metadata.namespace))
-    ordered = sorted(admitted, key=lambda each: (each.metadata.namespace, each.metadata.name))
-    return tuple(_route(service, by_namespace.get(service.metadata.namespace, [])) for service in ordered)
-
-
-def _route(service: ModelService, endpoints: list[ModelEndpoint]) -> Route:
     name = f"{service.metadata.namespace}/{service.metadata.name}"
-    selected = select(service, endpoints)
     return Route(
         name=name,
         prefix=f"/{name}/",
         backends=tuple(_backend(each) for each in selected),
-        unavailable="" if selected else _missing(service, endpoints),
+        unavailable="" if selected else _missing(service, unusable),
     )
 
 
@@ -163,11 +154,11 @@ def rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
     return prefix, last if _VERSION.fullmatch(last) else ""
 
 
-def _missing(service: ModelService, endpoints: list[ModelEndpoint]) -> str:
+def _missing(service: ModelService, unusable: Sequence[str]) -> str:
     namespace, name = service.metadata.namespace, service.metadata.name
-    unusable = [f'"{name}"' for name in without_target(service, endpoints)]
     if unusable:
-        why = f"the url of ModelEndpoint {listing(unusable)} cannot be used"
+        named = listing(f'"{name}"' for name in unusable)
+        why = f"the url of ModelEndpoint {named} cannot be used"
         what = f"see kubectl get modelendpoints -n {namespace}"
     else:
         why = f'no ready ModelEndpoint of namespace "{namespace}" has the labels that it selects'

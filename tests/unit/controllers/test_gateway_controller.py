@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from modelplane.compose.composition import Composition
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.gateway_controller import GatewayController
-from modelplane.kube import resources
-from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer
+from modelplane.controllers.interests import OwnerKey
+from modelplane.controllers.routes import Composed
+from modelplane.gateway.table import Route
 from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import GatewayAddress, Proxy
 
@@ -22,9 +23,9 @@ pytestmark = pytest.mark.virtual_time
 class Bench:
     """A gateway that keeps what it would write."""
 
-    def __init__(self, client: Client, clusters: Clusters) -> None:
-        self.services = Informer(client, resources.MODEL_SERVICES)
-        self.endpoints = Informer(client, resources.MODEL_ENDPOINTS)
+    def __init__(self, clusters: Clusters) -> None:
+        self.compositions: dict[str, Composition] = {}
+        """Those of the services, by name."""
         self.written: Mapping[str, str] = {}
         self.writes = 0
         self.fails: Exception | None = None
@@ -36,12 +37,20 @@ class Bench:
         self.gateway = GatewayController(
             proxy,
             dial=lambda address: address,
-            services=self.services,
-            endpoints=self.endpoints,
+            compose=self._compose,
             clusters=self._clusters,
             opened=self._count,
         )
         return self.gateway
+
+    def has(self, name: str, composition: Composition) -> None:
+        """Let a service have a composition, and tell the gateway controller of it."""
+        self.compositions[name] = composition
+        self.gateway.changed(_service(name))
+
+    def _compose(self, key: OwnerKey) -> Composed | None:
+        composition = self.compositions.get(key.name)
+        return Composed((), composition) if composition else None
 
     def _count(self) -> None:
         self.opened += 1
@@ -57,6 +66,11 @@ class Bench:
     def listeners(self) -> list[str]:
         return [each["name"] for each in json.loads(self.written["lds.json"])["resources"]]
 
+    @property
+    def routes(self) -> list[str]:
+        [configuration] = json.loads(self.written["routes/front-door.json"])["resources"]
+        return [route["name"] for host in configuration["virtual_hosts"] for route in host["routes"]]
+
     async def look(self) -> None:
         """Let the gateway controller look again."""
         before = self.writes
@@ -66,8 +80,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(client: Client, clusters: Clusters) -> Bench:
-    return Bench(client, clusters)
+def bench(clusters: Clusters) -> Bench:
+    return Bench(clusters)
 
 
 @asynccontextmanager
@@ -80,12 +94,11 @@ async def _running(bench: Bench) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _service(name: str, **spec: Any) -> dict[str, Any]:
+def _service(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "ModelService",
         "metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": "5"},
-        "spec": spec,
     }
 
 
@@ -116,18 +129,38 @@ def _route(**spec: Any) -> dict[str, Any]:
     }
 
 
-async def test_an_object_that_cannot_be_read_is_left_out_and_named_once(
+def _routes(name: str) -> Composition:
+    return Composition(routes=(Route(f"n/{name}", f"/n/{name}/", unavailable="nothing serves"),))
+
+
+async def test_the_routes_are_those_of_the_compositions(bench: Bench) -> None:
+    bench.has("b", _routes("b"))
+    bench.has("a", _routes("a"))
+    async with _running(bench):
+        await bench.look()
+        assert bench.routes == ["n/a", "n/b", "not-found"]
+        del bench.compositions["a"]
+        bench.gateway.changed(_service("a"))
+        await bench.look()
+        assert bench.routes == ["n/b", "not-found"]
+
+
+async def test_a_service_that_cannot_be_composed_is_named_once_and_keeps_its_routes(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bench.services.remember(_service("good", endpoints=[{"selector": {"matchLabels": {"app": "x"}}}]))
-    bench.services.remember(_service("bad", endpoints="none"))
+    bench.has("good", _routes("good"))
+    bench.has("new", Composition(doubt="cannot read ModelService"))
     with caplog.at_level(logging.WARNING):
         async with _running(bench):
             await bench.look()
+            bench.has("good", Composition(doubt="no longer"))
             await bench.look()
-    assert '"name":"n/good"' in bench.written["routes/front-door.json"]
-    assert '"name":"n/bad"' not in bench.written["routes/front-door.json"]
-    assert caplog.text.count("ModelService n/bad is not served: cannot read ModelService") == 1
+            await bench.look()
+    assert bench.routes == ["n/good", "not-found"]
+    assert caplog.messages == [
+        "ModelService n/new is not served: cannot read ModelService",
+        "ModelService n/good keeps its routes: no longer",
+    ]
 
 
 async def test_a_route_that_asks_for_too_much_is_named_once(

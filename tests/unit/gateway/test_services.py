@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
-import msgspec
 import pytest
 
 from modelplane.api.labels import DRAINING
@@ -16,9 +15,8 @@ from modelplane.api.model_service import (
     EndpointSelector,
     ModelService,
     ModelServiceSpec,
-    ModelServiceStatus,
 )
-from modelplane.gateway.services import InvalidURL, Target, parse_url, select, service_routes
+from modelplane.gateway.services import InvalidURL, Target, parse_url, select, service_route, without_target
 from modelplane.gateway.table import Backend, Route
 
 QWEN = {"modelplane.ai/deployment": "qwen"}
@@ -48,9 +46,9 @@ def endpoint(
     )
 
 
-def service(*entries: tuple[Mapping[str, str], int | None], name: str = "qwen") -> ModelService:
+def service(*entries: tuple[Mapping[str, str], int | None]) -> ModelService:
     return ModelService(
-        metadata=ObjectMeta(name=name, namespace="ml"),
+        metadata=ObjectMeta(name="qwen", namespace="ml"),
         spec=ModelServiceSpec(
             endpoints=tuple(
                 EndpointEntry(weight=weight, selector=EndpointSelector(match_labels=labels))
@@ -168,6 +166,10 @@ def test_only_usable_endpoints_of_the_same_namespace_are_selected() -> None:
     assert [each.endpoint.metadata.name for each in selected] == ["good"]
 
 
+def route(wanted: ModelService, endpoints: list[ModelEndpoint]) -> Route:
+    return service_route(wanted, select(wanted, endpoints), without_target(wanted, endpoints))
+
+
 REPLICA = Backend("ml/r", (("10.0.0.1", 80),), 1, "/ml/r/", host="10.0.0.1")
 PROVIDER = Backend("ml/r", (("api.example", 443),), 1, "/", tls=True, host="api.example")
 
@@ -204,8 +206,8 @@ PROVIDER = Backend("ml/r", (("api.example", 443),), 1, "/", tls=True, host="api.
     ],
 )
 def test_what_a_backend_is_sent(url: str, rewrite_path: str | None, backend: Backend) -> None:
-    routes = service_routes([service((QWEN, None))], [endpoint("r", url=url, rewrite_path=rewrite_path)])
-    assert routes == (Route("ml/qwen", "/ml/qwen/", (backend,)),)
+    found = route(service((QWEN, None)), [endpoint("r", url=url, rewrite_path=rewrite_path)])
+    assert found == Route("ml/qwen", "/ml/qwen/", (backend,))
 
 
 NOTHING = (
@@ -228,25 +230,12 @@ BROKEN = (
     ],
 )
 def test_a_service_that_cannot_be_served_says_why(endpoints: list[ModelEndpoint], unavailable: str) -> None:
-    assert service_routes([service((QWEN, None))], endpoints) == (
-        Route("ml/qwen", "/ml/qwen/", (), unavailable),
-    )
+    assert route(service((QWEN, None)), endpoints) == Route("ml/qwen", "/ml/qwen/", (), unavailable)
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:
-    services = [service((EVERYTHING, None), name=name) for name in "abc"]
-    endpoints = [endpoint(name) for name in "defgh"]
-    expected = service_routes(services, endpoints)
-    for some in itertools.permutations(services):
-        assert service_routes(some, endpoints[::-1]) == expected
-
-
-def test_a_service_of_a_reserved_namespace_keeps_its_route_and_gets_no_new_one():
-    own = service((QWEN, None))
-    there = msgspec.structs.replace(
-        own, metadata=msgspec.structs.replace(own.metadata, namespace="kube-system")
-    )
-    published = ModelServiceStatus(address="http://front/kube-system/qwen")
-    kept = msgspec.structs.replace(there, status=published)
-    assert service_routes([there], []) == ()
-    assert [route.name for route in service_routes([kept], [])] == ["kube-system/qwen"]
+    wanted = service((EVERYTHING, None))
+    endpoints = [endpoint(name) for name in "defg"]
+    expected = route(wanted, endpoints)
+    for some in itertools.permutations(endpoints):
+        assert route(wanted, list(some)) == expected

@@ -1,0 +1,93 @@
+"""Routes of the fleet's gateway, as the compositions of their owners hold them.
+
+An owner is composed for its routes as soon as something that it requires changes, apart from its reconcile: a
+write that the control plane is slow to answer delays no route. An owner that cannot be composed keeps the
+routes that it has.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from modelplane.compose.composition import Composition, Requirement
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.interests import Interests, OwnerKey
+from modelplane.gateway.table import Route
+from modelplane.kube.informer import key_of
+from modelplane.kube.resources import Object
+
+_log = logging.getLogger(__name__)
+
+_SLICE_S = 0.05
+"""How long composing may keep the rest of the controllers waiting, the renewal of the lease among it."""
+
+
+class Composed(NamedTuple):
+    """An owner's composition, and what it required."""
+
+    requirements: tuple[Requirement, ...]
+    composition: Composition
+
+
+Compose = Callable[[OwnerKey], Composed | None]
+"""Composes an owner and writes nothing; returns None if the owner is gone."""
+
+
+class Routes:
+    """The routes of every owner."""
+
+    def __init__(self, compose: Compose) -> None:
+        self._compose = compose
+        self._interests = Interests()
+        self._routes: dict[OwnerKey, tuple[Route, ...]] = {}
+        self._problems: dict[OwnerKey, str] = {}
+        self._stale: dict[OwnerKey, None] = {}
+
+    def __iter__(self) -> Iterator[Route]:
+        """Yield the routes, sorted by their owners."""
+        return (route for key in sorted(self._routes) for route in self._routes[key])
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Why owners cannot be composed, by what becomes of their routes."""
+        return {
+            f"{key} {'keeps its routes' if key in self._routes else 'is not served'}": problem
+            for key, problem in self._problems.items()
+        }
+
+    def changed(self, item: Object) -> bool:
+        """Note the change of an object; return whether it concerns the routes of any owner."""
+        key = OwnerKey(item["kind"], *key_of(item))
+        concerned = dict.fromkeys(self._interests.woken_by(item, ""))
+        if COMPOSERS[key.kind].is_routed:
+            concerned[key] = None
+        self._stale |= concerned
+        return bool(concerned)
+
+    async def update(self) -> None:
+        """Compose the owners for which something has changed."""
+        stale, self._stale = self._stale, {}
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        for key in stale:
+            try:
+                self._update(key, self._compose(key))
+            except Exception:  # noqa: BLE001 - a bug in one composition takes no route from the others
+                _log.exception("cannot compose the routes of %s: a bug", key)
+            if clock() - began > _SLICE_S:
+                await asyncio.sleep(0)
+                began = clock()
+
+    def _update(self, key: OwnerKey, composed: Composed | None) -> None:
+        self._problems.pop(key, None)
+        if composed is None:
+            self._routes.pop(key, None)
+            self._interests.forget(key)
+            return
+        requirements, composition = composed
+        self._interests.set(key, requirements)
+        if composition.doubt:
+            self._problems[key] = composition.doubt
+        else:
+            self._routes[key] = composition.routes
