@@ -24,6 +24,7 @@ from modelplane.offline.fleet import (
     plain,
     unannounced,
 )
+from modelplane.offline.gateway_routes import GatewayRoute, lines, shown
 from modelplane.offline.gateways import announce, announced_backend, is_assumed
 from modelplane.offline.identities import identified
 from modelplane.offline.output import Output, Report
@@ -75,6 +76,8 @@ class Rendering(Report, frozen=True, kw_only=True):
     """Keys of observed children that would be deleted."""
     guards: tuple[str, ...]
     """What the owner's deletion would wait for."""
+    routes: tuple[GatewayRoute, ...]
+    """Routes of an Envoy gateway; for one that reads Gateway API, an HTTPRoute is among the children."""
     ready: bool
     status: dict[str, Any]
     looked_at: tuple[Looked, ...]
@@ -188,6 +191,7 @@ def _rendered(
         kept=tuple(sorted(observed) if doubt else kept),
         deleted=deleted,
         guards=tuple(map(str, composition.guards)),
+        routes=tuple(shown(route, hidden) for route in composition.routes),
         ready=ready.holds,
         status=redacted(status, hidden),
         looked_at=tuple(_looked(*each) for each in found),
@@ -269,6 +273,10 @@ def _heading(rendering: Rendering) -> Iterator[str]:
     ):
         if items:
             yield f"{title}: {', '.join(items)}"
+    for route in rendering.routes:
+        first, *rest = lines(route)
+        yield f"told to the gateway (Envoy): {first}"
+        yield from rest
 
 
 def _assumed(rendering: Rendering) -> tuple[str, ...]:

@@ -1,9 +1,12 @@
 """What would be made for an owner, from files alone."""
 
+import base64
+
 import pytest
 import yaml
 
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.offline.gateway_routes import GatewayRoute, RoutedBackend
 from modelplane.offline.rendering import NotRendered, as_documents, render
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 
@@ -163,6 +166,91 @@ def test_what_a_gateway_api_is_told_is_shown(owner, kinds):
     required = joined(ENDPOINT, SERVED_BY_ANOTHER) if owner is SERVICE else SERVED_BY_ANOTHER
     found = rendered(owner, required=required, gateway_address="192.0.2.1:80")
     assert [child.manifest["kind"] for child in found.children] == kinds
+    assert found.routes == ()
+
+
+OWN_ENDPOINT = f"""\
+apiVersion: {API}
+kind: ModelEndpoint
+metadata: {{name: qwen-1, namespace: ml-team, labels: {{app: qwen}}}}
+spec: {{url: "http://192.0.2.7:8081", rewritePath: /ml-team/qwen-1/}}
+"""
+VERSIONED = ENDPOINT.replace('/v1"', '", rewritePath: /openai/v1')
+
+
+def test_what_envoy_is_told_is_shown():
+    required = joined(GATEWAY, OWN_ENDPOINT, VERSIONED)
+    found, owner = render(objects(SERVICE), (), objects(required), "192.0.2.1:80")
+    assert found.children == ()
+    assert found.routes == (
+        GatewayRoute(
+            prefix="/ml-team/qwen/",
+            backends=(
+                RoutedBackend(
+                    endpoint="ml-team/outside",
+                    host="api.example.com",
+                    port=443,
+                    weight=1,
+                    prefix="/openai/v1/",
+                    overlap="v1",
+                    tls=True,
+                    host_header="api.example.com",
+                ),
+                RoutedBackend(
+                    endpoint="ml-team/qwen-1",
+                    host="192.0.2.7",
+                    port=8081,
+                    weight=1,
+                    prefix="/ml-team/qwen-1/",
+                    overlap="",
+                    tls=False,
+                    host_header="192.0.2.7:8081",
+                ),
+            ),
+            unavailable="",
+        ),
+    )
+    assert next(as_documents(found, owner)) == (
+        '# ModelService "ml-team/qwen": 0 children\n'
+        '# looked at: InferenceGateway "default" (1 found), ModelEndpoint (2 found)\n'
+        "# told to the gateway (Envoy): /ml-team/qwen/ to 2 endpoints\n"
+        "#   ml-team/outside: weight 1, https://api.example.com:443/openai/v1/, v1 not repeated, "
+        "Host api.example.com\n"
+        "#   ml-team/qwen-1: weight 1, http://192.0.2.7:8081/ml-team/qwen-1/, Host 192.0.2.7:8081\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("required", "told"),
+    [
+        pytest.param(
+            ENDPOINT,
+            "# told to the gateway (Envoy): /ml-team/qwen/ to 1 endpoint\n"
+            "#   ml-team/outside: weight 1, https://api.example.com:443, path unchanged, Host api.example.com\n",
+            id="an endpoint that wants the path as it is",
+        ),
+        pytest.param(
+            "",
+            "# told to the gateway (Envoy): /ml-team/qwen/ answers 503: cannot serve ModelService "
+            '"ml-team/qwen": no ready ModelEndpoint of namespace "ml-team" has the labels that it selects: '
+            "see kubectl get modeldeployments,modelendpoints -n ml-team\n",
+            id="no endpoint",
+        ),
+    ],
+)
+def test_a_route_is_shown_as_text_before_there_is_a_gateway(required, told):
+    heading = next(as_documents(*render(objects(SERVICE), (), objects(required) if required else ())))
+    assert "".join(heading.splitlines(keepends=True)[2:]) == told
+
+
+def test_a_route_shows_no_secret():
+    key = base64.b64encode(b"api.example.com").decode()
+    secret = (
+        f"apiVersion: v1\nkind: Secret\nmetadata: {{name: s, namespace: ml-team}}\ndata: {{key: {key}}}\n"
+    )
+    found, owner = render(objects(SERVICE), (), objects(joined(ENDPOINT, secret)))
+    assert [each.host for each in found.routes[0].backends] == ["(hidden)"]
+    assert "api.example.com" not in "".join(as_documents(found, owner))
 
 
 CACHE = f"""\
