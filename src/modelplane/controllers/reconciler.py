@@ -117,7 +117,7 @@ class Reconciler:
         try:
             decoded = decode_as(kind.type, owner)
         except InvalidObject as error:
-            return Composed((), Composition(doubt=str(error)))
+            return Composed((), Blocked(str(error)))
         requirements = kind.requirements(decoded)
         required = {requirement.key: self._find(requirement) for requirement in requirements}
         return Composed(requirements, kind.compose(Request(decoded, {}, required)))

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from modelplane.compose.composition import Composition, Requirement
+from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.gateway.table import Route
@@ -27,7 +27,7 @@ class Composed(NamedTuple):
     """An owner's composition, and what it required."""
 
     requirements: tuple[Requirement, ...]
-    composition: Composition
+    composition: Composition | Blocked
 
 
 Compose = Callable[[OwnerKey], Composed | None]
@@ -59,7 +59,7 @@ class Routes:
     def changed(self, item: Object) -> bool:
         """Note the change of an object; return whether it concerns the routes of any owner."""
         key = OwnerKey(item["kind"], *key_of(item))
-        concerned = dict.fromkeys(self._interests.woken_by(item, ""))
+        concerned = dict.fromkeys(self._interests.triggered_by(item, ""))
         if COMPOSERS[key.kind].is_routed:
             concerned[key] = None
         self._stale |= concerned
@@ -87,7 +87,7 @@ class Routes:
             return
         requirements, composition = composed
         self._interests.set(key, requirements)
-        if composition.doubt:
-            self._problems[key] = composition.doubt
+        if isinstance(composition, Blocked):
+            self._problems[key] = composition.cause
         else:
             self._routes[key] = composition.routes

@@ -1,13 +1,13 @@
 """Explanation of a ModelService: its readiness, and the endpoints that get its requests.
 
-One rule: which endpoints are selected, and with which weights, is worked out by the functions that configure
-the gateway. Whether the service is ready is what its status says; where it has none, what it would say.
+The weights are those of the service's composition, which is what its gateway is told. Readiness comes from
+the service's status, or from the composition if it has none.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
@@ -17,12 +17,15 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.names import backend_name
+from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
-from modelplane.compose import fleet_gateway, model_service, status
-from modelplane.compose.composition import Blocked, Object, Request
+from modelplane.compose import status
+from modelplane.compose.composition import Blocked, Composition, Desired, Object, Request
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api
-from modelplane.gateway.services import InvalidURL, Selected, parse_url, select
+from modelplane.gateway.services import InvalidURL, Target, parse_url
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import NEVER, Files, Unplannable
 from modelplane.offline.output import Output, Report
@@ -100,11 +103,8 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
 def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
     found = tuple(_of(files, ModelEndpoint, service.metadata.namespace))
-    selected = select(service, filter(None, (_readable(item) for item in found)))
-    by_api = fleet_gateway.reads_gateway_api(fleet_gateway.proxy(files.store.find(fleet_gateway.REQUIREMENT)))
-    served, refused = _served(selected) if by_api else (selected, {})
-    total = sum(each.weight for each in served)
-    shares = {each.endpoint.metadata.name: 100 * each.weight / total for each in served}
+    weights = _weights(files, service, (item["metadata"]["name"] for item in found))
+    total = sum(weights.values())
     for item in found:
         name = item["metadata"]["name"]
         entry = _entry(service, item)
@@ -112,8 +112,8 @@ def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
             name=name,
             url=str(item["spec"].get("url", "")),
             entry=entry,
-            percent=round(shares.get(name, 0.0), 2),
-            reason=refused.get(name) or _reason(item, service, entry),
+            percent=round(100 * weights[name] / total, 2) if name in weights else 0.0,
+            reason=_reason(item, service, entry, is_routed=name in weights),
         )
 
 
@@ -123,21 +123,25 @@ def _order(endpoint: RoutedEndpoint) -> tuple[bool, float, str]:
     return not endpoint.percent, entry, endpoint.name
 
 
-def _served(selected: Iterable[Selected]) -> tuple[tuple[Selected, ...], dict[str, str]]:
-    """Return what a gateway that reads Gateway API routes to, and why it does not to the others, by name."""
-    served: list[Selected] = []
-    refused = {}
-    for each in selected:
-        name = each.endpoint.metadata.name
-        backend = gateway_api.backend(each.endpoint, each.target)
-        if isinstance(backend, InvalidURL):
-            refused[name] = f"its url cannot be used: {backend.reason}"
-        elif len(served) == gateway_api.MOST_BACKENDS:
-            most = gateway_api.MOST_BACKENDS
-            refused[name] = f"Gateway API routes to {most} endpoints, and it comes after them: use fewer"
-        else:
-            served.append(each)
-    return tuple(served), refused
+def _weights(files: Files, service: ModelService, names: Iterable[str]) -> dict[str, int]:
+    """Return the weights of the endpoints that the gateway routes to, by name."""
+    composition = _composed(files, service)
+    if isinstance(composition, Blocked):
+        return {}
+    endpoints = {backend_name(name): name for name in names}
+    by_envoy = {
+        backend.name.rpartition("/")[2]: backend.weight
+        for route in composition.routes
+        for backend in route.backends
+    }
+    by_api = {
+        endpoints[reference["name"]]: int(reference["weight"])
+        for child in composition.children
+        if isinstance(child, Desired)
+        for rule in child.manifest["spec"]["rules"]
+        for reference in rule["backendRefs"]
+    }
+    return by_envoy | by_api
 
 
 def _entry(service: ModelService, item: Object) -> int | None:
@@ -148,7 +152,7 @@ def _entry(service: ModelService, item: Object) -> int | None:
     return None
 
 
-def _reason(item: Object, service: ModelService, entry: int | None) -> str:
+def _reason(item: Object, service: ModelService, entry: int | None, *, is_routed: bool) -> str:
     """Return why an endpoint is one that requests can go to, or not."""
     metadata = item["metadata"]
     endpoint = _readable(item)
@@ -156,17 +160,37 @@ def _reason(item: Object, service: ModelService, entry: int | None) -> str:
         return "it cannot be read: modelplane validate says why"
     if entry is None:
         return _unlike(metadata.get("labels", {}), service)
-    if metadata.get("deletionTimestamp"):
-        return "it is being deleted"
-    if labels.DRAINING in metadata.get("annotations", {}):
-        return "its replica is about to go, so it gets no new requests"
+    if leaving := _leaving(metadata):
+        return leaving
     target = parse_url(endpoint.spec.url)
     if isinstance(target, InvalidURL):
         return f"its url cannot be used: {target.reason}"
+    if not is_routed:
+        return _unrouted(endpoint, target)
     wanted = service.spec.endpoints[entry].selector.match_labels
     matched = f"it has {_pairs(wanted)}" if wanted else "the entry selects every endpoint of the namespace"
     trouble = why_not_ready(item) if item.get("status") else ""
     return f"{matched}; it is not ready: {trouble}" if trouble else matched
+
+
+def _leaving(metadata: Mapping[str, Any]) -> str:
+    """Return why an endpoint gets no new requests any more; empty if it stays."""
+    if metadata.get("deletionTimestamp"):
+        return "it is being deleted"
+    if labels.DRAINING in metadata.get("annotations", {}):
+        return "its replica is about to go, so it gets no new requests"
+    return ""
+
+
+def _unrouted(endpoint: ModelEndpoint, target: Target) -> str:
+    """Return why an endpoint that a service selects, and whose url can be used, gets no requests."""
+    if problem := reserved(endpoint.metadata.namespace):
+        return f"the service has no route: {problem}"
+    backend = gateway_api.backend(endpoint, target)
+    if isinstance(backend, InvalidURL):
+        return f"its url cannot be used: {backend.reason}"
+    most = gateway_api.MOST_BACKENDS
+    return f"Gateway API routes to {most} endpoints, and it comes after them: use fewer"
 
 
 def _unlike(carried: Mapping[str, str], service: ModelService) -> str:
@@ -274,10 +298,14 @@ def _readable(item: Object) -> ModelEndpoint | None:
 
 def _with_status(files: Files, service: Object) -> Object:
     """Return a service with the status that it would have."""
-    decoded = decode_as(ModelService, service)
-    required = {each.key: files.store.find(each) for each in model_service.requirements(decoded)}
-    composition = model_service.compose(Request(decoded, {}, required))
+    composition = _composed(files, decode_as(ModelService, service))
     if isinstance(composition, Blocked):
         return service
     said = (*composition.conditions, status.ready(composition, {}, ()))
     return {**service, "status": {**composition.status, "conditions": status.with_times(said, (), 0, NEVER)}}
+
+
+def _composed(files: Files, service: ModelService) -> Composition | Blocked:
+    composer = COMPOSERS[kind_name(ModelService)]
+    required = {each.key: files.store.find(each) for each in composer.requirements(service)}
+    return composer.compose(Request(service, {}, required))

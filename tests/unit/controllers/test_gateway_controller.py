@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.composition import Composition
+from modelplane.compose.composition import Blocked, Composition
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.gateway_controller import GatewayController
 from modelplane.controllers.interests import OwnerKey
@@ -24,7 +24,7 @@ class Bench:
     """A gateway that keeps what it would write."""
 
     def __init__(self, clusters: Clusters) -> None:
-        self.compositions: dict[str, Composition] = {}
+        self.compositions: dict[str, Composition | Blocked] = {}
         """Those of the services, by name."""
         self.written: Mapping[str, str] = {}
         self.writes = 0
@@ -43,7 +43,7 @@ class Bench:
         )
         return self.gateway
 
-    def has(self, name: str, composition: Composition) -> None:
+    def has(self, name: str, composition: Composition | Blocked) -> None:
         """Let a service have a composition, and tell the gateway controller of it."""
         self.compositions[name] = composition
         self.gateway.changed(_service(name))
@@ -149,11 +149,11 @@ async def test_a_service_that_cannot_be_composed_is_named_once_and_keeps_its_rou
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.has("good", _routes("good"))
-    bench.has("new", Composition(doubt="cannot read ModelService"))
+    bench.has("new", Blocked("cannot read ModelService"))
     with caplog.at_level(logging.WARNING):
         async with _running(bench):
             await bench.look()
-            bench.has("good", Composition(doubt="no longer"))
+            bench.has("good", Blocked("no longer"))
             await bench.look()
             await bench.look()
     assert bench.routes == ["n/good", "not-found"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.meta import API_VERSION
-from modelplane.compose.composition import Composition, Requirement
+from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
 from modelplane.controllers.routes import Composed, Routes
@@ -40,7 +40,7 @@ class Bench:
     """Routes of owners whose compositions a test writes."""
 
     def __init__(self) -> None:
-        self.compositions: dict[str, Composition | Exception] = {}
+        self.compositions: dict[str, Composition | Blocked | Exception] = {}
         self.composed: list[str] = []
         self.routes = Routes(self._compose)
 
@@ -93,10 +93,10 @@ async def test_an_owner_that_is_gone_has_no_route_and_requires_nothing() -> None
 
 async def test_an_owner_that_cannot_be_composed_keeps_its_routes_until_it_can() -> None:
     bench = Bench()
-    bench.compositions = {"a": _route("a"), "new": Composition(doubt="no word")}
+    bench.compositions = {"a": _route("a"), "new": Blocked("no word")}
     bench.changed("a", "new")
     await bench.update()
-    bench.compositions["a"] = Composition(doubt="cannot read it")
+    bench.compositions["a"] = Blocked("cannot read it")
     bench.changed("a")
     await bench.update()
     assert [route.name for route in bench.routes] == ["n/a"]
@@ -241,7 +241,7 @@ async def test_a_service_that_can_no_longer_be_read_keeps_its_route(stuck: Any, 
 async def test_a_service_that_another_finalizer_holds_follows_its_endpoints(
     stuck: Any, client: Client
 ) -> None:
-    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/held"]}
+    going: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/held"]}
     stuck.has([_service(0, **going), _endpoint(0)])
     async with _controllers(client) as (manager, proxy):
         await asyncio.sleep(1)

@@ -226,7 +226,8 @@ def test_what_envoy_is_told_is_shown():
         pytest.param(
             ENDPOINT,
             "# told to the gateway (Envoy): /ml-team/qwen/ to 1 endpoint\n"
-            "#   ml-team/outside: weight 1, https://api.example.com:443, path unchanged, Host api.example.com\n",
+            "#   ml-team/outside: weight 1, https://api.example.com:443, path unchanged, "
+            "Host api.example.com\n",
             id="an endpoint that wants the path as it is",
         ),
         pytest.param(

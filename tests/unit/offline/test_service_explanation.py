@@ -136,6 +136,19 @@ def test_gateway_api_routes_to_sixteen_endpoints_and_to_no_unverifiable_one():
     ]
 
 
+@pytest.mark.parametrize("gateway", [GATEWAY, BY_GATEWAY_API], ids=["Envoy", "Gateway API"])
+def test_a_service_of_a_reserved_namespace_routes_nothing(gateway):
+    moved = [
+        {**each, "metadata": {**each["metadata"], "namespace": "kube-system"}}
+        for each in loaded(joined(service(), endpoint("a"))).objects
+    ]
+    files = assemble((*loaded(gateway).objects, *moved))
+    found = explain_service(files, moved[0])
+    problem = 'namespace "kube-system" is reserved for system components: use a namespace of your own'
+    assert (found.ready, found.reason) == (False, problem)
+    assert rows(found) == [("a", 0, 0.0, f"the service has no route: {problem}")]
+
+
 def test_replicas_and_deployments_without_an_endpoint_say_why():
     starting = REPLICA + condition("ModelReady", "the image cannot be pulled")
     deployment = DEPLOYMENT.replace("name: qwen\n  namespace", "name: other\n  namespace")
