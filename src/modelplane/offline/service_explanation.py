@@ -184,8 +184,8 @@ def _leaving(metadata: Mapping[str, Any]) -> str:
 
 def _unrouted(endpoint: ModelEndpoint, target: Target) -> str:
     """Return why an endpoint that a service selects, and whose url can be used, gets no requests."""
-    if problem := reserved(endpoint.metadata.namespace):
-        return f"the service has no route: {problem}"
+    if rejected := reserved(endpoint.metadata.namespace):
+        return f"the service has no route: {rejected.message}"
     backend = gateway_api.backend(endpoint, target)
     if isinstance(backend, InvalidURL):
         return f"its url cannot be used: {backend.reason}"
