@@ -12,9 +12,10 @@ from itertools import filterfalse
 from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.meta import Model
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
-from modelplane.compose.kinds import COMPOSERS, Lane
+from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
@@ -77,18 +78,13 @@ class Reconciler:
         except InvalidObject as error:
             await self._reporter.blocked(owner, str(error))
             return None
-        # Here guards hold by a finalizer, and it asks for the users once the owner is to go.
-        requirements = tuple(filterfalse(guards.matters_only_on_deletion, kind.requirements(decoded)))
+        requirements = _requirements(kind, decoded)
         self._interests.set(key, requirements)
-        required = {requirement.key: self._find(requirement) for requirement in requirements}
-        if any(isinstance(found, Unknown) and found.loading for found in required.values()):
-            return None  # whoever loads it says when it is there
-        clusters = {requirement.cluster for requirement in requirements}
+        clusters = _clusters(requirements)
         observed = self._observed(owner, clusters)
-        gateway = self._gateway_address()
-        request = Request(
-            decoded, observed, required, gateway_address=gateway.address, gateway_problem=gateway.problem
-        )
+        request = self._request(decoded, observed, requirements)
+        if any(isinstance(found, Unknown) and found.loading for found in request.required.values()):
+            return None  # whoever loads it says when it is there
         composition = _composed(key.kind, request)
         if isinstance(composition, Blocked):
             self._interests.set_unsatisfied(key, True)
@@ -109,18 +105,31 @@ class Reconciler:
         return None
 
     def compose(self, key: OwnerKey) -> Composed | None:
-        """Compose an owner without its children, and write nothing; return None if it is gone."""
+        """Compose an owner from the local copies, and write nothing; return None if it is gone."""
         owner = self._informers[key.kind].get(key.name, key.namespace)
         if owner is None:
             return None
         kind = COMPOSERS[key.kind]
         try:
             decoded = decode_as(kind.type, owner)
+            requirements = _requirements(kind, decoded)
+            observed = self._observed(owner, _clusters(requirements))
+            composition = kind.compose(self._request(decoded, observed, requirements))
         except InvalidObject as error:
             return Composed((), Blocked(str(error)))
-        requirements = kind.requirements(decoded)
-        required = {requirement.key: self._find(requirement) for requirement in requirements}
-        return Composed(requirements, kind.compose(Request(decoded, {}, required)))
+        return Composed(requirements, composition)
+
+    def _request(
+        self, owner: Model, observed: Mapping[str, Object], requirements: tuple[Requirement, ...]
+    ) -> Request[Any]:
+        gateway = self._gateway_address()
+        return Request(
+            owner,
+            observed,
+            {requirement.key: self._find(requirement) for requirement in requirements},
+            gateway_address=gateway.address,
+            gateway_problem=gateway.problem,
+        )
 
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
         if requirement.cluster:
@@ -143,6 +152,15 @@ class Reconciler:
             if connection.name in clusters:
                 observed |= connection.children.keyed(uid)
         return observed
+
+
+def _requirements(kind: Composer, decoded: Model) -> tuple[Requirement, ...]:
+    """Return what an owner requires, except its users: the finalizer looks for them once it is deleted."""
+    return tuple(filterfalse(guards.matters_only_on_deletion, kind.requirements(decoded)))
+
+
+def _clusters(requirements: tuple[Requirement, ...]) -> set[str]:
+    return {requirement.cluster for requirement in requirements}
 
 
 def _composed(kind: str, request: Request[Any]) -> Composition | Blocked:
