@@ -1,9 +1,9 @@
-"""Keeping the gateway's configuration in step with services, endpoints and replicas' routes.
+"""Configuration of the gateway: it assembles the routes of all owners, and writes them to Envoy.
 
-The gateway takes a service's requests to its endpoints. On a laptop the same
-Envoy is also each local cluster's own gateway, which takes a replica's requests
-to its pods; both tables come from one look. Changes within a moment are written
-once.
+The gateway sends a service's requests to its endpoints. On a laptop the same
+Envoy is also the gateway of each local cluster, which sends a replica's requests
+to its pods; one table has the routes of both. Changes within a moment are
+written once.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from modelplane.proxy.interface import FLEET_LISTENER, GatewayAddress, Proxy
 _log = logging.getLogger(__name__)
 
 GATEWAY_CLASS = "modelplane"
-"""The GatewayClass of gateways that a laptop's Envoy serves."""
+"""GatewayClass of the gateways that a laptop's Envoy serves."""
 
 _SETTLE_S = 0.05
 _CLEAN_UP_S = 5.0
@@ -32,7 +32,7 @@ _RETRY_S = 5.0
 
 
 class GatewayController:
-    """Writes the configuration of one proxy; without any, it does nothing."""
+    """Writes the configuration of one proxy; does nothing without one."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class GatewayController:
         self._problems: Mapping[str, str] = {}
         self._written = False
         self.address = GatewayAddress()
-        """Where clients find the gateway, once the proxy has been told of it."""
+        """Address of the gateway for clients, after the first write."""
         for informer in self.informers:
             informer.add_handler(lambda _item: self.touch())
 
     @property
     def informers(self) -> tuple[Informer, ...]:
-        """What somebody has to run before ``run``."""
+        """Informers to run, and to sync before ``run``."""
         return self._proxy.informers if self._proxy else ()
 
     def changed(self, item: Object) -> None:
@@ -68,11 +68,11 @@ class GatewayController:
             self.touch()
 
     def touch(self) -> None:
-        """Say that something changed that may concern the configuration."""
+        """Look at the configuration again: one of its inputs may have changed."""
         self._touched.set()
 
     async def run(self) -> None:
-        """Write whatever changes, until cancelled."""
+        """Write each change of the configuration, until cancelled."""
         if self._proxy is None:
             return
         self._touched.set()
@@ -82,7 +82,7 @@ class GatewayController:
             self._touched.clear()
             await self._routes.update()
             if not self._written and self._reading(self._proxy):
-                # What was written before the start stays until all that answers has been read.
+                # The configuration from before the start stays until all clusters that answer have been read.
                 self._touched.set()
                 continue
             try:
@@ -91,14 +91,14 @@ class GatewayController:
                 _log.warning("cannot write the gateway configuration; trying again: %s", error)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
                 continue
-            except Exception:  # noqa: BLE001 - Envoy goes on with what it has, and the next try may do
+            except Exception:  # noqa: BLE001 - Envoy keeps its configuration, and the next attempt may succeed
                 _log.exception("cannot write the gateway configuration; trying again in %.0f s", _RETRY_S)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
                 continue
             self._written = True
             if changed:
                 _log.info("gateway configuration written")
-                # What the change left behind is cleaned up once Envoy has moved on from it.
+                # Resources of the previous configuration are removed once Envoy no longer uses them.
                 asyncio.get_running_loop().call_later(_CLEAN_UP_S, self.touch)
             if self.address != (address := self._proxy.address()):
                 self.address = address
@@ -116,7 +116,7 @@ class GatewayController:
         workloads: dict[str, Listener] = {}
         served = self._clusters if proxy.serves_clusters else ()
         for connection in sorted(served, key=lambda connection: connection.name):
-            # While a cluster is being read anew, what is known of it stays.
+            # While a cluster is being read again, its known routes stay.
             listener = self._workloads.get(connection.name)
             if connection.routable:
                 listener = self._workload(connection, host, problems)
@@ -149,7 +149,7 @@ class GatewayController:
         return Listener(f"cluster-{connection.name}", host, port, routes)
 
     def _say(self, problems: Mapping[str, str]) -> None:
-        """Log what is left out of the configuration, once for each change."""
+        """Log each problem of the configuration once."""
         for subject, problem in problems.items():
             if self._problems.get(subject) != problem:
                 _log.warning("%s: %s", subject, problem)
@@ -173,7 +173,7 @@ class GatewayController:
 
 
 def _gateway(connection: Connection) -> Object | None:
-    """Return the cluster's gateway where it is one that a laptop's Envoy serves."""
+    """Return the cluster's gateway if a laptop's Envoy serves it."""
     for gateway in connection.objects(resources.GATEWAYS):
         if gateway["spec"].get("gatewayClassName") == GATEWAY_CLASS:
             return gateway

@@ -1,8 +1,8 @@
 """Objects of Gateway API: a backend for each endpoint, a route for each service.
 
-An endpoint is an address, not pods, so its backend is a Service without a selector and an EndpointSlice that
-someone else wrote. TLS is what the URL says, on any port, with a certificate that is checked for the host of
-the URL (Gateway API, BackendTLSPolicy); the Host header is that host too, which outside providers insist on.
+An endpoint is an address, not pods, so its backend is a Service without a selector, with an EndpointSlice.
+The scheme of the URL decides about TLS, on any port; the certificate is checked for the host of the URL
+(Gateway API, BackendTLSPolicy). The Host header is that host too, because external providers require it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,16 +16,16 @@ from modelplane.api.names import backend_name, child_name
 from modelplane.gateway.services import InvalidURL, Selected, Target, ip_version, rewriting
 
 GATEWAY = "modelplane"
-"""The Gateway of the control plane, in the system namespace."""
+"""Name of the control plane's Gateway, in the system namespace."""
 
 MOST_BACKENDS = 16
-"""Backends of one rule (Gateway API, ``HTTPRouteRule.backendRefs``)."""
+"""Maximum of backends of one rule (Gateway API, ``HTTPRouteRule.backendRefs``)."""
 
 Manifest = dict[str, Any]
 
 
 def backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | InvalidURL:
-    """Return what stands for an endpoint at the gateway, by key."""
+    """Return the objects that represent an endpoint at the gateway, by key."""
     if _unverifiable(target):
         return InvalidURL("with https its host must be a name, for which the certificate is checked")
     metadata = {"name": backend_name(endpoint.metadata.name), "namespace": endpoint.metadata.namespace}
@@ -43,7 +43,7 @@ def backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | In
             "metadata": {**metadata, "labels": {SERVICE_NAME: metadata["name"]}},
             "addressType": {4: "IPv4", 6: "IPv6"}.get(ip_version(target.host), "FQDN"),
             "ports": [port],
-            # Some gateways pass over an endpoint that does not say that it is ready.
+            # Some gateways skip an endpoint without the condition "ready".
             "endpoints": [{"addresses": [target.host], "conditions": {"ready": True}}],
         },
     }
@@ -65,7 +65,7 @@ def _unverifiable(target: Target) -> bool:
 
 
 def route(service: ModelService, selected: Sequence[Selected]) -> Manifest:
-    """Return the HTTPRoute of a service to the first of the endpoints that it selects."""
+    """Return the HTTPRoute of a service to as many of its endpoints as a rule takes."""
     namespace, name = service.metadata.namespace, service.metadata.name
     prefix = f"/{namespace}/{name}/"
     selected = _routable(selected)[:MOST_BACKENDS]
@@ -76,14 +76,14 @@ def route(service: ModelService, selected: Sequence[Selected]) -> Manifest:
         "metadata": {"name": child_name(name, "route"), "namespace": namespace},
         "spec": {
             "parentRefs": [{"name": GATEWAY, "namespace": SYSTEM_NAMESPACE}],
-            # The longest prefix wins: a path that has its API version already does not get it twice.
+            # The longest prefix wins: a path that already has the API version does not get it twice.
             "rules": [_rule(prefix, version, selected) for version in (*versions, "")],
         },
     }
 
 
 def left_out(selected: Sequence[Selected]) -> Sequence[Selected]:
-    """Return the endpoints that a service selects and its HTTPRoute has no room for."""
+    """Return the endpoints that a service selects beyond the maximum of its HTTPRoute."""
     return _routable(selected)[MOST_BACKENDS:]
 
 
@@ -96,7 +96,7 @@ def _rule(prefix: str, version: str, selected: Sequence[Selected]) -> Manifest:
     return {
         "matches": [{"path": {"type": "PathPrefix", "value": f"{prefix}{below}"}}],
         "backendRefs": [_reference(each, version, below) for each in selected],
-        # A stream lasts as long as the model speaks.
+        # A stream lasts as long as the model generates.
         "timeouts": {"request": "0s"},
     }
 

@@ -1,9 +1,9 @@
-"""From the HTTPRoutes of an inference cluster to the routes of its gateway.
+"""Routes of an inference cluster's gateway, from its HTTPRoutes.
 
-The part of the Gateway API that replicas use: rules that match a path prefix,
-replace it, and share requests out over Services by weight. A route that asks
-for more is not served at all, because serving half of what it says would be
-wrong; ``unsupported`` says what it is.
+This is the part of the Gateway API that replicas use: rules that match a path
+prefix, replace it, and divide requests among Services by weight. A route that
+uses more is not served at all, because serving half of it would be wrong;
+``unsupported`` names the field.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,10 +16,10 @@ Object = Mapping[str, Any]
 """A Kubernetes object, or a part of one, in its wire form."""
 
 GATEWAY_NAME = "inference-gateway"
-"""The Gateway, in the system namespace, whose routes are served."""
+"""Name of the Gateway, in the system namespace, whose routes are served."""
 
 SERVICE_NAME = "kubernetes.io/service-name"
-"""The label of an EndpointSlice that names its Service (KEP-752)."""
+"""Label of an EndpointSlice that names its Service (KEP-752)."""
 
 _RULE_FIELDS = frozenset({"name", "matches", "filters", "backendRefs", "timeouts"})
 
@@ -40,7 +40,7 @@ class _Cluster:
         self._address_of = address_of
 
     def hosts(self, namespace: str, service: str, port: int) -> tuple[tuple[str, int], ...]:
-        """Return where the ready endpoints behind a Service's port listen, sorted."""
+        """Return the addresses and ports of the ready endpoints of a Service's port, sorted."""
         found = self._services.get((namespace, service))
         names = (
             {each.get("name", "") for each in found["spec"].get("ports") or () if each["port"] == port}
@@ -64,7 +64,7 @@ def workload_routes(
     endpoint_slices: Iterable[Object],
     address_of: Callable[[str], str],
 ) -> tuple[Route, ...]:
-    """Return the routes that hang on the inference gateway, older HTTPRoutes first.
+    """Return the routes attached to the inference gateway, older HTTPRoutes first.
 
     ``address_of`` maps an address that an EndpointSlice reports to the one to dial.
     """
@@ -90,7 +90,7 @@ def attached(http_route: Object) -> bool:
 
 
 def unsupported(http_route: Object) -> str:
-    """Return the first thing that a route asks for and this gateway cannot do; empty where it can do all."""
+    """Return the first field of a route that this gateway does not support; empty if it supports all."""
     spec = http_route["spec"]
     if spec.get("hostnames"):
         return "spec.hostnames: requests are told apart by their path only"
@@ -152,7 +152,7 @@ def _routes(http_route: Object, number: int, rule: Object, cluster: _Cluster) ->
 
 
 def _ready(endpoint: Object) -> bool:
-    """Whether an endpoint takes requests; no word about it means yes (discovery/v1, EndpointConditions)."""
+    """Return True if an endpoint takes requests; absent means ready (discovery/v1, EndpointConditions)."""
     return (endpoint.get("conditions") or {}).get("ready") is not False
 
 
@@ -161,5 +161,5 @@ def _key(item: Object) -> tuple[str, str]:
 
 
 def _precedence(http_route: Object) -> tuple[str, str, str]:
-    """Order routes as the Gateway API does where their matches are equal: the oldest, then by name."""
+    """Order routes as the Gateway API does if their matches are equal: by age, then by name."""
     return (http_route["metadata"].get("creationTimestamp", ""), *_key(http_route))

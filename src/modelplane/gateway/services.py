@@ -1,9 +1,8 @@
-"""From services and endpoints to the routes of the gateway.
+"""Routes of the gateway, from services and endpoints.
 
-A service routes to endpoints of its own namespace only, whatever its selectors
-say. An endpoint takes part as long as its URL can be used and it is not about to
-go; whether something answers there is decided by whoever writes the
-endpoint, and by the proxy's retries.
+A service routes only to endpoints of its own namespace. An endpoint gets requests
+while its URL is valid and it is neither drained nor deleted. Its health is the
+matter of its writer, and of the proxy's retries.
 """
 
 import ipaddress
@@ -29,7 +28,7 @@ _VERSION = re.compile(r"v\d+\w*")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an endpoint's URL points."""
+    """Destination of an endpoint's URL."""
 
     host: str
     """An IP address, or a host name in lower case."""
@@ -41,7 +40,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class InvalidURL:
-    """A URL that requests cannot be sent to, and why."""
+    """A URL that requests cannot be sent to."""
 
     reason: str
 
@@ -56,7 +55,7 @@ class Selected:
 
 
 def parse_url(url: str) -> Target | InvalidURL:
-    """Return where a URL points; its path, query and fragment play no part."""
+    """Return the destination of a URL; its path, query and fragment are ignored."""
     try:
         parts = urlsplit(url.strip())
         port = parts.port
@@ -85,8 +84,8 @@ def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[boo
 def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[Selected, ...]:
     """Return the endpoints that a service routes to, in the order of its entries, then by name.
 
-    An endpoint belongs to the first entry that matches it. Where no entry has a weight, endpoints
-    share the requests evenly; where one has, entries share them by weight, 1 where it is absent.
+    An endpoint belongs to the first entry that matches it. If no entry has a weight, endpoints share
+    the requests evenly; if one has, entries share them by weight, 1 if absent.
     """
     groups: list[list[tuple[ModelEndpoint, Target]]] = [[] for _ in service.spec.endpoints]
     for endpoint in _candidates(service, endpoints):
@@ -105,7 +104,7 @@ def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[S
 
 
 def without_target(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[str, ...]:
-    """Return the names of the endpoints that a service selects and cannot route to, for their url."""
+    """Return the names of the endpoints that a service selects and whose url cannot be used."""
     return tuple(
         endpoint.metadata.name
         for endpoint in _candidates(service, endpoints)
@@ -114,7 +113,7 @@ def without_target(service: ModelService, endpoints: Iterable[ModelEndpoint]) ->
 
 
 def service_route(service: ModelService, selected: Sequence[Selected], unusable: Sequence[str]) -> Route:
-    """Return the route of a service to the endpoints that it selects; without any, it says what is missing.
+    """Return the route of a service to its endpoints; without any, the route says what is missing.
 
     ``unusable`` are the names of the selected endpoints whose url cannot be used.
     """
@@ -142,9 +141,9 @@ def _backend(selected: Selected) -> Backend:
 
 
 def rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
-    """Return what takes the place of a service's prefix, with a slash at the end or empty, and its overlap.
+    """Return the replacement of a service's prefix, with a slash at the end or empty, and its overlap.
 
-    The overlap is its last segment where that is an API version: a provider's base path usually ends in one,
+    The overlap is its last segment, if that is an API version: a provider's base path usually ends in one,
     and clients begin their path with it.
     """
     if not endpoint.spec.rewrite_path:
@@ -178,7 +177,7 @@ def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> li
 
 
 def _entry(service: ModelService, endpoint: ModelEndpoint) -> int | None:
-    """Return the first entry that an endpoint matches, None where there is none."""
+    """Return the index of the first entry that an endpoint matches; None if none does."""
     for index, entry in enumerate(service.spec.endpoints):
         if _carries(endpoint.metadata.labels, entry.selector.match_labels):
             return index

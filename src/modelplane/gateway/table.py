@@ -1,9 +1,8 @@
-"""The routes of a gateway, before any proxy's own words for them.
+"""Table of a gateway's routes, independent of the proxy.
 
-A table is a value: the same services and endpoints give the same table, in
-whatever order they were read. A route takes the requests below one path prefix
-and shares them out over its backends, each of which may want another prefix,
-another Host and TLS.
+A table is a value: the same services and endpoints give the same table, in any
+order. A route takes the requests below one path prefix and divides them among
+its backends, each with its own prefix, Host header and TLS.
 """
 
 from dataclasses import dataclass
@@ -11,39 +10,39 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One place that requests go to."""
+    """Destination of requests."""
 
     name: str
-    """Unique in a listener, apart from the weight: routes that share a backend share its connections."""
+    """Unique in a listener, except for the weight: routes that share a backend share its connections."""
     hosts: tuple[tuple[str, int], ...]
-    """Address and port of each equal instance. A host name stands alone and is resolved while serving."""
+    """Address and port of each instance. A host name is the only one, and is resolved while serving."""
     weight: int = 1
     """Share of the route's requests, relative to its other backends; at least 1."""
     prefix: str = ""
-    """What replaces the route's prefix, with a slash at the end. Empty: the path is passed on as it came."""
+    """Replacement of the route's prefix, with a slash at the end; empty to pass the path on unchanged."""
     overlap: str = ""
-    """The last segment of ``prefix``, where a request that begins with it already must not get it twice."""
+    """Last segment of ``prefix``, if it is not repeated in a request that already begins with it."""
     tls: bool = False
-    """Whether to speak TLS, and to refuse a certificate that is not for the host."""
+    """True to use TLS, and to reject a certificate for another host."""
     host: str = ""
-    """The Host header to send. Empty: the client's."""
+    """Host header to send; empty for the client's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Everything below one path prefix."""
+    """Requests below one path prefix, and their backends."""
 
     name: str
     prefix: str
-    """Begins and ends with a slash; matches the path without that last slash too."""
+    """Begins and ends with a slash; also matches the path without the last slash."""
     backends: tuple[Backend, ...] = ()
     unavailable: str = ""
-    """What a client is told where ``backends`` is empty: what is missing, and where to look."""
+    """Message to clients while ``backends`` is empty: the cause, and the command that shows more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address that accepts requests."""
+    """Address that accepts requests."""
 
     name: str
     address: str
@@ -53,6 +52,6 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Everything that one proxy serves."""
+    """Listeners of one proxy."""
 
     listeners: tuple[Listener, ...] = ()

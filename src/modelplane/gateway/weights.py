@@ -1,22 +1,22 @@
 """Weights of endpoints, derived from the weights of their groups.
 
-A proxy weighs endpoints, a service weighs groups of endpoints. All numbers are
+A proxy weighs endpoints, a service weighs groups of endpoints. All weights are
 scaled up together until every group can be divided among its members, so that
-the groups keep their proportion whatever their sizes.
+groups of any size keep their proportion.
 """
 
 from collections.abc import Sequence
 from math import gcd
 
 MAXIMUM = 1_000_000
-"""The largest weight of a backend (Gateway API, ``HTTPBackendRef.weight``)."""
+"""Largest weight of a backend (Gateway API, ``HTTPBackendRef.weight``)."""
 
 
 def spread(weights: Sequence[int], counts: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """Return the weight of each member of each group.
 
     ``weights`` are those of the groups, at least 1, and ``counts`` their numbers of members. A group
-    without members takes no part. What cannot be divided goes to a group's first members, one each.
+    without members is ignored. The remainder goes to a group's first members, one each.
     """
     scale = max((-(-count // weight) for weight, count in zip(weights, counts, strict=True)), default=1)
     shares = tuple(

@@ -1,4 +1,4 @@
-"""Warnings: what an API server accepts and the author probably did not mean.
+"""Warnings: manifests that an API server accepts and that their author probably did not mean.
 
 One function for each rule, listed in ``RULES``; ``docs/reference/commands.md`` has the same table. A rule
 reads an object that decodes and that a person wrote: one with an owner is Modelplane's own.
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class Advice(NamedTuple):
-    """What the author had better know, and of which field."""
+    """A warning about a field."""
 
     path: Path
     message: str
     at_key: bool = False
-    """True if the name of the field is what is meant."""
+    """True if the warning is about the name of the field."""
 
 
 def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
@@ -56,14 +56,14 @@ def _not_composed(kind: Kind) -> Advice:
 
 
 def _gateway_name(gateway: InferenceGateway) -> Iterator[Advice]:
-    """Warn of a gateway that no service is reached through."""
+    """Warn of a gateway that serves no ModelService."""
     if gateway.metadata.name != DEFAULT_NAME:
         message = f"only the InferenceGateway named {DEFAULT_NAME} is used: rename it to {DEFAULT_NAME}"
         yield Advice(("metadata", "name"), message)
 
 
 def _provisioning_of_existing(cluster: InferenceCluster) -> Iterator[Advice]:
-    """Warn of what Modelplane would set up on a cluster that it does not make."""
+    """Warn of settings for clusters that Modelplane creates, on one that exists."""
     if cluster.spec.cluster.source is not Source.EXISTING:
         return
     for index, pool in enumerate(cluster.spec.node_pools):
@@ -92,7 +92,7 @@ def _cluster_selector_of_cache(cache: ModelCache) -> Iterator[Advice]:
 
 
 def _endpoint_selectors(service: ModelService) -> Iterator[Advice]:
-    """Warn of labels that endpoints do not have, and of none at all."""
+    """Warn of labels that endpoints do not have, and of a selector without labels."""
     for index, entry in enumerate(service.spec.endpoints):
         path = ("spec", "endpoints", index, "selector", "matchLabels")
         if not entry.selector.match_labels:
@@ -128,7 +128,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     labels.POOL: "nodes",
     labels.GPU: "nodes",
 }
-"""What has a label that Modelplane sets."""
+"""Objects that have a label of Modelplane's, by label."""
 
 
 def _cluster_selector(path: Path, selector: LabelSelector | None) -> Iterator[Advice]:
@@ -173,7 +173,7 @@ _IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]{0,31}"
 
 
 def _impossible(found: re.Match[str]) -> str:
-    """Return why no device has what a selector reads; empty where one may."""
+    """Return the reason why no device has an attribute that a selector reads; empty if one may."""
     what, domain, name = found["of"], found["domain"], found["name"] or found["key"] or ""
     if "/" in domain:
         driver, _, rest = domain.partition("/")
@@ -211,7 +211,7 @@ _HUB_ID: Final = r"[A-Za-z0-9_][-A-Za-z0-9_.]*/[A-Za-z0-9_][-A-Za-z0-9_.]*(:\S+)
 
 
 def _hub_model(container: "Container") -> str:
-    """Return the model of the Hugging Face hub that an engine is told to serve; empty where it is none."""
+    """Return the model of the Hugging Face hub that an engine serves; empty if it is not from there."""
     from modelplane.compose.engine_flags import model  # noqa: PLC0415  few deployments have a cache
 
     named = model(container)
@@ -223,7 +223,7 @@ def _hub_model(container: "Container") -> str:
 
 
 def _endpoint_url(endpoint: ModelEndpoint) -> Iterator[Advice]:
-    """Warn of a host that is another one for the gateway, and of a path that is not used."""
+    """Warn of a host that means another machine to the gateway, and of a path that is not used."""
     found = re.match(_URL, endpoint.spec.url)
     if found is None:
         return

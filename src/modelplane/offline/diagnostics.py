@@ -1,8 +1,8 @@
 """Problems of a file, with their position and message.
 
-A problem is one line of printable characters, whatever the file holds. It names file, line, object and
-field, and says what to do: a parser says what it was doing, a sentence here what the author did. A place
-that cannot be told exactly is that of the whole value.
+A problem is one line of printable characters. It names the file, line, object, field and remedy: a parser
+reports its own state, a message here the mistake of the author. If the exact position is unknown, it is that
+of the whole value.
 """
 
 import difflib
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from modelplane.cel import SelectorError
 
 Path = tuple[str | int, ...]
-"""Where a value is in an object: names of fields and positions in lists."""
+"""Path of a value in an object: names of fields and positions in lists."""
 
 
 class Place(NamedTuple):
-    """Where something stands in a file, counted from 1."""
+    """Position in a file, counted from 1."""
 
     line: int
     column: int
 
 
 class Severity(StrEnum):
-    """Whether an API server would refuse the object, or the reader had better know something."""
+    """Severity of a problem: only an error makes an API server reject the object."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class ObjectName(Output, frozen=True, kw_only=True):
-    """Which object is meant, as far as it says."""
+    """Name of an object, as far as the file has it."""
 
     api_version: str = ""
     kind: str = ""
@@ -54,18 +54,18 @@ class ObjectName(Output, frozen=True, kw_only=True):
 
 
 class Problem(Output, frozen=True, kw_only=True):
-    """One thing that is wrong."""
+    """One problem."""
 
     path: str
     """The file, or ``stdin``."""
     line: int
-    """From 1; 0 where the whole file is meant."""
+    """From 1; 0 for the whole file."""
     column: int
     severity: Severity
     object: ObjectName | None
-    """None where the document is no object."""
+    """None if the document is not an object."""
     field: str
-    """Path of the field, such as ``spec.engines[0].name``; empty where the whole object is meant."""
+    """Path of the field, such as ``spec.engines[0].name``; empty for the whole object."""
     message: str
     excerpt: tuple[str, ...] = ()
     """Lines of the file, the last one with a caret under the fault."""
@@ -78,11 +78,11 @@ class Problem(Output, frozen=True, kw_only=True):
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _MOST_CHOICES = 8
-_LONGEST_NAME = 64  # the longest for which another one is looked for
+_LONGEST_NAME = 64  # the longest name for which a similar one is searched
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """Return a text on one line, with its end left out where it is long."""
+    """Return a text on one line, truncated if it is long."""
     text = text if len(text) <= most else f"{text[: most - 3]}..."
     return "".join(each if each.isprintable() else _escaped(each) for each in text)
 
@@ -116,7 +116,7 @@ def field(path: Path) -> str:
 
 
 def nearest(name: str, known: Iterable[str], least: float = 0.7) -> str:
-    """Return the known name that was probably meant; empty where none is near."""
+    """Return the known name that was probably meant; empty if none is similar."""
     if len(name) > _LONGEST_NAME:
         return ""
     by_form = {_form(each): each for each in known}
@@ -139,7 +139,7 @@ def choice(options: Sequence[Any]) -> str:
 
 
 class Unreadable(Exception):
-    """A document that cannot be read, and where."""
+    """A document that cannot be read, with the position of the fault."""
 
     def __init__(self, message: str, place: Place) -> None:
         super().__init__(message)
@@ -172,11 +172,11 @@ _PROBLEMS: Final = (
     ("expected hexdecimal number", _ESCAPE),
 )
 _OPENED: Final = ("while scanning a quoted scalar", "while parsing a flow")
-"""Where the fault is what was opened, not where the parser gave up."""
+"""Contexts of errors whose fault is at the opening quote or bracket, not where the parser gave up."""
 
 
 def explained(error: MarkedYAMLError, text: str, line: int) -> Unreadable:
-    """Return what is wrong with a text that begins after so many lines of its file."""
+    """Return the problem of a text that begins after so many lines of its file."""
     problem = error.problem or ""
     opened = error.context_mark is not None and str(error.context).startswith(_OPENED)
     mark = error.context_mark if opened else error.problem_mark or error.context_mark
@@ -206,7 +206,7 @@ _NO_SPACE: Final = re.compile(r"\s*(?:- )*[A-Za-z][\w.-]*(:)[^\s:/]\S*\s*")
 
 
 def _other_blank(_problem: str, lines: list[str], mark: Any) -> _Cause:
-    """Find a blank that looks like a space and is none, where a line is indented by it."""
+    """Find a blank other than a space in the indentation of a line."""
     for number in _and_before(lines, mark):
         text = lines[number - 1]
         if found := _BLANKS.search(text[: len(text) - len(text.lstrip())]):
@@ -215,7 +215,7 @@ def _other_blank(_problem: str, lines: list[str], mark: Any) -> _Cause:
 
 
 def _no_space(problem: str, lines: list[str], mark: Any) -> _Cause:
-    """Find a name that took its value with it, so that the next line seems to go on with it."""
+    """Find a name without a space after its colon, which makes the next line look like its continuation."""
     if "mapping values are not allowed" not in problem and "could not find expected ':'" not in problem:
         return None
     for number in _and_before(lines, mark):
@@ -225,7 +225,7 @@ def _no_space(problem: str, lines: list[str], mark: Any) -> _Cause:
 
 
 def _quote_within(problem: str, lines: list[str], mark: Any) -> _Cause:
-    """Find what follows a text in quotes on its line: mostly the text itself, after a quote within it."""
+    """Find text after a closing quote: mostly the rest of the text, after a quote within it."""
     if "did not find expected key" not in problem or mark is None or mark.line >= len(lines):
         return None
     if not lines[mark.line][: mark.column].rstrip().endswith(("'", '"')):
@@ -235,19 +235,19 @@ def _quote_within(problem: str, lines: list[str], mark: Any) -> _Cause:
 
 
 def _and_before(lines: list[str], mark: Any) -> list[int]:
-    """Return the numbers of the line of a fault and of the one before it, as far as there are such."""
+    """Return the numbers of the line of a fault and of the previous line, as far as they exist."""
     last = len(lines) if mark is None else mark.line + 1
     return [number for number in (last, last - 1) if 0 < number <= len(lines)]
 
 
 _CAUSES: Final[tuple[Callable[[str, list[str], Any], _Cause], ...]] = (_other_blank, _no_space, _quote_within)
-"""What the author did, where the text tells more than the parser."""
+"""Searches for the mistake of the author, of which the text tells more than the parser."""
 
 _TEMPLATE: Final = re.compile(r"[^\"'#]*\{\{")
 
 
 def templated(error: Unreadable, text: str, line: int) -> Unreadable:
-    """Return the error, or a better one where the braces of a template are what is wrong."""
+    """Return the error, or a better one if the braces of a template cause it."""
     lines = text.split("\n")[error.place.line - line - 1 :][:1]
     if not lines or not _TEMPLATE.match(lines[0]):
         return error
@@ -263,14 +263,14 @@ def not_text(error: ReaderError, text: str, line: int) -> Unreadable:
     return Unreadable("this is not text: YAML has no control characters", place)
 
 
-_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # YAML 1.1, and how places are counted
+_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # YAML 1.1, in which positions are counted
 
 
 def locate(value: Place, style: str, error: "SelectorError", text: str) -> tuple[Place, tuple[str, ...]]:
-    """Return where a selector's fault is in the file, and that line with a caret below it.
+    """Return the position of a selector's fault in the file, and that line with a caret below it.
 
-    The selector begins at a place, in a YAML style of scalars. Where the fault has no place of its own, that
-    of the selector is returned, without lines. A folded or escaped text has other lines than its file.
+    The selector begins at a position, in a YAML style of scalars. A fault without a position of its own has
+    that of the selector, without lines. A folded or escaped text has other lines than its file.
     """
     if not error.line:
         return value, ()

@@ -1,4 +1,4 @@
-"""Explanations of services and replicas as rows of tables, for people."""
+"""Rows of tables that explain services and replicas."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -15,7 +15,7 @@ ROUTING_COLUMNS: Final = ("SERVICE", "SHARE", "WHY")
 
 
 def of_service(explanation: ServiceExplanation) -> str:
-    """Say in one line whether a service is ready."""
+    """Return the readiness of a service in one line."""
     if not explanation.ready:
         return f"{explanation.service}: not ready: {explanation.reason}"
     serving = sum(each.percent > 0 for each in explanation.endpoints)
@@ -24,7 +24,7 @@ def of_service(explanation: ServiceExplanation) -> str:
 
 
 def of_replica(explanation: ReplicaExplanation) -> str:
-    """Say in one line where a replica is, and whether it is ready."""
+    """Return the placement and readiness of a replica in one line."""
     where = f"{explanation.replica}: on {explanation.cluster}"
     return f"{where}, ready" if explanation.ready else f"{where}, not ready: {explanation.reason}"
 
@@ -36,7 +36,7 @@ def condition_rows(said: Iterable[Said]) -> Iterator[Row]:
 
 
 def chosen(endpoints: Sequence[RoutedEndpoint], *, everything: bool) -> Sequence[RoutedEndpoint]:
-    """Return the endpoints that a service selects; all of the namespace where that is asked for."""
+    """Return the endpoints that a service selects, or all of its namespace."""
     return endpoints if everything else [each for each in endpoints if each.entry is not None]
 
 

@@ -1,8 +1,8 @@
-"""A fleet out of files: what each cluster offers, and where deployments go on it.
+"""A fleet from files: the devices of each cluster, and the placement of deployments.
 
-One rule: composition and placement are the controllers' own functions. What is written here is only what
-files leave out: a cluster without a status is taken to be ready, with a gateway and every capability, and
-offers what its pools and their classes declare; a replica without one has no endpoint.
+One rule: composition and placement are the controllers' own functions. This module adds only the state
+that files leave out. A cluster without a status is assumed ready, with a gateway, every capability, and the
+devices that its pools and their classes declare. A replica without a status has no endpoint.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ from modelplane.offline.identities import identified, versioned
 from modelplane.offline.store import Store
 
 NEVER: Final = "1970-01-01T00:00:00Z"
-"""When a condition last changed that no server has stored: nothing here has a clock."""
+"""Time of the last change of a condition that no server has stored: there is no clock here."""
 
 _ASSUMED: Final[Mapping[str, Any]] = {
     "gateway": {"address": "assumed.invalid"},
@@ -45,12 +45,12 @@ _READY: Final = {
 
 
 class Unplannable(Exception):
-    """Objects that nothing can be placed with; the message says why and what to do."""
+    """Objects with which nothing can be placed; the message has the cause and the remedy."""
 
 
 @dataclass(slots=True)
 class Files:
-    """A fleet as it is now; placing a deployment changes it."""
+    """A fleet; placing a deployment changes it."""
 
     store: Store
     assumed: tuple[str, ...] = ()
@@ -58,22 +58,22 @@ class Files:
     deployments: list[Object] = field(default_factory=list)
     """Every ModelDeployment, in the order in which they were given."""
     live: bool = False
-    """True if a server gave all this, so that nothing is assumed: a cluster without a status is new."""
+    """True if the objects are from a server: nothing is assumed, and a cluster without a status is new."""
 
 
 def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
-    """Return the fleet that objects make up; a later one takes the place of one with its name."""
+    """Return the fleet of objects; a later object replaces one of the same name."""
     store = Store()
     for item in identified(objects):
         store.add(unannounced(item))
     assumed = () if live else assume_ready(store)
-    # What stands later in the files, or in a later file, was given later.
+    # Later in a file, or in a later file, means later.
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
     return Files(store, assumed, sorted(deployments, key=_age), live)
 
 
 def unannounced(item: Object) -> Object:
-    """Return a replica without a status as one that has no endpoint, and anything else as it is."""
+    """Return a replica without a status as one without an endpoint, and other objects unchanged."""
     if item["kind"] != kind_of(ModelReplica).name or item.get("status"):
         return item
     said = {
@@ -102,14 +102,14 @@ def assume_ready(store: Store) -> tuple[str, ...]:
 
 
 def assumed_ready(files: Files) -> tuple[str, ...]:
-    """Return the clusters without a status that are taken to be ready: all whose classes the files have."""
+    """Return the clusters without a status that are assumed ready: all whose classes the files have."""
     clusters = _of(files.store, InferenceCluster)
     ready = {cluster["metadata"]["name"] for cluster in clusters if is_true(cluster, READY)}
     return tuple(name for name in files.assumed if name in ready)
 
 
 def _age(deployment: Object) -> str:
-    # Without a time it is new, and comes after those that a server knows.
+    # Without a time it is new, and comes after those from a server.
     return str(deployment["metadata"].get("creationTimestamp", "~"))
 
 
@@ -119,7 +119,7 @@ def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
 
 
 def _published(cluster: Object, store: Store) -> Object:
-    """Return a cluster with the status that it would publish, were it there and ready."""
+    """Return a cluster with the status that it would publish if it existed and was ready."""
     try:
         composition = inference_cluster.compose(_request(cluster, store, {}))
     except InvalidObject as error:
@@ -136,7 +136,7 @@ def _unversioned(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value in its JSON form."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -148,7 +148,7 @@ def _request(owner: Object, store: Store, observed: Mapping[str, Object]) -> Req
 
 
 def place(files: Files, deployment: Object) -> scheduler.Placement:
-    """Place a deployment, and put its replicas where they then are: the next one finds less room.
+    """Place a deployment, and store its replicas: the next one finds less free capacity.
 
     Raises ``Unplannable``.
     """
@@ -184,7 +184,7 @@ def snapshot(files: Files) -> scheduler.Fleet:
 
 
 def missing_cache(deployment: Object, files: Files) -> str:
-    """Return the name of a deployment's ModelCache where the files do not hold it; else an empty one."""
+    """Return the name of a deployment's ModelCache if the files do not have it; else an empty one."""
     source = decode_as(ModelDeployment, deployment)
     needed = model_deployment.requirements(source)
     missing = (each.name for each in needed if each.key == "cache" and not files.store.find(each))

@@ -1,6 +1,6 @@
-"""Kinds, fields and words of Modelplane's earlier shapes, and what they are today.
+"""Kinds, fields and words of Modelplane's earlier API shapes, with their current names.
 
-Manifests of those shapes are still found. A name of today that merely looks like the old one would mislead.
+Manifests of those shapes still exist, and a current name that is merely similar would mislead.
 """
 
 import re
@@ -15,7 +15,7 @@ KINDS: Final[Mapping[str, str]] = {
     "Model": "ModelDeployment",
     "ModelPlacement": "ModelReplica",
 }
-"""Kinds by their former name."""
+"""Kinds by former name."""
 
 WORDS: Final[Mapping[str, str]] = {
     "AWS": "EKS",
@@ -26,7 +26,7 @@ WORDS: Final[Mapping[str, str]] = {
     "GCP": "GKE",
     "Google": "GKE",
 }
-"""Sources of a cluster, as they are called elsewhere."""
+"""Sources of a cluster by other names for them."""
 
 _ENGINE: Final = "spec.engines[].members[].template.spec.containers[0]"
 _DEVICES: Final = "spec.engines[].members[].nodeSelector.devices"
@@ -115,16 +115,16 @@ _FIELDS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
     },
     ("ModelEndpoint", "spec"): {"api": "nothing: every endpoint speaks the OpenAI API"},
 }
-"""Fields of today's kinds by kind and place, each by its former name."""
+"""Fields of current kinds by kind and path, each by its former name."""
 
 
 def field(kind: str, path: Path) -> str:
-    """Return what a field of an earlier shape is today; empty where it was none."""
+    """Return the current name of a field of an earlier shape; empty if it was not a field."""
     place = ".".join(step for step in path[:-1] if isinstance(step, str))
     return _FIELDS.get((kind, place), {}).get(str(path[-1]), "")
 
 
 def home(today: str) -> Path:
-    """Return the field that takes the place of a former one, as far as it is of the same object."""
+    """Return the field that replaces a former one, as far as it is of the same object."""
     found = re.match(r"spec(\.\w+)*(?=[\[,]|$)", today)
     return tuple(found[0].split(".")) if found else ()

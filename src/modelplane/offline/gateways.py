@@ -1,7 +1,7 @@
-"""The fleet's gateway where files leave out its address, and a command is told it.
+"""Address of the fleet's gateway from a command's option.
 
-One rule: an address that a command is given is that of the InferenceGateway, so that whatever reads the
-gateway sees it.
+One rule: the address becomes that of the InferenceGateway, so that every reader of the gateway
+sees it.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ _ASSUMED_UID: Final = "assumed:InferenceGateway"
 
 
 def announce(address: str, store: Store) -> None:
-    """Give the InferenceGateway an address in its status; make one where the files have none."""
+    """Give the InferenceGateway an address in its status; create one if the files have none."""
     for gateway in store.find(fleet_gateway.REQUIREMENT) or (_assumed(),):
         status = {**gateway.get("status", {}), "address": address, "backend": str(announced_backend(gateway))}
         unversioned = {key: value for key, value in gateway["metadata"].items() if key != "resourceVersion"}
@@ -25,13 +25,13 @@ def announce(address: str, store: Store) -> None:
 
 
 def announced_backend(gateway: Object) -> Backend:
-    """Return what an InferenceGateway says, or would say, that it is; Envoy for any other object."""
+    """Return the backend that an InferenceGateway publishes, or would publish; Envoy for other objects."""
     said = gateway.get("status", {}).get("backend") or gateway.get("spec", {}).get("backend")
     return Backend.GATEWAY_API if said == Backend.GATEWAY_API else Backend.ENVOY
 
 
 def is_assumed(item: Object) -> bool:
-    """Return True if no file has an object."""
+    """Return True if an object is not from a file."""
     return str(item["metadata"].get("uid")) == _ASSUMED_UID
 
 

@@ -1,8 +1,8 @@
-"""Uids and owners where files leave them out.
+"""Uids and owners for objects of files that leave them out.
 
-Controllers know an object's owner by uid, never by name. Files that people write have none. So each object
-without a uid is given one, a ModelReplica without an owner gets the one that its label names, and an object
-without a namespace is in ``default``, as with kubectl. What a server printed keeps what it has.
+Controllers find an object's owner by uid, never by name, and files that people write have none. Each object
+without a uid gets one, a ModelReplica without an owner gets the one that its label names, and an object
+without a namespace is in ``default``, as with kubectl. Objects from a server stay unchanged.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ Identity = tuple[str, str, str]
 
 
 def identified(objects: Iterable[Object]) -> tuple[Object, ...]:
-    """Return objects of which each has a uid, and each replica an owner if its label names one."""
+    """Return the objects, each with a uid, and each replica with an owner if its label names one."""
     objects = tuple(map(_with_namespace, objects))
     known = _claimed(objects)
     with_uids = [_with_uid(item, known) for item in objects]
@@ -37,9 +37,9 @@ def identified(objects: Iterable[Object]) -> tuple[Object, ...]:
 
 
 def versioned(item: Object) -> Object:
-    """Return an object with a version that names its content, unless a server gave it one.
+    """Return an object with a version derived from its content, unless it has one from a server.
 
-    What is worked out from an object is remembered by uid and version (``compose.memo``).
+    Results of an object are cached by uid and version (``compose.memo``).
     """
     if item["metadata"].get("resourceVersion"):
         return item
@@ -52,7 +52,7 @@ def _identity(item: Object) -> Identity:
 
 
 def _claimed(objects: Iterable[Object]) -> dict[Identity, str]:
-    """Return the uids of owners as their children know them."""
+    """Return the uids of owners by the names that their children have for them."""
     known: dict[Identity, str] = {}
     for item in objects:
         namespace = item["metadata"].get("namespace", "")

@@ -1,7 +1,6 @@
-"""The objects that files hold, and what keeps a text from being one.
+"""Objects of files, and the problems of texts that are not objects.
 
-One rule: an object is read the same way for every command, so that what ``validate`` accepts is what the
-others work with.
+One rule: every command reads objects in the same way, so that the others accept what ``validate`` accepts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,27 +26,27 @@ from modelplane.offline.sources import Origin, Source, Unopened
 from modelplane.offline.tree import Document, Node, documents
 
 MOST_PER_OBJECT: Final = 100
-"""Problems told of one object; more than that are one mistake."""
+"""Maximum of problems reported for one object; more have one cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object of a file."""
+    """An object of a file."""
 
     name: ObjectName
     kind: Kind | None
-    """None for a kind of others."""
+    """None for a kind of another project."""
     node: Node
     source: Source
 
     @property
     def place(self) -> Place:
-        """Where its name stands."""
+        """Position of its name."""
         return self.node.place_of(("metadata", "name"))
 
     @property
     def where(self) -> str:
-        """File and line, to name it by."""
+        """File and line, as its name in messages."""
         return f"{self.source.name}:{self.place.line}"
 
     def problem(self, path: Path, message: str) -> Problem:
@@ -62,7 +61,7 @@ class Foreign:
 
 
 def read(sources: Iterable[Source | Unopened]) -> Iterator[Manifest | Foreign | Problem]:
-    """Yield each object, those of a List one by one, and what could not be taken for one."""
+    """Yield each object, those of a List separately, and the documents that are not objects."""
     for source in sources:
         if isinstance(source, Unopened):
             yield _problem(source.name, Place(0, 0), None, "", source.why)
@@ -104,7 +103,7 @@ def _document(document: Document, source: Source) -> Iterator[Manifest | Foreign
 
 
 def _is_foreign(node: Node) -> bool:
-    """Return True if a document has neither of the fields that make an object, however they are written."""
+    """Return True if a document has neither of the fields that identify an object, in any spelling."""
     if not isinstance(node.value, dict):
         return True
     return not {key.lower() for key in node.value} & {"apiversion", "kind"}
@@ -112,7 +111,7 @@ def _is_foreign(node: Node) -> bool:
 
 def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
     if not isinstance(node.value, dict):
-        # A text by itself may be a token: it is not quoted.
+        # A text alone may be a token: it is not quoted in messages.
         given = "a text" if isinstance(node.value, str) else shown(node.value)
         message = f"an object is expected here, not {given}: give it apiVersion and kind"
         yield _problem(source.name, node.place, None, "", message)
@@ -129,7 +128,7 @@ def _objects(node: Node, source: Source) -> Iterator[Manifest | Problem]:
 
 
 def problems(manifest: Manifest) -> Iterator[Problem]:
-    """Yield what an API server would say against an object of our kinds, in the order of the file."""
+    """Yield the objections of an API server to an object of our kinds, in the order of the file."""
     if manifest.kind is None:
         return
     findings = check(manifest.node, manifest.kind)
@@ -176,7 +175,7 @@ def _name(node: Node) -> ObjectName:
         return found.value if found is not None and isinstance(found.value, str) else ""
 
     def word(path: Path) -> str:
-        # As it is written, so that a name such as y, which YAML takes for true, is told by its name.
+        # As written in the file, so that a name such as y, which is true in YAML, appears as it is.
         found = node.at(path)
         return found.text if found is not None and found.value is not None else ""
 
@@ -193,7 +192,7 @@ _BY_NAME: Final = {kind.name: kind for kind in KINDS}
 
 
 def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
-    """Return the field that is wrong, and how, where an object is none of ours but seems meant to be."""
+    """Return the wrong field and the problem of an object that is not ours but seems meant to be."""
     group, _, _ = named.api_version.rpartition("/")
     same = _BY_NAME.get(named.kind)
     if not named.api_version or not named.kind:

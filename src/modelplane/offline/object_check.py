@@ -1,9 +1,9 @@
 """One object of our kinds, checked as an API server checks it.
 
-The server's order: unknown fields are found, defaults filled in, values checked against the schema, keys of
-lists compared, and at last the CEL rules asked. A rule is not asked where a field that it reads is wrong
-already, because its answer would repeat that. Device selectors are compiled too, which the server leaves to
-the scheduler.
+The order is the server's: find unknown fields, apply defaults, check values against the schema, compare keys
+of lists, and evaluate CEL rules. A rule that reads a field which is wrong already is not evaluated, because
+its result would repeat that problem. Device selectors are compiled too, which the server leaves to the
+scheduler.
 """
 
 import functools
@@ -28,27 +28,28 @@ if TYPE_CHECKING:
     from modelplane.cel import SelectorError
 
 _NEAR: Final = 2
-"""Steps within which a field that is misplaced is looked for before one of a similar name.
+"""Distance within which a misplaced field is searched before one of a similar name.
 
-Farther away it is only looked for further in or out: a Secret's namespace is not the object's, misplaced.
+Farther away, only enclosing and enclosed objects are searched: a Secret's namespace is not a misplaced one
+of the object.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with an object."""
+    """One problem of an object."""
 
     path: Path
     message: str
     severity: Severity = Severity.ERROR
     at_key: bool = False
-    """True if the name of the field is what is wrong."""
+    """True if the name of the field is wrong."""
     selector: "SelectorError | None" = None
-    """What its compiler says, where the value is a device selector."""
+    """Finding of the compiler, if the value is a device selector."""
 
 
 def check(node: Node, kind: Kind) -> Iterator[Finding]:
-    """Yield everything that is wrong with an object."""
+    """Yield all problems of an object."""
     validator = _validator(kind)
     completed = structural.complete(node, validator.schema)
     wrong: set[Path] = set()
@@ -84,7 +85,7 @@ def _empty(path: Path) -> Finding:
 
 
 def _reserved_namespace(value: dict[str, Any], kind: Kind) -> Iterator[Finding]:
-    """Refuse a tenant's object in a reserved namespace. One that a server has stored stays, so warn of it.
+    """Reject a tenant's object in a reserved namespace. A stored one stays, so warn of it.
 
     The kinds that provision clusters are not tenants' objects.
     """
@@ -115,7 +116,7 @@ def _validator(kind: Kind) -> Validator:
 
 
 def _unknown(kind: Kind, path: Path, whole: Schema) -> tuple[Finding, Path]:
-    """Return what to say about an unknown field, and the path of the field that was probably meant."""
+    """Return the message for an unknown field, and the path of the field that was probably meant."""
     from modelplane.offline import former  # noqa: PLC0415  few objects have one
 
     if today := former.field(kind.name, path):
@@ -141,7 +142,7 @@ def _unknown(kind: Kind, path: Path, whole: Schema) -> tuple[Finding, Path]:
 
 
 def _own_positions(home: Path, path: Path) -> Path:
-    """Return a home with the positions in lists that the misplaced field itself has."""
+    """Return a path with the positions in lists of the misplaced field itself."""
     steps = list(home)
     for index, (own, step) in enumerate(zip(path, home, strict=False)):
         if isinstance(own, int) != isinstance(step, int) or (isinstance(own, str) and own != step):
@@ -151,10 +152,10 @@ def _own_positions(home: Path, path: Path) -> Path:
 
 
 def _follows(misfit: Misfit, wrong: set[Path]) -> bool:
-    """Return True if a misfit is said already by what else is wrong.
+    """Return True if another problem explains a misfit already.
 
-    A field is not also missing where another one was meant for it or belongs below it, and a value is not
-    also without a known form.
+    A field is not missing if another one was meant for it or belongs below it, and the form of a value is
+    not unknown then.
     """
     path = misfit.path
     if misfit.missing or misfit.formless:
@@ -163,7 +164,7 @@ def _follows(misfit: Misfit, wrong: set[Path]) -> bool:
 
 
 def _repeated(value: Any, schema: Schema, path: Path) -> Iterator[Finding]:
-    """Find items of a list that Kubernetes takes for the same."""
+    """Find items of a list that have the same key to Kubernetes."""
     if isinstance(value, dict):
         for name, child in value.items():
             if (known := structural.below(schema, name)) is not None:
@@ -202,18 +203,18 @@ def _broken_rules(value: Any, schema: Schema, path: Path, wrong: frozenset[Path]
 
 
 _EVERY_KEY: Final = "self.all(key, "
-"""How a rule begins that asks each key of a map by itself."""
+"""Beginning of a rule that checks each key of a map."""
 
 
 def _broken_keys(rule: dict[str, str], value: dict[str, Any], path: Path) -> Iterator[Finding]:
-    """Name each key that a rule refuses, whatever is wrong with its value or with another key."""
+    """Name each key that a rule rejects, also if its value or another key is wrong."""
     for key in value:
         if not rules.holds(rule["rule"], {key: ""}):
             yield Finding((*path, key), f"{shown(key)} cannot be a key: {rule['message']}", at_key=True)
 
 
 def _doubtful(rule: str, path: Path, wrong: frozenset[Path]) -> bool:
-    """Return True if a rule reads a field that is wrong already, or one that such a field is part of."""
+    """Return True if a rule reads a field that is wrong already, or one that contains such a field."""
     read = [(*path, *each) for each in rules.reads(rule)]
     return any(_overlap(each, bad) for each in read for bad in wrong)
 
@@ -259,4 +260,4 @@ def _compiled(expression: str, path: Path) -> Iterator[Finding]:
 _LITERAL: Final = re.compile(
     r"""\b(?P<function>quantity|semver)\(\s*(?P<quote>["'])(?P<text>[^"'\\]*)(?P=quote)\s*\)"""
 )
-"""A text that is parsed for each device, with the same result."""
+"""A text that is parsed for each device with the same result."""

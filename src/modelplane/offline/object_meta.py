@@ -54,7 +54,7 @@ def object_meta(*, namespaced: bool) -> Schema:
         },
         "finalizers": {"type": "array", "items": _TEXT},
         "ownerReferences": {"type": "array", "items": _OWNER},
-        # Set by the server, and found in what it printed.
+        # Set by the server, and present in its output.
         "managedFields": {"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": True}},
         "uid": _TEXT,
         "resourceVersion": _TEXT,

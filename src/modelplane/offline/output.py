@@ -1,6 +1,6 @@
-"""The documents that commands print with ``-o json``.
+"""Documents that commands print with ``-o json``.
 
-One rule: a field keeps its name and meaning for as long as ``schemaVersion`` is the same; more may come.
+One rule: a field keeps its name and meaning while ``schemaVersion`` is the same; fields may be added.
 ``docs/reference/output`` has their JSON Schemas, generated from these types.
 """
 
@@ -22,13 +22,13 @@ class Report(Output, frozen=True, kw_only=True):
 
 
 def as_json(output: Output) -> str:
-    """Return a document as it is printed."""
+    """Return a document as JSON text."""
     return msgspec.json.format(msgspec.json.encode(output), indent=2).decode()
 
 
 def json_schema(type_: type[Report]) -> dict[str, Any]:
     """Return the JSON Schema of a kind of report."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    # Through JSON, because that has one kind of list.
+    # Through JSON, which has only one type of list.
     schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(type_)))
     return dialect | schema

@@ -1,6 +1,6 @@
-"""Plans and explanations as rows of tables, for people.
+"""Rows of tables that show plans and explanations.
 
-One rule: what is alike is told once. New replicas of one kind in one place are one row with their number.
+One rule: equal rows are merged. Identical new replicas in one place are one row with their number.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from modelplane.offline.placements import (
 )
 
 Row = tuple[str, ...]
-"""One row of a table for people."""
+"""A row of a table."""
 
 _PLACE_COLUMNS: Final = ("REPLICA", "CLUSTER", "ENGINE", "POOL", "PODS", "PER POD")
 REPLICA_COLUMNS: Final = ("DEPLOYMENT", *_PLACE_COLUMNS)
@@ -30,20 +30,20 @@ POOL_COLUMNS: Final = ("CLUSTER", "POOL", "COUNTED", "TOTAL", "TAKEN", "FREE")
 
 
 def replica_rows(deployment: Deployment) -> Iterator[Row]:
-    """Yield a row for each member of each replica, and one for all new replicas that are alike."""
+    """Yield a row for each member of each replica, and one for all identical new replicas."""
     name = f"{deployment.name.namespace}/{deployment.name.name}"
     for called, replica in _called(deployment.replicas):
         yield from ((name, *row) for row in _rows(called, replica))
 
 
 def where_rows(replicas: Iterable[Replica]) -> Iterator[Row]:
-    """Yield the same rows, with why each replica is where it is in the place of the deployment."""
+    """Yield the same rows, with the reason of each placement instead of the deployment."""
     for called, replica in _called(replicas):
         yield from ((*row, replica.reason or "-") for row in _rows(called, replica))
 
 
 def _called(replicas: Iterable[Replica]) -> Iterator[tuple[str, Replica]]:
-    """Yield replicas with what they are called: by their name, or, while they have none, by their number."""
+    """Yield replicas with their names, or, while they have none, their number."""
     alike: dict[object, list[Replica]] = {}
     for replica in replicas:
         same = (replica.state, replica.name, replica.cluster, replica.engines, replica.reason)
@@ -61,7 +61,7 @@ def _rows(called: str, replica: Replica) -> Iterator[Row]:
 
 
 def verdict(deployments: Iterable[Deployment]) -> str:
-    """Say how many replicas have their place."""
+    """Return the number of placed replicas, as text."""
     counted = tuple(deployments)
     wanted = sum(each.wanted for each in counted)
     return f"{sum(each.placed for each in counted)} of {wanted} replicas placed"
@@ -77,14 +77,14 @@ def _claims(member: PlacedMember) -> str:
 
 
 def closest(refusals: Sequence[Refusal], most: int) -> Sequence[Refusal]:
-    """Return so many refusals, first those by the latest rule: there a fit was closest."""
+    """Return at most so many refusals, those by the latest rule first: they were closest to a fit."""
     if len(refusals) <= most:
         return refusals
     return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
 
 
 def refusal_rows(refusals: Iterable[Refusal]) -> Iterator[Row]:
-    """Yield a row for each cluster and pool that refused."""
+    """Yield a row for each cluster and pool that rejected the replica."""
     for refusal in refusals:
         compared = refusal.detail or ", ".join(f"{each.name} is {each.value}" for each in refusal.compared)
         yield (
@@ -104,7 +104,7 @@ def remedy_rows(deployment: Deployment) -> Iterator[Row]:
 
 
 def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:
-    """Return the pools that replicas of deployments are in, or all where there are no more than so many."""
+    """Return the pools of the replicas, or all pools if there are no more than so many."""
     if len(pools) <= most:
         return pools
     used = {
@@ -118,7 +118,7 @@ def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int)
 
 
 def pool_rows(pools: Iterable[Pool]) -> Iterator[Row]:
-    """Yield a row for each amount of each pool."""
+    """Yield a row for each resource of each pool."""
     for pool in pools:
         for amount in pool.amounts:
             yield (

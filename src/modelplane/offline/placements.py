@@ -1,4 +1,4 @@
-"""Placements of deployments, existing or planned, with the reasons for those that failed: as documents."""
+"""Documents of placements, existing or planned, with the reasons for those that failed."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -13,12 +13,12 @@ from modelplane.scheduler.diagnosis import PHRASES
 
 
 class State(StrEnum):
-    """What becomes of a replica."""
+    """State of a replica in a plan."""
 
     NEW = "new"
     STAYS = "stays"
     LEAVES = "leaves"
-    """It stays until another one is ready in its place."""
+    """It stays until its replacement is ready."""
     GOES = "goes"
 
 
@@ -40,7 +40,7 @@ class PlacedMember(Output, frozen=True, kw_only=True):
 
 
 class PlacedEngine(Output, frozen=True, kw_only=True):
-    """An engine, and where its members are."""
+    """An engine, and the placement of its members."""
 
     name: str
     copies: int
@@ -48,57 +48,57 @@ class PlacedEngine(Output, frozen=True, kw_only=True):
 
 
 class Replica(Output, frozen=True, kw_only=True):
-    """One replica."""
+    """A replica."""
 
     state: State
     cluster: str
-    """Empty for one that goes."""
+    """Empty for one that is deleted."""
     index: int
     name: str
     """Name of the ModelReplica; empty for a new one."""
     reason: str
-    """Why it is where it is, or why it goes."""
+    """Reason for its placement or its deletion."""
     engines: tuple[PlacedEngine, ...]
 
 
 class Compared(Output, frozen=True, kw_only=True):
-    """A value of a device that a selector looked at."""
+    """A value of a device that a selector read."""
 
     name: str
     value: str
 
 
 class Refusal(Output, frozen=True, kw_only=True):
-    """The first rule that refused a pool, or, where ``pool`` is empty, a cluster."""
+    """The first rule that rejected a pool, or, if ``pool`` is empty, a cluster."""
 
     cluster: str
     pool: str
     engine: str
     rule: str
-    """The rule in one word, such as NoFreeNodes."""
+    """Rule in one word, such as NoFreeNodes."""
     reason: str
-    """The same for people."""
+    """The same as a sentence."""
     detail: str
     compared: tuple[Compared, ...]
     remedy: str
-    """What would end this refusal, where that can be told; another may stand behind it."""
+    """Change that would lift this refusal, if known; another refusal may follow."""
 
 
 class Remedy(Output, frozen=True, kw_only=True):
-    """A change with which one more replica would fit, and the clusters that would take it."""
+    """A change with which one more replica would fit, and the clusters for it."""
 
     change: str
     clusters: tuple[str, ...]
 
 
 class Deployment(Output, frozen=True, kw_only=True):
-    """One ModelDeployment, and what becomes of its replicas."""
+    """A ModelDeployment, with its replicas."""
 
     name: ObjectName
     wanted: int
     placed: int
     diagnosis: str
-    """One sentence; empty where nothing is wrong."""
+    """One sentence; empty if nothing is wrong."""
     replicas: tuple[Replica, ...]
     refusals: tuple[Refusal, ...]
     remedies: tuple[Remedy, ...]
@@ -115,7 +115,7 @@ class Amount(Output, frozen=True, kw_only=True):
 
 
 class Pool(Output, frozen=True, kw_only=True):
-    """What is left of one pool, after everything is placed."""
+    """Free capacity of a pool after all placements."""
 
     cluster: str
     pool: str
@@ -125,19 +125,19 @@ class Pool(Output, frozen=True, kw_only=True):
 
 
 class Plan(Report, frozen=True, kw_only=True):
-    """What ``modelplane plan -o json`` prints."""
+    """Document of ``modelplane plan -o json``."""
 
     kind: Literal["Plan"] = "Plan"
     placed: bool
-    """True if every replica has its place."""
+    """True if every replica is placed."""
     deployments: tuple[Deployment, ...]
     pools: tuple[Pool, ...]
     assumed_ready: tuple[str, ...]
-    """Clusters that are taken to be ready because their files have no status."""
+    """Clusters that are assumed ready because their files have no status."""
 
 
 class Explanation(Report, frozen=True, kw_only=True):
-    """What ``modelplane explain -o json`` prints."""
+    """Document of ``modelplane explain -o json``."""
 
     kind: Literal["Explanation"] = "Explanation"
     placed: bool
@@ -158,7 +158,7 @@ def plan(files: Files, deployments: Iterable[Object]) -> Plan:
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
-    """Say where the replicas of one deployment are, and why. Raises ``Unplannable``."""
+    """Explain the placements of one deployment. Raises ``Unplannable``."""
     explained = _deployment(deployment, place(files, deployment), files)
     return Explanation(
         placed=explained.placed >= explained.wanted,
@@ -240,7 +240,7 @@ def _rule(reason: scheduler.Reason) -> str:
 
 
 RANKS: Final = {_rule(reason): int(reason) for reason in scheduler.Reason}
-"""In which order the rules are asked."""
+"""Order in which rules are evaluated."""
 
 
 def _refusal(refusal: scheduler.Refusal, files: Files) -> Refusal:

@@ -1,4 +1,4 @@
-"""Keeping what Secrets hold out of what is printed.
+"""Redaction of the data of Secrets.
 
 One rule: neither the data of a Secret nor any text that contains one of its values is ever printed.
 """
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 HIDDEN: Final = "(hidden)"
-_SHORTEST = 6  # what is shorter is found by chance, in "true" as in any word
+_SHORTEST = 6  # a shorter one is in other texts by chance, as in "true"
 
 
 def hidden_values(objects: Iterable[Mapping[str, Any]]) -> frozenset[str]:
-    """Return every value that the Secrets among the objects hold, as it is and as it is encoded."""
+    """Return every value of the Secrets among the objects, decoded and encoded."""
     values: set[str] = set()
     for item in objects:
         if item.get("kind") != "Secret":

@@ -1,7 +1,6 @@
 """Rendering of an owner: one composition, with files instead of API servers.
 
-One rule: the composition function is the controllers' own, and nothing is computed here but how its answer
-is shown.
+One rule: the composition function is the controllers' own. This module only shows its result.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,15 +32,15 @@ from modelplane.offline.store import Store
 from modelplane.offline.yaml_output import as_yaml
 
 CHILD_KEYS = (labels.CHILD, "crossplane.io/composition-resource-name")
-"""Annotations that say which child of its owner an object is: ours, and Crossplane's."""
+"""Annotations with the key of a child of an owner: ours, and Crossplane's."""
 
 
 class NotRendered(Exception):
-    """Something that cannot be composed; the message says why and what to do."""
+    """An owner that cannot be composed; the message has the cause and the remedy."""
 
 
 class Looked(Output, frozen=True, kw_only=True):
-    """Something that the composition needed to see."""
+    """Objects that the composition required."""
 
     key: str
     api_version: str
@@ -50,7 +49,7 @@ class Looked(Output, frozen=True, kw_only=True):
     name: str
     cluster: str
     found: int
-    """How many such objects the files hold."""
+    """Number of such objects in the files."""
 
 
 class Child(Output, frozen=True, kw_only=True):
@@ -58,31 +57,31 @@ class Child(Output, frozen=True, kw_only=True):
 
     key: str
     cluster: str
-    """The InferenceCluster that it would be written to; empty for the control plane."""
+    """InferenceCluster that it would be written to; empty for the control plane."""
     manifest: dict[str, Any]
 
 
 class Rendering(Report, frozen=True, kw_only=True):
-    """What ``modelplane render -o json`` prints."""
+    """Document of ``modelplane render -o json``."""
 
     kind: Literal["Rendering"] = "Rendering"
     owner: ObjectName
     doubt: str
-    """Why nothing can be said; then every child and the status would stay as they are."""
+    """Reason why nothing can be decided; then every child, the routes and the status would stay."""
     children: tuple[Child, ...]
     kept: tuple[str, ...]
-    """Keys of observed children that would be left exactly as they are."""
+    """Keys of observed children that would stay unchanged."""
     deleted: tuple[str, ...]
     """Keys of observed children that would be deleted."""
     guards: tuple[str, ...]
-    """What the owner's deletion would wait for."""
+    """Objects that the owner's deletion would wait for."""
     routes: tuple[GatewayRoute, ...]
     """Routes of an Envoy gateway; for one that reads Gateway API, an HTTPRoute is among the children."""
     ready: bool
     status: dict[str, Any]
     looked_at: tuple[Looked, ...]
     assumed_ready: tuple[str, ...]
-    """Clusters that are taken to be ready because their files have no status."""
+    """Clusters that are assumed ready because their files have no status."""
 
 
 def render(
@@ -91,9 +90,9 @@ def render(
     required: Iterable[Object],
     gateway_address: str = "",
 ) -> tuple[Rendering, Object]:
-    """Compose the one owner among the objects; return what would be made, and the owner with its status.
+    """Compose the one owner among the objects; return the rendering, and the owner with its status.
 
-    Objects beside the owner are there for it to see, like the required ones. Raises ``NotRendered``.
+    Other objects among the owners are like required ones. Raises ``NotRendered``.
     """
     own, children, others = tuple(owners), tuple(observed), tuple(required)
     composed = [item for item in own if item["kind"] in COMPOSERS]
@@ -202,10 +201,10 @@ def _rendered(
 def _composed(
     owner: Object, observed: Mapping[str, Object], store: Store, gateway_address: str
 ) -> tuple[tuple[tuple[Requirement, tuple[Object, ...]], ...], Composition | Blocked]:
-    """Return what was found of each requirement, and the composition.
+    """Return the objects of each requirement, and the composition.
 
-    Some objects record in their status where they are about to write, and write once that is stored. So where
-    the status of a composition makes it look at more, it is taken to be stored, and composed again.
+    Some owners record in their status the clusters that they are about to write to, and write once that is
+    stored. If the status of a composition adds requirements, it is assumed stored, and composed again.
     """
     composer = COMPOSERS[owner["kind"]]
     proxy = announced_backend(owner)
@@ -280,7 +279,7 @@ def _heading(rendering: Rendering) -> Iterator[str]:
 
 
 def _assumed(rendering: Rendering) -> tuple[str, ...]:
-    """Return the clusters that are taken to be ready, if the composition looked at any."""
+    """Return the clusters that are assumed ready, if the composition required any."""
     looked = any(each.kind == kind_name(InferenceCluster) for each in rendering.looked_at)
     return (choice(rendering.assumed_ready),) if looked and rendering.assumed_ready else ()
 

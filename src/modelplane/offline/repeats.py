@@ -1,7 +1,7 @@
-"""Objects that are given more than once: of two with one name, an API server keeps the later.
+"""Duplicate objects: of two with one name, an API server keeps the later.
 
-One rule: what a file has twice is a mistake. Files may be alternatives, so whether two files may have an
-object of one name depends on what is done with them.
+One rule: a duplicate within a file is a mistake. Files may be alternatives, so the command decides about
+duplicates in different files.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from modelplane.offline.manifests import Manifest
 
 
 class _First(NamedTuple):
-    """Where an object was first, and what it was."""
+    """First position of an object, and its content."""
 
     file: str
     where: str
@@ -25,14 +25,14 @@ class _First(NamedTuple):
 
 @dataclass(slots=True)
 class Repeats:
-    """The objects so far."""
+    """Objects read so far."""
 
     alternatives: bool
     """True if different files may have different objects of one name."""
     _known: dict[tuple[str, ObjectName], _First] = field(default_factory=dict)
 
     def problems(self, manifest: Manifest) -> Iterator[Problem]:
-        """Refuse an object of our kinds that takes the place of an earlier one."""
+        """Reject an object of our kinds that replaces an earlier one."""
         if manifest.kind is None or not manifest.name.name:
             return
         file = manifest.source.name
@@ -53,6 +53,6 @@ def _digest(manifest: Manifest) -> bytes:
 
 def _identity(manifest: Manifest) -> ObjectName:
     namespaced = manifest.kind is not None and manifest.kind.namespaced
-    # As kubectl takes it, an object without a namespace is in the one of its context.
+    # As with kubectl, an object without a namespace is in the one of its context.
     namespace = (manifest.name.namespace or "default") if namespaced else ""
     return replace(manifest.name, namespace=namespace)

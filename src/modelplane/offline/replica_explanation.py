@@ -1,7 +1,7 @@
 """Explanation of a ModelReplica: its placement, and its readiness.
 
-One rule: where it is and why is the scheduler's own answer for its deployment. Whether it serves is what its
-status says, because only its cluster can tell.
+One rule: the placement is the scheduler's own result for its deployment. Readiness comes from its status,
+because only its cluster knows it.
 """
 
 from collections.abc import Iterator
@@ -28,33 +28,33 @@ class Routing(Output, frozen=True, kw_only=True):
 
     service: str
     percent: float
-    """The share of the service's requests that the replica gets."""
+    """Share of the service's requests that the replica gets."""
     reason: str
-    """Why it gets them, or why not."""
+    """Reason why it gets them, or why not."""
 
 
 class ReplicaExplanation(Report, frozen=True, kw_only=True):
-    """What ``modelplane explain mr/NAME -o json`` prints."""
+    """Document of ``modelplane explain mr/NAME -o json``."""
 
     kind: Literal["ReplicaExplanation"] = "ReplicaExplanation"
     replica: ObjectName
     cluster: str
     deployment: str
-    """The ModelDeployment that owns it; empty where none is known."""
+    """ModelDeployment that owns it; empty if unknown."""
     ready: bool
     reason: str
-    """Why it is not ready; empty where it is."""
+    """Reason why it is not ready; empty if it is."""
     conditions: tuple[Said, ...]
     placement: Replica | None
-    """What the scheduler does with it; null where its ModelDeployment is not known."""
+    """Result of the scheduler; null if its ModelDeployment is unknown."""
     endpoint: str
-    """URL of its ModelEndpoint; empty where it has none."""
+    """URL of its ModelEndpoint; empty if it has none."""
     services: tuple[Routing, ...]
     notes: tuple[str, ...]
 
 
 def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
-    """Say why a replica is where it is, and why it is ready or not. Raises ``Unplannable``."""
+    """Explain the placement and readiness of a replica. Raises ``Unplannable``."""
     try:
         decoded = decode_as(ModelReplica, replica)
         services = tuple(_services(files, decoded))
@@ -77,7 +77,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         ready=not reason,
         reason=reason,
         conditions=() if is_assumed_silent(replica) else conditions(replica),
-        # Last, because to place a deployment changes the files.
+        # Last, because placing a deployment changes the files.
         placement=_placement(files, owner, metadata.name) if owner else None,
         endpoint=str(endpoint["spec"]["url"]) if endpoint else "",
         services=services,
@@ -86,7 +86,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
 
 
 def _owner(files: Files, replica: Object) -> Object | None:
-    """Return the deployment that owns a replica, where it is known."""
+    """Return the deployment that owns a replica, if known."""
     uids = {each["uid"] for each in replica["metadata"].get("ownerReferences", ()) if each.get("controller")}
     return next((item for item in files.deployments if item["metadata"]["uid"] in uids), None)
 
@@ -108,7 +108,7 @@ def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
 
 
 def _notes(files: Files, replica: ModelReplica, owner: Object | None, *, ready: bool) -> Iterator[str]:
-    """Yield what else has to do with where a replica is and whether it serves."""
+    """Yield notes on the placement and readiness of a replica."""
     name, namespace = replica.metadata.name, replica.metadata.namespace
     if owner is None:
         yield (

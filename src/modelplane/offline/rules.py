@@ -1,10 +1,10 @@
 """CEL rules of a schema (``x-kubernetes-validations``), evaluated as an API server does.
 
-One rule: the expressions and their sentences come from the schema, and nothing about them is written here
-but the one function that only Kubernetes has.
+One rule: the expressions and their messages come from the schema. Only the one function that Kubernetes adds
+is defined here.
 
-The compiler is handed ``self`` without a type, so a rule that names a field that does not exist fails when
-it is evaluated, not before; the API server, which checks types, has then refused the CRD.
+The compiler gets ``self`` without a type, so a rule that names a field that does not exist fails at
+evaluation. The API server checks types, and rejects such a CRD.
 """
 
 import functools
@@ -33,7 +33,7 @@ def holds(expression: str, value: Any) -> bool:
 
 @functools.cache
 def reads(expression: str) -> tuple[tuple[str, ...], ...]:
-    """Return the fields below ``self`` that a rule names; one empty path where it reads all of it."""
+    """Return the fields below ``self`` that a rule names; one empty path if it reads all of it."""
     paths = {tuple(found[1:].split(".")) if found else () for found in _SELF.findall(expression)}
     return tuple(sorted(paths))
 

@@ -34,7 +34,7 @@ class NotFinite(ValueError):
 
 
 def resolve(text: str) -> Scalar:
-    """Return what a word without quotes means. Raises ``NotFinite``."""
+    """Return the value of a word without quotes. Raises ``NotFinite``."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
@@ -53,7 +53,7 @@ def resolve(text: str) -> Scalar:
 
 
 def number(value: float, otherwise: Scalar = None) -> Scalar:
-    """Return a number as JSON carries it: a whole one as an integer. One out of range is ``otherwise``."""
+    """Return a number in its JSON form: a whole one as an integer. One out of range is ``otherwise``."""
     if not math.isfinite(value):
         return otherwise
     return int(value) if value.is_integer() and abs(value) < 1e21 else value

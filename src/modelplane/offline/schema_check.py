@@ -1,6 +1,6 @@
-"""Values against a structural schema, and the sentence for each way in which one can fail.
+"""Check of values against a structural schema, with a message for each way to fail.
 
-One rule: a library decides whether a value fits; here it is only said what to do about it.
+One rule: a library decides about validity; this module only writes the remedy.
 """
 
 import re
@@ -34,13 +34,13 @@ class Misfit:
     path: Path
     message: str
     missing: bool = False
-    """True if the path names a field that is not there."""
+    """True if the path names a missing field."""
     formless: bool = False
-    """True if the value may have one of several forms, and has none."""
+    """True if the value matches none of several allowed forms."""
 
 
 def misfits(validator: "Validator", value: Any, node: Node) -> Iterator[Misfit]:
-    """Yield what is wrong with an object, once it is completed. The node says how values were written."""
+    """Yield the problems of an object with its defaults. The node has the values as written."""
     for error in validator.errors(value):
         found = _closest(error)
         path = tuple(found.instance_path)
@@ -53,7 +53,7 @@ def misfits(validator: "Validator", value: Any, node: Node) -> Iterator[Misfit]:
 
 
 class Validator:
-    """A structural schema that is ready to check values."""
+    """A structural schema, compiled."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -65,7 +65,7 @@ class Validator:
         )
 
     def errors(self, value: Any) -> Iterator[ValidationError]:
-        """Yield what the library finds."""
+        """Yield the library's findings."""
         yield from self._validator.iter_errors(value)
 
 
@@ -88,7 +88,7 @@ def _json_schema(schema: Any) -> Any:
 
 
 def _closest(error: ValidationError) -> ValidationError:
-    """Return, for a value of several forms, what is wrong by the form that it comes closest to."""
+    """Return the problems of a value of several forms by the form that is closest."""
     while isinstance(error.kind, ValidationErrorKind.AnyOf):
         forms = [form for form in error.kind.context if form]
         error = min(forms, key=lambda form: (-len(form[0].instance_path), len(form)))[0]
@@ -108,7 +108,7 @@ def _sentence(error: ValidationError, schema: Schema, node: Node | None) -> str:
 
 
 def _about(schema: Schema) -> str:
-    """Return what a field is for, to go on with within a sentence."""
+    """Return the purpose of a field, as the end of a sentence."""
     text = str(schema.get("description", "see the reference of its kind")).rstrip(".")
     return text[:1].lower() + text[1:] if _CAPITAL.match(text) else text
 
@@ -157,7 +157,7 @@ def _remedy(wanted: str, value: Any, schema: Schema, node: Node | None) -> str:
 
 
 def _means(wanted: str, text: str) -> bool:
-    """Return True if a text would be of a type if it had no quotes."""
+    """Return True if a text would be of a type without its quotes."""
     try:
         return type(resolve(text)) is {"integer": int, "boolean": bool}[wanted]
     except NotFinite:

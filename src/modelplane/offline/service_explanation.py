@@ -38,15 +38,15 @@ class RoutedEndpoint(Output, frozen=True, kw_only=True):
     name: str
     url: str
     entry: int | None
-    """Position in ``spec.endpoints`` of the entry that selects it; null where none does."""
+    """Position in ``spec.endpoints`` of the entry that selects it; null if none does."""
     percent: float
-    """Its share of the requests; 0 where it gets none."""
+    """Its share of the requests; 0 if it gets none."""
     reason: str
-    """Why it gets requests, or why not."""
+    """Reason why it gets requests, or why not."""
 
 
 class WithoutEndpoint(Output, frozen=True, kw_only=True):
-    """A ModelReplica or ModelDeployment that the service selects, and that has no endpoint."""
+    """A ModelReplica or ModelDeployment that the service selects and that has no endpoint."""
 
     kind: str
     name: str
@@ -54,13 +54,13 @@ class WithoutEndpoint(Output, frozen=True, kw_only=True):
 
 
 class ServiceExplanation(Report, frozen=True, kw_only=True):
-    """What ``modelplane explain ms/NAME -o json`` prints."""
+    """Document of ``modelplane explain ms/NAME -o json``."""
 
     kind: Literal["ServiceExplanation"] = "ServiceExplanation"
     service: ObjectName
     ready: bool
     reason: str
-    """Why it is not ready; empty where it is."""
+    """Reason why it is not ready; empty if it is."""
     address: str
     conditions: tuple[Said, ...]
     endpoints: tuple[RoutedEndpoint, ...]
@@ -69,7 +69,7 @@ class ServiceExplanation(Report, frozen=True, kw_only=True):
 
 
 def explain_service(files: Files, service: Object) -> ServiceExplanation:
-    """Say why a service is ready or not, and what it routes to. Raises ``Unplannable``."""
+    """Explain the readiness and the endpoints of a service. Raises ``Unplannable``."""
     try:
         return _explained(files, service)
     except InvalidObject as error:
@@ -118,7 +118,7 @@ def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
 
 
 def _order(endpoint: RoutedEndpoint) -> tuple[bool, float, str]:
-    """Order endpoints by whether they get requests, then as the service's entries select them."""
+    """Order endpoints with requests first, then by the entry that selects them."""
     entry = math.inf if endpoint.entry is None else endpoint.entry
     return not endpoint.percent, entry, endpoint.name
 
@@ -153,7 +153,7 @@ def _entry(service: ModelService, item: Object) -> int | None:
 
 
 def _reason(item: Object, service: ModelService, entry: int | None, *, is_routed: bool) -> str:
-    """Return why an endpoint is one that requests can go to, or not."""
+    """Return the reason why an endpoint gets requests, or why not."""
     metadata = item["metadata"]
     endpoint = _readable(item)
     if endpoint is None:
@@ -174,7 +174,7 @@ def _reason(item: Object, service: ModelService, entry: int | None, *, is_routed
 
 
 def _leaving(metadata: Mapping[str, Any]) -> str:
-    """Return why an endpoint gets no new requests any more; empty if it stays."""
+    """Return the reason why an endpoint gets no new requests any more; empty if it stays."""
     if metadata.get("deletionTimestamp"):
         return "it is being deleted"
     if labels.DRAINING in metadata.get("annotations", {}):
@@ -183,7 +183,7 @@ def _leaving(metadata: Mapping[str, Any]) -> str:
 
 
 def _unrouted(endpoint: ModelEndpoint, target: Target) -> str:
-    """Return why an endpoint that a service selects, and whose url can be used, gets no requests."""
+    """Return the reason why a selected endpoint with a valid url gets no requests."""
     if rejected := reserved(endpoint.metadata.namespace):
         return f"the service has no route: {rejected.message}"
     backend = gateway_api.backend(endpoint, target)
@@ -194,7 +194,7 @@ def _unrouted(endpoint: ModelEndpoint, target: Target) -> str:
 
 
 def _unlike(carried: Mapping[str, str], service: ModelService) -> str:
-    """Return what an endpoint lacks for the entry that comes closest."""
+    """Return the labels that an endpoint lacks for the closest entry."""
     lacking = (
         {key: value for key, value in entry.selector.match_labels.items() if carried.get(key) != value}
         for entry in service.spec.endpoints
@@ -204,7 +204,7 @@ def _unlike(carried: Mapping[str, str], service: ModelService) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Namespace:
-    """What the entries of a service select in its namespace, besides endpoints."""
+    """Objects that the entries of a service select in its namespace, besides endpoints."""
 
     files: Files
     name: str
@@ -219,7 +219,7 @@ class _Namespace:
                 yield WithoutEndpoint(kind=kind_name(ModelReplica), name=name, reason=_unannounced(item))
 
     def deployments(self) -> Iterator[WithoutEndpoint]:
-        """Yield the deployments whose replicas would be selected, and that have none."""
+        """Yield the deployments without replicas whose replicas would be selected."""
         owners = {
             item["metadata"].get("labels", {}).get(labels.DEPLOYMENT) for item in self._all(ModelReplica)
         }
@@ -230,7 +230,7 @@ class _Namespace:
                 yield WithoutEndpoint(kind=kind_name(ModelDeployment), name=name, reason=reason)
 
     def unmatched(self) -> Iterator[str]:
-        """Yield the entries that select nothing at all."""
+        """Yield a note for each entry that selects nothing."""
         there = [
             *(item["metadata"].get("labels", {}) for item in self._all(ModelEndpoint)),
             *(item["metadata"].get("labels", {}) for item in self._all(ModelReplica)),
@@ -252,7 +252,7 @@ class _Namespace:
 
 
 def _unannounced(replica: Object) -> str:
-    """Return why a replica has no endpoint."""
+    """Return the reason why a replica has no endpoint."""
     for type_ in (ModelReplicaCondition.MODEL_READY, ModelReplicaCondition.ANNOUNCED):
         said = condition_of(replica, str(type_))
         if said.get("status") == "False" and said.get("message"):
@@ -261,7 +261,7 @@ def _unannounced(replica: Object) -> str:
 
 
 def _unplaced(deployment: Object, namespace: str) -> str:
-    """Return why a deployment has no replica."""
+    """Return the reason why a deployment has no replica."""
     name = deployment["metadata"]["name"]
     if deployment["spec"].get("replicas") == 0:
         return "it asks for 0 replicas"
@@ -271,7 +271,7 @@ def _unplaced(deployment: Object, namespace: str) -> str:
 
 
 def _of_replicas(deployment: Object) -> Mapping[str, str]:
-    """Return the labels that all replicas of a deployment have."""
+    """Return the labels common to all replicas of a deployment."""
     own = {labels.DEPLOYMENT: deployment["metadata"]["name"]}
     try:
         return {**decode_as(ModelDeployment, deployment).replica_template().labels, **own}

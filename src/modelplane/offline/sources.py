@@ -1,6 +1,6 @@
-"""The files that a command is given: named ones, those of folders, and standard input.
+"""Files of a command's arguments: named ones, those of folders, and standard input.
 
-One rule: what cannot be read is a problem with a place, and never stops the rest.
+One rule: an unreadable file is a problem with a position, and never stops the rest.
 """
 
 import codecs
@@ -15,25 +15,25 @@ from typing import BinaryIO, Final
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STANDARD_INPUT: Final = "-"
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Of one file. A dump of a fleet of ten thousand clusters is smaller."""
+"""Maximum of one file. A dump of a fleet of ten thousand clusters is smaller."""
 
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Origin(Enum):
-    """How a text was given."""
+    """Origin of a text."""
 
     NAMED = auto()
-    """By the path of its file."""
+    """The command names its file."""
     WALKED = auto()
-    """By that of a folder, which may hold other files too."""
+    """The command names its folder, which may have other files too."""
     PIPED = auto()
-    """On standard input."""
+    """Standard input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text, and how its file is called."""
+    """A text, and the name of its file."""
 
     name: str
     text: str
@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Unopened:
-    """A file or folder of which nothing could be read, and why."""
+    """A file or folder that could not be read, with the reason."""
 
     name: str
     why: str

@@ -7,7 +7,7 @@ from modelplane.offline.output import Output
 
 
 class Said(Output, frozen=True, kw_only=True):
-    """One condition."""
+    """A condition."""
 
     type: str
     status: str
@@ -31,7 +31,7 @@ def conditions(item: Object) -> tuple[Said, ...]:
 
 
 def why_not_ready(item: Object) -> str:
-    """Return why an object is not ready, as its status says it; empty where it is ready."""
+    """Return the reason why an object is not ready, from its status; empty if it is ready."""
     ready = condition_of(item, READY)
     if ready.get("status") == "True":
         return ""

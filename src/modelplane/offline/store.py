@@ -1,7 +1,6 @@
-"""The objects of files in the place of an API server: found by kind, name and labels.
+"""Objects of files instead of an API server: found by kind, name and labels.
 
-One rule: what the files do not hold is not there. Files say nothing about what could not be looked at, so no
-answer is "unknown".
+One rule: an object that no file has does not exist. Nothing is "unknown".
 """
 
 from base64 import b64encode
@@ -23,9 +22,9 @@ _OURS = frozenset(kind.api_version for kind in KINDS)
 
 
 def cluster_of(item: Mapping[str, Any]) -> str:
-    """Return the InferenceCluster that an object is on; empty for the control plane.
+    """Return the InferenceCluster of an object; empty for the control plane.
 
-    Modelplane's own objects are on the control plane; those of other kinds say it by a label or annotation.
+    Modelplane's own objects are on the control plane; those of other kinds have a label or annotation.
     """
     if item.get("apiVersion") in _OURS:
         return ""
@@ -36,18 +35,18 @@ def cluster_of(item: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class Store:
-    """Objects by where and what they are."""
+    """Objects by cluster, kind and name."""
 
     _objects: dict[tuple[str, str, str], dict[tuple[str, str], Object]] = field(default_factory=dict)
 
     def add(self, item: Object) -> None:
-        """Put an object in, in the place of one with its name."""
+        """Store an object; it replaces one of the same name."""
         metadata = item["metadata"]
         slot = self._objects.setdefault((cluster_of(item), item["apiVersion"], item["kind"]), {})
         slot[metadata.get("namespace", ""), metadata["name"]] = item
 
     def remove(self, item: Object) -> None:
-        """Take an object out."""
+        """Remove an object."""
         metadata = item["metadata"]
         slot = self._objects[cluster_of(item), item["apiVersion"], item["kind"]]
         del slot[metadata.get("namespace", ""), metadata["name"]]
@@ -70,14 +69,14 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What files hold, and what is wrong with it."""
+    """Objects of files, and their problems."""
 
     objects: tuple[Object, ...]
     problems: tuple[Problem, ...]
 
 
 def load(sources: Iterable[Source | Unopened]) -> Loaded:
-    """Read the objects of files, and check those that no API server has checked yet."""
+    """Read the objects of files, and check those that are not from an API server."""
     objects: list[Object] = []
     problems: list[Problem] = []
     repeats = Repeats(alternatives=False)
@@ -85,7 +84,7 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
         if isinstance(each, Foreign):
             continue
         if isinstance(each, Manifest) and each.kind is None and not each.name.name:
-            continue  # such as a Kustomization: nothing looks for an object without a name
+            continue  # such as a Kustomization: an object without a name is never required
         said = [each] if isinstance(each, Problem) else [*repeats.problems(each), *_problems(each)]
         found = [problem for problem in said if problem.severity is Severity.ERROR]
         problems += found
@@ -95,7 +94,7 @@ def load(sources: Iterable[Source | Unopened]) -> Loaded:
 
 
 def _stored(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an object as an API server keeps it: the texts of a Secret are among its data."""
+    """Return an object as an API server stores it: ``stringData`` of a Secret becomes ``data``."""
     texts = item.get("stringData")
     if (item["apiVersion"], item["kind"]) != ("v1", "Secret") or not isinstance(texts, dict):
         return item
@@ -128,7 +127,7 @@ def _problems(manifest: Manifest) -> Iterator[Problem]:
             if value is not None and not (value.value is None or isinstance(value.value, dict)):
                 yield manifest.problem(annotated, "must be a mapping of texts: correct it")
         return
-    # An API server has accepted it, perhaps with fields that this version does not know.
+    # An API server has accepted it, possibly with fields that are unknown to this version.
     try:
         decode_as(manifest.kind.type, _without_nulls(manifest.node.plain()))
     except InvalidObject as error:

@@ -1,4 +1,4 @@
-"""A structural schema: reading, completing and searching it.
+"""A structural schema: lookup of fields, defaults, and search by name.
 
 Every schema that ``modelplane.api.crd`` writes is structural: each field is found under ``properties``,
 ``additionalProperties`` or ``items``, so a path of an object is also a path of its schema.
@@ -18,7 +18,7 @@ _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
 
 
 def below(schema: Schema, step: str | int) -> Schema | None:
-    """Return the schema of a field or an item; None where the schema does not know it."""
+    """Return the schema of a field or an item; None if it is unknown."""
     if isinstance(step, int):
         items: Schema | None = schema.get("items")
         return items
@@ -30,7 +30,7 @@ def below(schema: Schema, step: str | int) -> Schema | None:
 
 
 def at(schema: Schema, path: Path) -> Schema:
-    """Return the schema of the value at a path; an empty one where there is none."""
+    """Return the schema of the value at a path; an empty one if there is none."""
     for step in path:
         schema = below(schema, step) or {}
     return schema
@@ -38,16 +38,16 @@ def at(schema: Schema, path: Path) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """An object as an API server would hold it, and what it would have to drop for that."""
+    """An object as an API server would store it, and the fields that it would drop."""
 
     value: Any
     unknown: list[Path] = made(default_factory=list)
     empty: list[Path] = made(default_factory=list)
-    """Fields that are there without a value, which is as if they were not there."""
+    """Fields without a value, which count as absent."""
 
 
 def complete(node: Node, schema: Schema) -> Completed:
-    """Return an object without unknown fields and nulls, and with defaults: in the server's order."""
+    """Return an object without unknown fields and nulls, and with defaults, in the server's order."""
     completed = Completed(None)
     return replace(completed, value=_completed(node, schema, (), completed))
 
@@ -86,10 +86,10 @@ def _fields(node: Node) -> Iterator[tuple[str, Node]]:
 
 
 def home_of(schema: Schema, path: Path) -> Path:
-    """Return where a field that is misplaced belongs: the nearest place that has one of its name.
+    """Return the path where a misplaced field belongs: the nearest one with a field of its name.
 
-    Further in comes before further out. An item of a list is written as its first. Empty where there is
-    none, or several are equally near.
+    Enclosed objects come before enclosing ones. An item of a list is written as its first. Empty if there
+    is none, or several are equally near.
     """
     parent, name = path[:-1], path[-1]
     found: dict[tuple[int, bool], list[Path]] = {}
@@ -115,7 +115,7 @@ def _places(schema: Schema, path: Path) -> Iterator[Path]:
 
 
 def distance(one: Path, other: Path) -> int:
-    """Return how many steps lead from one object to the other."""
+    """Return the number of steps from one object to the other."""
     return sum(_apart(one, other))
 
 
@@ -125,7 +125,7 @@ def in_line(one: Path, other: Path) -> bool:
 
 
 def _apart(one: Path, other: Path) -> tuple[int, int]:
-    """Return how many steps lead to each of two objects from the innermost one around both."""
+    """Return the number of steps to each of two objects from the innermost one around both."""
     first, second = (tuple(0 if isinstance(step, int) else step for step in path) for path in (one, other))
     shared = 0
     for left, right in zip(first, second, strict=False):

@@ -1,8 +1,8 @@
-"""A YAML or JSON document as a tree of values that know where they stand.
+"""A YAML or JSON document as a tree of values with their positions.
 
-One rule: input is hostile until it is read. Depth, values and what aliases expand to are bounded, nothing is
-executed and nothing recurses on the input's behalf. A document that breaks a bound is an error, like one
-that is not YAML.
+One rule: input is untrusted. Depth, number of values and expansion of aliases are bounded, nothing is
+executed, and nothing recurses into the input. A document beyond a bound is an error, like one that is not
+YAML.
 """
 
 import re
@@ -20,24 +20,24 @@ from modelplane.offline.scalars import NotFinite, Scalar, number, resolve
 
 MAX_DEPTH: Final = 100
 MAX_VALUES: Final = 2_000_000
-"""Values of one document, those counted that aliases repeat."""
+"""Maximum of values of one document, including those that aliases repeat."""
 
 
 @dataclass(slots=True)
 class Node:
-    """A value, and where it stands."""
+    """A value, and its position."""
 
     value: "Scalar | dict[str, Node] | list[Node]"
     place: Place
     text: str = ""
-    """A scalar as it is written, without quotes."""
+    """A scalar as written, without quotes."""
     style: str = ""
-    """How a scalar is written: empty for a plain one, else a quote, ``|`` or ``>``."""
+    """Style of a scalar: empty for a plain one, else a quote, ``|`` or ``>``."""
     keys: dict[str, Place] = field(default_factory=dict)
-    """Where the keys of a mapping stand."""
+    """Positions of the keys of a mapping."""
 
     def at(self, path: Path) -> "Node | None":
-        """Return the value at a path, None where there is none."""
+        """Return the value at a path; None if there is none."""
         found: Node | None = self
         for step in path:
             if found is None:
@@ -51,9 +51,9 @@ class Node:
         return found
 
     def place_of(self, path: Path, *, key: bool = False) -> Place:
-        """Return where a field stands, or the innermost thing around one that is not there.
+        """Return the position of a field, or of the innermost value around a missing one.
 
-        That is where its value stands if that is a word, and else, or if asked for, where its name does.
+        That is the position of its value if that is a word, and otherwise, or if asked for, of its name.
         """
         whole = self.at(path)
         if whole is not None and not key and not isinstance(whole.value, dict | list):
@@ -68,7 +68,7 @@ class Node:
         return self.place
 
     def plain(self) -> Any:
-        """Return the value without places."""
+        """Return the value without positions."""
         if isinstance(self.value, dict):
             return {key: child.plain() for key, child in self.value.items()}
         if isinstance(self.value, list):
@@ -78,7 +78,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A key that its mapping has already."""
+    """A duplicate key of a mapping."""
 
     path: Path
     place: Place
@@ -87,7 +87,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a file."""
+    """A document of a file."""
 
     node: Node
     duplicates: tuple[Duplicate, ...] = ()
@@ -97,7 +97,7 @@ _SEPARATOR: Final = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 
 
 def documents(text: str) -> Iterator[Document | Unreadable]:
-    """Yield the documents of a text that are not empty; one that cannot be read does not hide the next."""
+    """Yield the documents of a text that are not empty; an unreadable one does not hide the next."""
     starts = sorted({0, *(found.start() for found in _SEPARATOR.finditer(text))})
     line = 0
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
@@ -126,7 +126,7 @@ _PAIR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u
 
 
 def _paired(text: str) -> str:
-    r"""Return JSON with the characters that it writes as ``\ud83d\ude00``, which YAML does not know."""
+    r"""Return JSON with the characters of escapes such as ``\ud83d\ude00``, which YAML does not know."""
 
     def character(found: re.Match[str]) -> str:
         pair = int(found[2], 16).to_bytes(2, "big") + int(found[3], 16).to_bytes(2, "big")
@@ -145,14 +145,14 @@ _KINDS: Final[dict[str, type]] = {
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end has not come yet."""
+    """A collection whose end has not been read yet."""
 
     node: Node
     anchor: str | None
     counted: int
-    """How many values there were before it."""
+    """Number of values before it."""
     depth: int = 1
-    """How many levels there are from it to its innermost value."""
+    """Number of levels from it to its innermost value."""
     key: str | None = None
     merged: list[Node] = field(default_factory=list)
     merging: bool = False
@@ -160,7 +160,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Anchored:
-    """What an alias may stand for: how many values it is, and how many levels."""
+    """An anchored value: its number of values and levels."""
 
     node: Node
     values: int
@@ -182,7 +182,7 @@ class _Builder:
         self._root: Node | None = None
 
     def take(self, event: events.Event) -> Document | None:
-        """Take the next event; return the document that it ends."""
+        """Process the next event; return the document that it ends."""
         match event:
             case events.ScalarEvent():
                 self._add(_scalar(event, self._place(event.start_mark)), event.anchor)
@@ -267,7 +267,7 @@ class _Builder:
         return isinstance(inner.node.value, dict) and inner.key is None and not inner.merging
 
     def _name(self, node: Node, place: Place) -> None:
-        """Take the key of a mapping's next value."""
+        """Read the key of a mapping's next value."""
         inner = self._open[-1]
         if node.text == "<<" and not node.style:
             inner.merging = True
@@ -282,14 +282,14 @@ class _Builder:
         inner.key = key
 
     def _path(self) -> Path:
-        """Return the path of the innermost collection that is open."""
+        """Return the path of the innermost open collection."""
         return tuple(
             len(each.node.value) if isinstance(each.node.value, list) else each.key or "<<"
             for each in self._open[:-1]
         )
 
     def _attach(self, node: Node) -> None:
-        """Put a finished value where it belongs."""
+        """Add a finished value to its collection."""
         if not self._open:
             self._root = node
             return
@@ -308,7 +308,7 @@ class _Builder:
 
 
 def _merge(into: Node, source: Node) -> None:
-    """Give a mapping the fields of another one that it does not have itself."""
+    """Add the fields of another mapping that a mapping does not have itself."""
     if isinstance(into.value, dict) and isinstance(source.value, dict):
         for key, child in source.value.items():
             into.value.setdefault(key, child)

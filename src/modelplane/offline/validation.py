@@ -1,8 +1,8 @@
-"""Manifests checked as the API server would check them, all errors at once.
+"""Check of manifests as by the API server, with all errors at once.
 
-One rule: what is accepted here is accepted there. Four things are errors here alone, because nobody means
-them: a key that its mapping has twice, an object that its file has twice, a device selector that does
-not compile or fails on every device, and a reserved namespace, for which nothing is composed.
+One rule: the API server accepts every manifest that passes. Four mistakes are errors only here: a duplicate
+key of a mapping, a duplicate object of a file, a device selector that does not compile or fails on every
+device, and a reserved namespace, for which nothing is composed.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,11 +18,11 @@ from modelplane.offline.repeats import Repeats
 from modelplane.offline.sources import Source, Unopened
 
 MOST_PROBLEMS: Final = 10_000
-"""Problems told in one run."""
+"""Maximum of problems reported in one run."""
 
 
 class Counts(Output, frozen=True, kw_only=True):
-    """How much was looked at, and what came of it."""
+    """Counts of checked objects and problems."""
 
     files: int
     objects: int
@@ -36,7 +36,7 @@ class Counts(Output, frozen=True, kw_only=True):
 
 
 class Validation(Report, frozen=True, kw_only=True):
-    """What ``modelplane validate -o json`` prints."""
+    """Document of ``modelplane validate -o json``."""
 
     kind: Literal["Validation"] = "Validation"
     valid: bool
@@ -45,7 +45,7 @@ class Validation(Report, frozen=True, kw_only=True):
 
 
 def summary(found: Validation) -> str:
-    """Return what came of it, as one line."""
+    """Return the result as one line."""
     counts = found.summary
     if found.valid:
         said = f"{_number(counts.objects, 'object')} valid"
@@ -79,7 +79,7 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
             yield source
 
     found: list[Problem] = []
-    # What a folder has twice may be meant as a choice.
+    # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
     for each in manifests.read(counted()):
         if len(found) >= MOST_PROBLEMS:
@@ -107,7 +107,7 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
 
 
 def refused(problems: tuple[Problem, ...], *, files: int, accepted: int) -> Validation:
-    """Return what another command than ``validate`` says of objects that it cannot work with."""
+    """Return the report of commands other than ``validate`` about invalid objects."""
     errors = sum(problem.severity is Severity.ERROR for problem in problems)
     named = {(problem.path, problem.object) for problem in problems if problem.object is not None}
     counts = Counts(

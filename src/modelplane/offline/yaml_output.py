@@ -1,4 +1,4 @@
-"""Objects as YAML that kubectl reads back as they are."""
+"""YAML of objects that kubectl reads back unchanged."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def _text(dumper: Any, text: str) -> Any:
 
 
 def _means_more(text: str) -> bool:
-    """Return True if kubectl would take a text without quotes for something else, such as y or 1e3."""
+    """Return True if a text without quotes has another meaning to kubectl, such as y or 1e3."""
     try:
         return not isinstance(resolve(text), str)
     except NotFinite:

@@ -1,1 +1,1 @@
-"""The Envoy process: how it starts, and how its configuration reaches it."""
+"""The Envoy process: its start, and the delivery of its configuration."""

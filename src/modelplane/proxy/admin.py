@@ -17,9 +17,9 @@ _ADMIN_TIMEOUT_S = 2.0
 
 
 def reload_problem(directory: Path) -> str:
-    """Return which of the files Envoy has refused, empty where it took all; LocalError where it does not say.
+    """Return the files that Envoy has rejected; empty if none. Raises ``LocalError`` without an answer.
 
-    Instances of backends are not looked at: they hold nothing but addresses.
+    Files of instances are not checked: they hold only addresses.
     """
     counts = stats(directory, "[.]update_(rejected|failure|time)$")
     sources = {CLUSTERS: "cluster_manager.cds", LISTENERS: "listener_manager.lds"}
@@ -39,7 +39,7 @@ def reload_problem(directory: Path) -> str:
 
 
 def not_ready(directory: Path) -> str:
-    """Return why Envoy takes no requests; empty while it does."""
+    """Return the reason why Envoy takes no requests; empty while it does."""
     try:
         state = _ask(directory, "/ready").decode().strip()
     except LocalError as error:
@@ -48,12 +48,12 @@ def not_ready(directory: Path) -> str:
 
 
 def requests_under_way(directory: Path, listener: str) -> int:
-    """Return how many requests a listener has not answered in full; LocalError where Envoy does not say."""
+    """Return the number of a listener's requests in progress. Raises ``LocalError`` without an answer."""
     return sum(stats(directory, f"^http[.]{re.escape(listener)}[.]downstream_rq_active$").values())
 
 
 def stats(directory: Path, pattern: str) -> dict[str, int]:
-    """Return Envoy's counters and gauges whose names a regular expression (RE2) matches."""
+    """Return Envoy's counters and gauges with names that a regular expression (RE2) matches."""
     try:
         found = json.loads(_ask(directory, f"/stats?format=json&filter={quote(pattern)}"))["stats"]
     except (ValueError, KeyError) as error:

@@ -1,7 +1,7 @@
-"""Starting Envoy on this machine: its first configuration, its command line, its port.
+"""Start of Envoy on this machine: its first configuration, its command line, its ports.
 
-The working directory of the process is the directory that is prepared here:
-every path in its configuration is relative to it.
+The prepared directory is the working directory of the process: every path in
+its configuration is relative to it.
 """
 
 import errno
@@ -23,7 +23,7 @@ _BOOTSTRAP = "bootstrap.json"
 _CONCURRENCY = 2
 _MOST_CONNECTIONS = 20_000
 
-# How long connections that a replaced listener accepted may last: longer than any answer.
+# Time limit for connections of a replaced listener: longer than any answer.
 _DRAIN_S = 6 * 3600
 
 _CA_BUNDLES = (
@@ -35,11 +35,11 @@ _CA_BUNDLES = (
 
 
 def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | None = None) -> None:
-    """Write what Envoy needs to start; call it before each start.
+    """Write the files that Envoy needs to start; call this before each start.
 
-    ``listeners`` answer 404 to everything until the controllers write routes; what they wrote
-    before is kept. ``ca_bundle`` is what outside providers are checked against, by default the
-    system's; without any, endpoints with https are refused by Envoy and all others work.
+    ``listeners`` answer every request with 404 until the controllers write routes; routes from before
+    are kept. ``ca_bundle`` has the certificate authorities for external providers, by default the
+    system's; without any, Envoy rejects endpoints with https, and all others work.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     bundle = ca_bundle or system_ca_bundle()
@@ -47,12 +47,12 @@ def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | 
         _bring(directory / CA_BUNDLE, bundle.read_bytes())
     if not (directory / LISTENERS).exists():
         write(directory, files(Table(listeners)))
-    # Last: whoever sees it may write the files that Envoy reads later.
+    # Last: its presence allows others to write the files that Envoy reads later.
     _bring(directory / _BOOTSTRAP, (json.dumps(_bootstrap(), indent=2, sort_keys=True) + "\n").encode())
 
 
 def _bring(path: Path, content: bytes) -> None:
-    """Write a file unless it is right already: Envoy is to start again on a full disk too."""
+    """Write a file unless it has the content already: Envoy must be able to restart on a full disk."""
     if not (path.exists() and path.read_bytes() == content):
         write_private(path, content)
 
@@ -63,9 +63,9 @@ def prepared(directory: Path) -> bool:
 
 
 def port_taken(directory: Path) -> str:
-    """Return which of the ports in a prepared directory another program holds; empty where none does.
+    """Return the ports of a prepared directory that another program holds; empty if none.
 
-    Envoy itself would run on without such a listener, and never try again.
+    Envoy itself would run without such a listener, and never retry.
     """
     for listener in json.loads((directory / LISTENERS).read_text())["resources"]:
         address = listener["address"]["socket_address"]
@@ -77,7 +77,7 @@ def port_taken(directory: Path) -> str:
 
 def _can_listen(host: str, port: int) -> bool:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        # As servers do: a connection that lingers in TIME_WAIT is no obstacle.
+        # As servers do: a connection in TIME_WAIT does not matter.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -89,7 +89,7 @@ def _can_listen(host: str, port: int) -> bool:
 def argv(directory: Path) -> tuple[str, ...]:
     """Return the command line of the Envoy that reads a prepared directory; run it in that directory.
 
-    Hot restart is off, and with it the shared memory that would need a number of its own per process.
+    Hot restart is off, and with it the shared memory that needs a number of its own per process.
     """
     return (
         str(_binary()),
@@ -102,7 +102,7 @@ def argv(directory: Path) -> tuple[str, ...]:
 
 
 def system_ca_bundle() -> Path | None:
-    """Return the certificate authorities that this machine trusts, in one file; None where there is none."""
+    """Return the file with the certificate authorities that this machine trusts; None if there is none."""
     configured = ssl.get_default_verify_paths().cafile
     candidates = [configured] if configured else []
     return next((path for name in (*candidates, *_CA_BUNDLES) if (path := Path(name)).is_file()), None)

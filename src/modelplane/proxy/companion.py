@@ -1,8 +1,8 @@
-"""The companion of one Envoy in a cluster: it configures Envoy, and sees it to its end.
+"""Sidecar of one Envoy in a cluster: it configures Envoy, and drains it before the pod ends.
 
-One rule: Envoy is not taken away from whoever is being answered. A pod that is to
-end is not ready first, so that load balancers send nobody there; it ends when
-nobody is being answered any more, or when Kubernetes' patience is over.
+One rule: no request in progress is cut off. A terminating pod first reports not
+ready, so that load balancers send it no more requests. It ends when no request is in
+progress, or when the termination grace period is over.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _POLL_S = 0.2
 
 
 class Gateway:
-    """Follows what is published for as long as its Envoy is wanted."""
+    """Follows the published configuration until the pod ends, then drains."""
 
     def __init__(self, follower: GatewayFollower, directory: Path, drain_s: float) -> None:
         self._follower = follower
@@ -30,13 +30,13 @@ class Gateway:
 
     @property
     def problem(self) -> str:
-        """Why nobody should send requests here; empty while they may. It may be asked in any thread."""
+        """Reason why no requests should be sent here; empty while they may. Safe to read in any thread."""
         if self._draining:
             return "the gateway is about to end"
         return self._follower.problem or admin.not_ready(self._directory)
 
     async def run(self) -> None:
-        """Follow until cancelled, and then for as long as requests come or are being answered."""
+        """Follow until cancelled, and then until no request is in progress."""
         following = asyncio.create_task(self._follow())
         try:
             await asyncio.shield(following)

@@ -1,9 +1,9 @@
-"""A proxy's files as ConfigMaps: what the controllers publish and every gateway pod reads.
+"""ConfigMaps with a proxy's files: the controllers publish them, every gateway pod reads them.
 
 All files are one compressed document, cut into chunks that are named for their
-content. The index names the chunks and the digest of them all; it is written once
-they are there, and what it no longer names goes afterwards. One rule: a reader
-takes what the digest confirms, or nothing.
+content. The index has the names of the chunks and the digest of the whole. It is
+written after the chunks, and chunks that it no longer names are deleted afterwards.
+One rule: a reader takes a configuration with the right digest, or none.
 """
 
 import base64
@@ -23,13 +23,13 @@ from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.kube.resources import Object
 
 INDEX = "modelplane-gateway"
-"""The name of the index; those of the chunks begin with it."""
+"""Name of the index, and prefix of the names of the chunks."""
 
 SELECTOR = f"{labels.GATEWAY}={DEFAULT_NAME}"
-"""What the index and the chunks are found by."""
+"""Label selector of the index and the chunks."""
 
 CHUNK_BYTES = 512 * 1024
-"""Half of what a ConfigMap may hold (Kubernetes API, "ConfigMap")."""
+"""Half of the maximum of a ConfigMap (Kubernetes API, "ConfigMap")."""
 
 _FORMAT = "gzip of json, 1"
 _KEY = "files"
@@ -37,7 +37,7 @@ _KEY = "files"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The ConfigMaps of one configuration."""
+    """ConfigMaps of one configuration."""
 
     chunks: tuple[Object, ...]
     index: Object
@@ -45,7 +45,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """ConfigMaps that are no configuration, and why."""
+    """ConfigMaps that are not a complete configuration."""
 
     reason: str
 
@@ -68,7 +68,7 @@ def published(files: Mapping[str, str], namespace: str) -> Published:
 
 
 def read(config_maps: Iterable[Mapping[str, Any]]) -> dict[str, str] | Incomplete | None:
-    """Return the files that ConfigMaps hold; None where nothing has been published."""
+    """Return the files in ConfigMaps; None if no configuration has been published."""
     known = {item["metadata"]["name"]: item for item in config_maps}
     if INDEX not in known:
         return None

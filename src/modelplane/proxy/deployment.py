@@ -1,6 +1,6 @@
-"""The Envoys of a cluster: pods behind a Service, which read their configuration from ConfigMaps.
+"""Envoys in a cluster: pods behind a Service, with their configuration in ConfigMaps.
 
-They are the control plane's gateway only: an inference cluster has its own.
+They are the gateway of the control plane only: an inference cluster has its own.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from modelplane.proxy.config_maps import INDEX, SELECTOR, Published, published
 from modelplane.proxy.interface import GatewayAddress
 
 LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
-"""Where Envoy accepts requests in a pod, unless ``modelplane gateway`` is told another place."""
+"""Address and port of Envoy in a pod, unless ``modelplane gateway`` has others as options."""
 
 _HTTP = "http"
 _HTTP_PORT = 80
@@ -47,7 +47,7 @@ class GatewayDeployment:
             self._published = await asyncio.to_thread(published, files, self._namespace)
             self._files = files
         wanted = (*self._published.chunks, self._published.index)
-        # One after the other: what was written last counts.
+        # One at a time: the last write counts.
         written = [manifest for manifest in wanted if await self._write(manifest)]
         names = {manifest["metadata"]["name"] for manifest in wanted}
         for old in self._config_maps:
@@ -71,7 +71,7 @@ class GatewayDeployment:
         )
 
     def address(self) -> GatewayAddress:
-        """Return the address of the Service, or what it lacks."""
+        """Return the address of the Service, or the reason why it has none."""
         service = self._services.get(self._service, self._namespace)
         if service is None:
             return GatewayAddress(
@@ -81,7 +81,7 @@ class GatewayDeployment:
 
 
 def address_of(service: Mapping[str, Any]) -> GatewayAddress:
-    """Return where clients find what is behind a Service."""
+    """Return the address of a Service for clients."""
     spec, metadata = service["spec"], service["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
     host = f"{name}.{namespace}.svc"

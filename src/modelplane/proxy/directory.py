@@ -1,4 +1,4 @@
-"""The Envoy of this machine, which reads its configuration from a directory."""
+"""Envoy of this machine, which reads its configuration from a directory."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from modelplane.kube.informer import Informer
 from modelplane.proxy.interface import GatewayAddress
 
 Write = Callable[[Path, Mapping[str, str]], bool]
-"""Brings a directory to the given files; returns whether it was not there yet."""
+"""Writes files to a directory; returns True if any of them changed."""
 
 
 class GatewayDirectory:
@@ -30,5 +30,5 @@ class GatewayDirectory:
         return await asyncio.to_thread(self._write, self._directory, files)
 
     def address(self) -> GatewayAddress:
-        """Return where Envoy accepts requests."""
+        """Return the address at which Envoy accepts requests."""
         return GatewayAddress(self._address)

@@ -1,8 +1,8 @@
-"""Writing what Envoy reads.
+"""Files of a running Envoy.
 
-Files are replaced in one step, in an order in which nothing refers to what is
-not there yet. Envoy keeps what it has where it refuses a file;
-``envoy_admin.reload_problem`` tells.
+Each file is replaced atomically, in an order in which no file refers to a resource
+that does not exist yet. If Envoy rejects a file, it keeps its configuration;
+``admin.reload_problem`` tells.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ _LATER = {CLUSTERS: 1, LISTENERS: 3}
 
 
 def write(directory: Path, files: Mapping[str, str]) -> bool:
-    """Bring a directory to what ``modelplane.gateway.envoy.files.files`` returned; tell whether it was not.
+    """Write the files of ``modelplane.gateway.envoy.files.files`` to a directory; return True if any changed.
 
-    A cluster that routes leave in this call stays until the next one, so after True a second call,
-    a moment later, may clean up.
+    A cluster that routes leave in this call stays until the next call, so after True a second call,
+    a moment later, removes it.
     """
     current = _current(directory)
     wanted = transition(files, current)
@@ -35,14 +35,14 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
 
 
 def _order(path: str) -> tuple[int, str]:
-    """Order files so that nothing names what is not there yet: instances, clusters, routes, listeners."""
+    """Order files so that none refers to a later one: instances, clusters, routes, listeners."""
     if path in _LATER:
         return _LATER[path], path
     return 2 if path.startswith(ROUTES) else 0, path
 
 
 def _current(directory: Path) -> dict[str, str]:
-    """Return the files that Envoy reads now, by their path from the directory."""
+    """Return the current files, by their path from the directory."""
     below = (path for folder in (ENDPOINTS, ROUTES) for path in (directory / folder).glob("*.json"))
     paths = (directory / CLUSTERS, directory / LISTENERS, *below)
     return {path.relative_to(directory).as_posix(): path.read_text() for path in paths if path.is_file()}

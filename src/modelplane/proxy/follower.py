@@ -1,7 +1,7 @@
-"""Follower of the published configuration, beside an Envoy in a cluster: it writes Envoy's files.
+"""Follower of the published configuration: it writes the files of an Envoy in a cluster.
 
-One rule: Envoy keeps what it has until there is a complete configuration to put
-in its place. While the API server is away, or no controller runs, nothing changes.
+One rule: Envoy keeps its configuration until a complete new one is published. While
+the API server is down, or no controller runs, nothing changes.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ _CLEAN_UP_S = 5.0
 _RETRY_S = 5.0
 
 _WRITTEN = "published"
-"""The file that says that what is in the directory was once published, for whoever comes after a crash."""
+"""File that marks the content of the directory as published, for a restart after a crash."""
 
 
 class GatewayFollower:
-    """Brings one directory to what is published."""
+    """Writes the published configuration to one directory."""
 
     def __init__(
         self, client: Client, namespace: str, *, directory: Path, write: Write, listens: tuple[str, int]
@@ -50,7 +50,7 @@ class GatewayFollower:
 
     @property
     def problem(self) -> str:
-        """Why Envoy does not serve what is published; empty while it serves that, or what it had before."""
+        """Reason why Envoy has no published configuration; empty while it serves one, also an earlier one."""
         if self._written:
             return ""
         if not self._config_maps.synced:
@@ -58,7 +58,7 @@ class GatewayFollower:
         return self._problem
 
     async def run(self) -> None:
-        """Write whatever is published, until cancelled."""
+        """Write each published configuration, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._config_maps.run())
             await self._config_maps.wait_until_synced()
@@ -71,7 +71,7 @@ class GatewayFollower:
     async def _bring(self) -> None:
         found = await asyncio.to_thread(read, tuple(self._config_maps))
         if found is None:
-            self._say("")  # nothing is published, or no more: what Envoy has stays
+            self._say("")  # nothing is published, or not any more: Envoy keeps its configuration
         elif isinstance(found, Incomplete):
             self._say(found.reason)
         else:
@@ -81,7 +81,7 @@ class GatewayFollower:
         try:
             changed = await asyncio.to_thread(self._write, self._directory, listening(files, self._listens))
             (self._directory / _WRITTEN).touch(0o600)
-        except Exception as error:  # noqa: BLE001 - Envoy goes on with what it has, and the next try may do
+        except Exception as error:  # noqa: BLE001 - Envoy keeps its configuration, and the next attempt may succeed
             self._say(f"cannot write the configuration: {error!r}")
             asyncio.get_running_loop().call_later(_RETRY_S, self._touched.set)
             return
@@ -89,7 +89,7 @@ class GatewayFollower:
         self._written = True
         if changed:
             _log.info("gateway configuration written")
-            # What the change left behind is cleaned up once Envoy has moved on from it.
+            # Resources of the previous configuration are removed once Envoy no longer uses them.
             asyncio.get_running_loop().call_later(_CLEAN_UP_S, self._touched.set)
 
     def _say(self, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""The interface of the gateway's Envoy: how it is configured, and where it answers."""
+"""Interface of the gateway's Envoy: its configuration and its address."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 from modelplane.kube.informer import Informer
 
 FLEET_LISTENER = "front-door"
-"""The listener of the services."""
+"""Name of the listener of the services."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,17 +15,17 @@ class GatewayAddress:
     """Address of the gateway for clients."""
 
     address: str = ""
-    """``host:port``, or a host whose port is 80; empty while there is none."""
+    """``host:port``, or a host if the port is 80; empty while there is none."""
     problem: str = ""
-    """Why there is none, where that is known."""
+    """Reason why there is none, if known."""
 
 
 class Proxy(Protocol):
-    """An Envoy as the controllers see it: what takes its configuration, and where it answers."""
+    """An Envoy as the controllers see it: it takes a configuration, and has an address."""
 
     @property
     def listens(self) -> tuple[str, int]:
-        """The address and port of the gateway's listener."""
+        """Address and port of the gateway's listener."""
 
     @property
     def serves_clusters(self) -> bool:
@@ -33,10 +33,10 @@ class Proxy(Protocol):
 
     @property
     def informers(self) -> tuple[Informer, ...]:
-        """What has to be read before anything is written, if anything has."""
+        """Informers to run, and to sync before the first write."""
 
     async def bring(self, files: Mapping[str, str]) -> bool:
-        """Make the proxy's files these; return whether they were not yet."""
+        """Write the proxy's files; return True if any of them changed."""
 
     def address(self) -> GatewayAddress:
-        """Return where clients find it."""
+        """Return its address for clients."""

@@ -1,1 +1,1 @@
-"""A table of routes as the resources that Envoy reads (Envoy, "xDS protocol")."""
+"""Envoy resources of a table of routes (Envoy, "xDS protocol")."""

@@ -1,8 +1,8 @@
-"""A backend in Envoy's words: a cluster, and where its instances are.
+"""A backend as an Envoy ``Cluster``, and its instances as a ``ClusterLoadAssignment``.
 
-A cluster says how to reach a backend and what its requests look like; it
-changes rarely. Its instances are a resource of their own, so that a pod that
-comes or goes touches nothing else.
+A cluster has the protocol of a backend and the form of its requests, and
+changes rarely. Its instances are a separate resource, so that a pod that is
+created or deleted changes nothing else.
 """
 
 import hashlib
@@ -13,10 +13,10 @@ from modelplane.gateway.envoy import rewrite
 from modelplane.gateway.table import Backend, Listener
 
 CA_BUNDLE = "ca.pem"
-"""The file, in Envoy's working directory, of the authorities that outside providers are checked against."""
+"""File, in Envoy's working directory, of the certificate authorities for external providers."""
 
 ENDPOINTS = "endpoints/"
-"""The folder of the files that hold the instances of a cluster each."""
+"""Folder with one file of instances for each cluster."""
 
 _TYPES = "type.googleapis.com/envoy."
 _CONNECT_TIMEOUT = "3s"
@@ -57,7 +57,7 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
                 }
             ]
         },
-        # An engine's own 500 is about one request; only an instance that does not answer is passed over.
+        # An engine's own 500 concerns one request; only an instance that does not answer is skipped.
         "outlier_detection": {
             "split_external_local_origin_errors": True,
             "consecutive_local_origin_failure": 3,
@@ -81,7 +81,7 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
 
 
 def by_discovery(backend: Backend) -> bool:
-    """Return True if a backend's instances are a resource of their own."""
+    """Return True if a backend's instances are a separate resource."""
     return _are_addresses(backend)
 
 
@@ -131,7 +131,7 @@ def _by_host_name(name: str, backend: Backend) -> dict[str, Any]:
         "dns_lookup_family": "ALL",
         "respect_dns_ttl": True,
         "dns_refresh_rate": _DNS_REFRESH,
-        # A name that does not resolve must not hold up everything else at start.
+        # A name that does not resolve must not delay the rest at start.
         "wait_for_warm_on_init": False,
         "load_assignment": assignment(name, backend),
     }

@@ -1,4 +1,4 @@
-"""A table as the files that Envoy reads: listeners, routes, clusters, instances.
+"""Envoy's files of a table: listeners, routes, clusters, instances.
 
 One rule: a change reaches as few files as it can. A listener does not mention
 its routes, so it is written once, and the connections that it accepted stay. A
@@ -26,7 +26,7 @@ _CONFIG = "type.googleapis.com/envoy.config."
 def files(table: Table) -> dict[str, str]:
     """Return the content of every file, by its path from Envoy's working directory.
 
-    Raises ValueError where two backends of one listener share a name but are not the same.
+    Raises ValueError if two different backends of one listener have the same name.
     """
     backends = dict(sorted(_backends(table)))
     assignments = {
@@ -59,7 +59,7 @@ def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]
     """Return the files to replace ``old`` by on the way to ``new``.
 
     A route may only name clusters that exist, and Envoy may read the clusters first: one that the old
-    routes name stays, with its instances, until those routes are gone. Without such it is ``new``.
+    routes name stays, with its instances, until those routes are gone. Without any, the result is ``new``.
     """
     try:
         leaving = _leaving(new, old)

@@ -11,7 +11,7 @@ from modelplane.gateway.table import Listener
 
 _TYPES = "type.googleapis.com/envoy."
 
-# A prompt may be long and a model slow: only a stream on which nothing moves for an hour is given up.
+# A prompt may be long and a model slow: only a stream without data for an hour is closed.
 _STREAM_IDLE = "3600s"
 _HEADERS_TIMEOUT = "30s"
 
@@ -21,7 +21,7 @@ def resource(listener: Listener) -> dict[str, Any]:
     return {
         "name": listener.name,
         "address": {"socket_address": {"address": listener.address, "port_value": listener.port}},
-        # With it, a second Envoy could take a share of this port's requests unnoticed.
+        # If enabled, a second Envoy could take a share of this port's requests unnoticed.
         "enable_reuse_port": False,
         "filter_chains": [
             {

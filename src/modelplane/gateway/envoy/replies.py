@@ -27,7 +27,7 @@ def unavailable(message: str) -> dict[str, Any]:
 
 
 def own_errors() -> dict[str, Any]:
-    """Return the ``LocalReplyConfig`` for errors that Envoy meets on the way: no connection, bad request.
+    """Return the ``LocalReplyConfig`` for Envoy's own errors: no connection, bad request.
 
     Only replies with a response flag are rewritten; those of ``not_found`` and ``unavailable`` have none.
     """

@@ -1,9 +1,9 @@
 """Rewriting of a request's path and Host for its backend.
 
-The backends of one route want different prefixes, and a request that one of
-them did not take is tried at another. Envoy rewrites a path once, before the
-first attempt, so rewriting happens here per attempt, below the router, and
-always starts from the path that the client sent. See
+The backends of one route need different prefixes, and a request that fails at
+one of them is retried at another. Envoy rewrites a path once, before the first
+attempt. The filters here rewrite it for each attempt, below the router, and
+always from the path that the client sent. See
 ``docs/decisions/0008-envoy-by-files.md``.
 """
 
@@ -14,7 +14,7 @@ from modelplane.gateway.table import Backend, Route
 FILTERS = "type.googleapis.com/envoy.extensions.filters.http."
 
 KEY = "modelplane.rewrite"
-"""The name of the rewriting filter, and of the metadata that it reads."""
+"""Name of the rewriting filter, and of the metadata that it reads."""
 
 _PATH = "modelplane.path"
 _HEADER = "x-modelplane-"
@@ -45,17 +45,17 @@ end
 
 
 def of_route(route: Route) -> dict[str, Any]:
-    """Return the metadata of an Envoy route: what to take off the path."""
+    """Return the metadata of an Envoy route: the prefix to remove from the path."""
     return {"filter_metadata": {KEY: {"strip": route.prefix.rstrip("/")}}}
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:
-    """Return the metadata of an Envoy cluster: what to put in its place."""
+    """Return the metadata of an Envoy cluster: the prefix that replaces it, and the Host."""
     return {"filter_metadata": {KEY: {key: getattr(backend, key) for key in _PER_BACKEND}}}
 
 
 def before_router() -> list[dict[str, Any]]:
-    """Return the filters that drop what a client must not say, and remember the path."""
+    """Return the filters that drop internal headers of the client, and save the path."""
     remembered = {
         "object_key": _PATH,
         "factory_key": "envoy.string",
@@ -82,7 +82,7 @@ def before_router() -> list[dict[str, Any]]:
 
 
 def below_router() -> list[dict[str, Any]]:
-    """Return the filters that each attempt passes on its way to the backend that was chosen for it."""
+    """Return the filters of each attempt, after its backend has been chosen."""
     handed_over = [
         {
             "append": {

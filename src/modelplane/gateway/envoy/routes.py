@@ -1,6 +1,6 @@
 """The routes of a listener: an Envoy ``RouteConfiguration``.
 
-One file for each listener, so that a change of routes leaves the listener alone.
+Each listener has a file of its own for them, so that a change of routes does not change the listener.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.table import Listener, Route
 
 ROUTES = "routes/"
-"""The folder of the files that hold the routes of a listener each."""
+"""Folder with one file of routes for each listener."""
 
 _TYPES = "type.googleapis.com/envoy."
 _RETRIES = 2
@@ -62,11 +62,11 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
 
 
 def _retry_policy(route: Route) -> dict[str, Any]:
-    """Return when a request is tried again: nothing of an answer was seen, and there is somewhere to try."""
+    """Return the retry policy: before the first byte of an answer, and on a 503 if there is another backend."""
     conditions = ["connect-failure", "refused-stream", "reset"]
     elsewhere = len(route.backends) > 1 or len(route.backends[0].hosts) > 1
     return {
-        # 503 is also what the next gateway says of a replica that is gone.
+        # The next gateway answers 503 for a replica that is gone.
         "retry_on": ",".join([*conditions, "retriable-status-codes"] if elsewhere else conditions),
         "retriable_status_codes": [503] if elsewhere else [],
         "num_retries": _RETRIES,
