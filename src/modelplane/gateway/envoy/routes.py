@@ -62,7 +62,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
 
 
 def _retry_policy(route: Route) -> dict[str, Any]:
-    """Return the retry policy: before the first byte of an answer, and on a 503 if there is another backend."""
+    """Return the retries: before the first byte of an answer, and on a 503 if there is another backend."""
     conditions = ["connect-failure", "refused-stream", "reset"]
     elsewhere = len(route.backends) > 1 or len(route.backends[0].hosts) > 1
     return {
