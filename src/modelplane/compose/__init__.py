@@ -1,1 +1,1 @@
-"""What each kind composes: one module per kind."""
+"""Composition of each kind: one module per kind."""

@@ -1,15 +1,12 @@
-"""The volume on which a ModelCache lies on one cluster, as those who fill it and those who read it name it.
-
-Staging a cache and serving from it are composed apart and meet only here.
-"""
+"""The volume of a ModelCache on one cluster: the names that staging and serving share."""
 
 from modelplane.api.names import child_name
 
 MOUNT_PATH = "/mnt/models"
-"""Where engines find the weights."""
+"""Mount path of the weights in engines."""
 
 MARKER = ".modelplane-hydrated"
-"""File in the volume that is written last, when the weights are complete."""
+"""File in the volume that is written last, once the weights are complete."""
 
 
 def claim_name(namespace: str, cache: str) -> str:

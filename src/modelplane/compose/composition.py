@@ -1,11 +1,11 @@
-"""What a composition function is given, and what it gives back.
+"""Request and result of a composition function.
 
 One rule: **never delete on doubt**. A child that a composition names neither
-as ``Desired`` nor as ``Keep`` is deleted, so leaving it out is always a
-decision: scaled down, replaced, or no longer asked for. Where an input is
-missing, invalid or unreadable, the answer is ``Keep``.
+as ``Desired`` nor as ``Keep`` is pruned, so omitting one is always a decision:
+scaled down, replaced, or no longer asked for. If an input is missing, invalid
+or unreadable, the child is kept.
 
-The types say nothing about who asks. A controller, the Crossplane function and
+The types are the same for every caller. A controller, the Crossplane function and
 the offline commands build the same ``Request`` and read the same ``Composition``.
 """
 
@@ -23,7 +23,7 @@ Object = Mapping[str, Any]
 """A Kubernetes object in its wire form."""
 
 Readiness = Callable[[Object], bool]
-"""Whether a child, as observed, is ready."""
+"""Returns True if a child, as observed, is ready."""
 
 Owner = TypeVar("Owner", bound=Model)
 
@@ -45,13 +45,13 @@ class Requirement:
     cluster: str = ""
     """The InferenceCluster that holds them; empty is the control plane."""
     triggers: bool = True
-    """Whether a change of such an object triggers another composition.
+    """True if a change of such an object triggers another composition.
 
     If False, it does so only while the owner is ``unsatisfied``.
     """
 
     def matches(self, item: Object) -> bool:
-        """Whether an object of the required kind is one of those required."""
+        """Return True if an object of the required kind is one of those required."""
         metadata = item["metadata"]
         return bool(
             self.name in ("", metadata["name"])
@@ -62,13 +62,13 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A requirement that could not be looked at, and why. Not the same as "there is none"."""
+    """A requirement that could not be read, and why. Not the same as an empty result."""
 
     cause: str
     loading: bool = False
-    """Whether the answer is on its way, so that composing had better wait for it."""
+    """True if the objects are being fetched, so that composing should wait."""
     since: str = ""
-    """Since when it could not be looked at (RFC 3339); empty where that is not known."""
+    """Time of the first failed attempt (RFC 3339); empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,51 +78,51 @@ class Silence:
     cause: str
     """The error of the last attempt, the same text each time."""
     since: str = ""
-    """The time of the first failed attempt (RFC 3339); empty where it is not known."""
+    """Time of the first failed attempt (RFC 3339); empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[Owner]):
-    """Everything a composition function may know."""
+    """All inputs of a composition function."""
 
     owner: Owner
     observed: Mapping[str, Object]
-    """The owner's children as they are now, by key."""
+    """The owner's observed children, by key."""
     required: Mapping[str, tuple[Object, ...] | Unknown]
-    """What each requirement found, by its key."""
+    """The objects of each requirement, by its key."""
     gateway_address: str = ""
-    """Where the fleet's gateway accepts requests; empty while it does not, or nobody can tell."""
+    """Address of the fleet's gateway; empty while it has none, or if it is unknown."""
     proxy: Backend = Backend.ENVOY
-    """What the fleet's gateway is, where whoever composes knows it."""
+    """Backend of the fleet's gateway, if the caller knows it."""
     gateway_problem: str = ""
-    """Why whoever runs the gateway does not know where it accepts requests."""
+    """The reason for which the gateway's address is unknown."""
     routed_by: str = ""
-    """What still routes to the owner's endpoint, where routes follow endpoints late."""
+    """The objects that still route to the owner's endpoint, if routes follow endpoints with a delay."""
     unobserved: frozenset[str] = frozenset()
     """Keys of children that were created and whose state is not known yet."""
     silence: Silence | None = None
     """The connection error that writing or reading the owner's objects on its cluster ended with."""
 
     def found(self, key: str) -> tuple[Object, ...]:
-        """Return what a requirement found; empty where it is unknown."""
+        """Return the objects of a requirement; empty if it is unknown."""
         found = self.required.get(key, ())
         return () if isinstance(found, Unknown) else found
 
     def unknown(self, key: str) -> Unknown | None:
-        """Return why a requirement is unknown; None if it was looked at."""
+        """Return why a requirement is unknown; None if it was read."""
         found = self.required.get(key, Unknown("not fetched yet"))
         return found if isinstance(found, Unknown) else None
 
 
 class NoRow(Exception):
-    """A child on a cluster is of a kind that nothing would find again; the message names it."""
+    """A child on a cluster is of a kind without a row, and would be orphaned; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """A child that should exist with these fields, and how its readiness is read.
+    """A child that should exist with these fields, and its readiness.
 
-    Raises ``NoRow`` where a child on a cluster is of a kind without a row in ``workload_kinds``.
+    Raises ``NoRow`` if a child on a cluster is of a kind without a row in ``workload_kinds``.
     """
 
     key: str
@@ -142,7 +142,7 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A child to leave exactly as it is, because nobody can tell what it should be."""
+    """A child to leave exactly as it is, because its desired state is unknown."""
 
     key: str
 
@@ -167,18 +167,18 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What should be, as far as one owner decides it."""
+    """The desired state, as far as one owner decides it."""
 
     children: tuple[Desired | Keep, ...] = ()
     status: Mapping[str, Any] = field(default_factory=dict)
     """The owner's status fields in wire form, without conditions."""
     conditions: tuple[Condition, ...] = ()
     ready: bool | None = None
-    """Whether the owner is ready; None derives it from the children."""
+    """True if the owner is ready; None derives it from the children."""
     guards: tuple[Guard, ...] = ()
-    """What needs the owner. It is not deleted while there is any."""
+    """The objects that need the owner. It is not deleted while there are any."""
     unsatisfied: bool = False
-    """Whether the owner got less than it asked for, and waits for more."""
+    """True if the owner got less than it asked for, and waits for more."""
     also_watch: tuple[Requirement, ...] = ()
     """Further objects whose changes trigger another composition."""
     routes: tuple[Route, ...] = ()
@@ -197,5 +197,5 @@ class Blocked:
 
 
 def keep_all(observed: Iterable[str]) -> tuple[Keep, ...]:
-    """Keep every child that is there."""
+    """Keep every observed child."""
     return tuple(Keep(key) for key in sorted(observed))

@@ -1,7 +1,7 @@
 """Conditions as a composition states them.
 
-A condition is for the user: what is the case, and what to do about it. The same
-facts give the same text, so that nothing is written when nothing changed.
+A condition is for the user: the state of the object, and the remedy. The same facts give the same text, so
+that nothing is written when nothing changed.
 """
 
 from dataclasses import dataclass
@@ -32,5 +32,5 @@ def true(type_: StrEnum | str, reason: StrEnum | str, message: str = "") -> Cond
 
 
 def false(type_: StrEnum | str, reason: StrEnum | str, message: str) -> Condition:
-    """State that something does not hold; the message says why."""
+    """State that something does not hold; the message has the cause."""
     return Condition(str(type_), False, str(reason), message)

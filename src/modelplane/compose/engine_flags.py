@@ -1,7 +1,7 @@
-"""What an engine's own flags say, wherever its author wrote them.
+"""Flags of an engine, wherever its author wrote them.
 
-A flag may stand in ``args``, in ``command``, or inside the script that a shell gets. The last one
-counts, as it does for the engine. Nothing here fails: what cannot be read is not there.
+A flag can be in ``args``, in ``command``, or in the script of a shell. The last one counts, as it does for
+the engine. Nothing here fails: an unreadable flag counts as absent.
 """
 
 import re
@@ -19,7 +19,7 @@ _REFERENCE = re.compile(r"\$\(([^()]+)\)")
 
 
 def flag(container: Container, *names: str) -> str | None:
-    """Return the value of a flag that has one of the names, such as ``--port``; None where it is not set."""
+    """Return the value of a flag by any of its names, such as ``--port``; None if it is not set."""
     found: str | None = None
     follows = False
     for word in _words(container):
@@ -55,12 +55,12 @@ def _words(container: Container) -> Iterator[str]:
 
 
 def _expanded(word: str, known: Mapping[str, str]) -> str:
-    """Return a word with ``$(NAME)`` replaced as Kubernetes does, where the value is a plain one."""
+    """Return a word with ``$(NAME)`` expanded as Kubernetes does, if the value is a plain one."""
     return _REFERENCE.sub(lambda match: known.get(match[1], match[0]), word)
 
 
 def _script(words: list[str]) -> int:
-    """Return which word is the script that a shell is given; -1 where no shell is."""
+    """Return the index of the word that is a shell's script; -1 if there is no shell."""
     if not words or words[0].rpartition("/")[2] not in _SHELLS:
         return -1
     options = (number for number, word in enumerate(words[:-1]) if _SCRIPT_OPTION.fullmatch(word))
@@ -74,4 +74,4 @@ def _split(script: str) -> list[str]:
     try:
         return list(words)
     except ValueError:
-        return script.split()  # a quote without its partner: the flags are still words
+        return script.split()  # an unmatched quote: split at spaces instead

@@ -1,8 +1,8 @@
-"""Which of two engines may act on a kind: our controllers, or Crossplane.
+"""Ownership of our kinds: by our controllers, or by Crossplane.
 
-Both compose the same children, so two at once would write against each other. One
-rule: who owns the CustomResourceDefinition of a kind acts on its objects. Crossplane
-controls those that it made or took over (``ownerReferences``); every other is ours.
+Both compose the same children, so running both would let them overwrite each other. One rule: the owner of a
+kind's CustomResourceDefinition reconciles its objects. Crossplane owns the definitions that it created or
+adopted (``ownerReferences``); every other one is the controllers'.
 """
 
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Object
 
 GUIDE = "docs/how-to/move-to-crossplane.md"
-"""The page that tells how a fleet goes from one engine to the other."""
+"""The page about moving a fleet from one to the other."""
 
 _GROUP = "apiextensions.crossplane.io/"
 _KIND = "CompositeResourceDefinition"
 
 
 class Engine(StrEnum):
-    """Who composes."""
+    """The reconciler of a kind."""
 
     CONTROLLERS = "controllers"
     CROSSPLANE = "crossplane"
@@ -33,7 +33,7 @@ _REFUSALS = {
 
 
 def crossplane_owns(definition: Object) -> bool:
-    """Whether Crossplane owns a CustomResourceDefinition."""
+    """Return True if Crossplane owns a CustomResourceDefinition."""
     return any(
         reference.get("controller") is True
         and reference["kind"] == _KIND
@@ -43,7 +43,7 @@ def crossplane_owns(definition: Object) -> bool:
 
 
 def owned_by_other(definitions: Iterable[Object], engine: Engine = Engine.CONTROLLERS) -> Rejected | None:
-    """Return why an engine must not reconcile the kinds of some definitions; None if it may."""
+    """Return why one of the two must not reconcile the kinds of some definitions; None if it may."""
     others = [
         definition["metadata"]["name"]
         for definition in definitions

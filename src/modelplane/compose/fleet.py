@@ -1,4 +1,4 @@
-"""API objects as the scheduler sees them."""
+"""API objects in the scheduler's types."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ from modelplane.compose.readiness import condition_of
 def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
     """Return an InferenceCluster with the pools and capabilities that it publishes in its status.
 
-    One that cannot be read is not ready: nothing new goes there, and what is there stays.
+    An unreadable one is not ready: it gets no new replicas, and keeps the ones it has.
     """
     try:
         source = decode_as(InferenceCluster, found)
@@ -51,8 +51,8 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
 def clusters(
     found: Iterable[Mapping[str, Any]], replicas: Iterable[scheduler.Replica]
 ) -> tuple[scheduler.Cluster, ...]:
-    """Return the InferenceClusters; not ready is also one that a replica has just failed to reach."""
-    # The last of several causes in this order, so that the text does not depend on that of the replicas.
+    """Return the InferenceClusters; one that a replica just failed to reach is not ready either."""
+    # The last of the causes in sorted order, so that the text does not depend on the order of the replicas.
     silent = dict(sorted((each.cluster, each.unreachable) for each in replicas if each.unreachable))
     return tuple(
         replace(each, ready=False, not_ready=silent[each.name])
@@ -65,9 +65,9 @@ def clusters(
 def unreachable(
     found: Iterable[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]], names: Collection[str]
 ) -> dict[str, str]:
-    """Return why those of the named InferenceClusters cannot be looked at that cannot, by name.
+    """Return the named InferenceClusters that do not answer, each with the cause.
 
-    ``replicas`` may know it before the InferenceCluster does.
+    ``replicas`` can show it before the InferenceCluster does.
     """
     silent = {name: silence.cause for name, silence in reported(replicas).items() if name in names}
     conditions = {
@@ -90,7 +90,7 @@ def _not_ready(source: InferenceCluster) -> str:
         return ""
     if ready is not None and ready.message:
         return ready.message
-    # Crossplane writes a Ready condition without a message.
+    # Crossplane writes its Ready condition without a message.
     own = (InferenceClusterCondition.CLUSTER_READY, InferenceClusterCondition.BACKEND_READY)
     causes = (
         each.message
@@ -147,9 +147,9 @@ def _attribute(value: DeviceAttribute) -> scheduler.AttributeValue:
 
 @per_version
 def replica(found: Mapping[str, Any]) -> scheduler.Replica:
-    """Return an existing ModelReplica with what it holds.
+    """Return an existing ModelReplica with the capacity that it holds.
 
-    Raises ``InvalidObject``: who cannot tell what a replica holds cannot tell what is free.
+    Raises ``InvalidObject``, because free capacity is unknown if held capacity is.
     """
     source = decode_as(ModelReplica, found)
     owner = next((owner for owner in source.metadata.owner_references if owner.controller), None)
@@ -200,7 +200,7 @@ def _pods(member: Member | PlacedMember) -> int:
 
 
 def footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
-    """Return which clusters a deployment's ModelCache covers, unknown where it was not found.
+    """Return the clusters that a deployment's ModelCache covers; unknown if it was not found.
 
     Raises ``InvalidObject``.
     """
@@ -211,7 +211,7 @@ def footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
 
 
 def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) -> scheduler.Deployment:
-    """Return a deployment in the scheduler's words, from either of its published shapes."""
+    """Return a deployment in the scheduler's types, from either of its published shapes."""
     template = source.replica_template()
     return scheduler.Deployment(
         namespace=source.metadata.namespace,

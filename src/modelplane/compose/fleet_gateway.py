@@ -1,7 +1,7 @@
-"""The fleet's gateway: which proxy it is, and what configures that.
+"""The fleet's gateway: its backend, and the source of its configuration.
 
-Envoy is configured by whoever runs it, from the ModelServices and ModelEndpoints themselves. Any other proxy
-reads Gateway API, so services and endpoints compose its objects.
+The gateway's controller configures Envoy from the ModelServices and ModelEndpoints themselves. Any other
+backend reads Gateway API, so services and endpoints compose its objects.
 """
 
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
@@ -26,5 +26,5 @@ def unspoken(found: tuple[Object, ...]) -> str:
 
 
 def reads_gateway_api(proxy_name: str) -> bool:
-    """Whether a proxy is told what to route by Gateway API."""
+    """Return True if a backend reads its routes from Gateway API objects."""
     return proxy_name not in ("", Backend.ENVOY)

@@ -1,7 +1,7 @@
-"""What needs what, so that nothing is taken away from under those who use it.
+"""Guards: dependencies between objects, so that no object is deleted while another one needs it.
 
-One table says which objects an object needs. Both directions follow from it: what must be held
-before its first use, and what a deletion waits for.
+One table lists the dependencies of each kind. Both directions follow from it: the objects to hold before
+their first use, and the users that a deletion waits for.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,23 +21,23 @@ _KEY = "users-"
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Objects of kind ``user`` need objects of kind ``needed``: those of the names that it tells."""
+    """Objects of kind ``user`` need the objects of kind ``needed`` that ``names`` returns."""
 
     user: str
     needed: str
     names: Callable[[Object], Iterable[str]]
     shared: bool = True
-    """Whether what is needed belongs to no namespace; else it is in the user's own."""
+    """True if the needed object is cluster-scoped; otherwise it is in the user's namespace."""
     follows: bool = False
-    """Whether a user leaves by itself once what it needs is being deleted, so that nothing has to wait."""
+    """True if a user leaves on its own once the needed object is being deleted, so that nothing waits."""
     label: str = ""
-    """The label by which users made by Modelplane say what they need, so that few are read."""
+    """The label with the needed object's name on users that Modelplane creates, so that few are read."""
 
 
 def recorded(owner: Object) -> tuple[str, ...]:
     """Return the clusters that an owner's status records as written to.
 
-    A ModelReplica lists their names, a ModelCache how far each is.
+    A ModelReplica lists their names, a ModelCache the progress of each.
     """
     listed = owner.get("status", {}).get("clusters", ())
     return tuple(each["name"] if isinstance(each, Mapping) else each for each in listed)
@@ -73,7 +73,7 @@ class Dependency(NamedTuple):
 
 
 def needed(user: Object) -> tuple[Dependency, ...]:
-    """Return what an object needs, whether it exists or not."""
+    """Return the objects that an object needs, whether they exist or not."""
     own = user["metadata"].get("namespace", "")
     return tuple(
         sorted(
@@ -88,9 +88,9 @@ def needed(user: Object) -> tuple[Dependency, ...]:
 
 
 def requirements(kind: str, owner: ObjectMeta) -> tuple[Requirement, ...]:
-    """Return where the users of an object of a guarded kind are found.
+    """Return the requirements for the users of an object of a guarded kind.
 
-    They wake nobody: while the object is not being deleted, it is the same with and without them.
+    They do not trigger: until the object is deleted, its composition does not depend on them.
     """
     return tuple(
         Requirement(
@@ -107,7 +107,7 @@ def requirements(kind: str, owner: ObjectMeta) -> tuple[Requirement, ...]:
 
 
 def on_deletion(owner: Object) -> tuple[Requirement, ...]:
-    """Return the users that hold an object while it is being deleted, labelled or not."""
+    """Return the requirements for the users that hold an object while it is deleted, labeled or not."""
     own = owner["metadata"].get("namespace", "")
     return tuple(
         Requirement(_KEY + need.user, API_VERSION, need.user, namespace="" if need.shared else own)
@@ -117,18 +117,18 @@ def on_deletion(owner: Object) -> tuple[Requirement, ...]:
 
 
 def waited_for(kind: str, guards: Iterable[Guard]) -> frozenset[str]:
-    """Return the kinds of the users that do not leave by themselves when an object is deleted."""
+    """Return the kinds of the users that do not leave on their own when an object is deleted."""
     following = {need.user for need in _NEEDS if need.needed == kind and need.follows}
     return frozenset(guard.kind for guard in guards) - following
 
 
 def matters_only_on_deletion(requirement: Requirement) -> bool:
-    """Whether a requirement is looked at for guards alone."""
+    """Return True if a requirement is only for guards."""
     return requirement.key.startswith(_KEY)
 
 
 def found(kind: str, request: Request[Any]) -> tuple[Guard, ...]:
-    """Return the guards among what was required for them."""
+    """Return the guards among the required objects."""
     owner = request.owner.metadata
     keys = [_KEY + need.user for need in _NEEDS if need.needed == kind]
     users = [user for key in keys for user in request.found(key)]
@@ -136,12 +136,12 @@ def found(kind: str, request: Request[Any]) -> tuple[Guard, ...]:
 
 
 def users(user: str, request: Request[Any]) -> tuple[Object, ...]:
-    """Return the users of one kind among what was required for guards; empty where guards are finalizers."""
+    """Return the required users of one kind; empty if guards are finalizers."""
     return request.found(_KEY + user)
 
 
 def users_of(target: Dependency, candidates: Iterable[Object]) -> tuple[Guard, ...]:
-    """Return those of the candidates that need an object."""
+    """Return the candidates that need an object, as guards."""
     return tuple(
         Guard(
             user["apiVersion"], user["kind"], user["metadata"]["name"], user["metadata"].get("namespace", "")
@@ -152,7 +152,7 @@ def users_of(target: Dependency, candidates: Iterable[Object]) -> tuple[Guard, .
 
 
 def needs(user: Object, *targets: Dependency) -> bool:
-    """Whether an object needs all of these. One that makes no sense may need anything."""
+    """Return True if an object needs all of these. A malformed one may need anything."""
     try:
         return set(targets) <= set(needed(user))
     except (AttributeError, KeyError, TypeError):

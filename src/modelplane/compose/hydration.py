@@ -1,9 +1,9 @@
-"""How the weights of a ModelCache get onto a cluster: a volume, a token, and a Job that fills the volume.
+"""Hydration of a ModelCache on a cluster: a volume, a token, and a Job that fills the volume.
 
-The Job runs one constant program without a shell; what differs from cache to cache reaches it in its
-environment. The program downloads beside what the volume holds, verifies every file against the
-checksums of the hub, and only then puts the new files in the place of the old ones. So engines go on
-with the weights they have, and a program that died, or runs again, does no harm.
+The Job runs one constant program without a shell; values that differ between caches are in its environment.
+The program downloads beside the volume's content, verifies every file against the hub's checksums, and only
+then replaces the old files. So engines keep the weights that they have, and a program that died, or runs
+again, does no harm.
 """
 
 import hashlib
@@ -23,32 +23,32 @@ from modelplane.compose.hydration_program import PROGRAM
 
 IMAGE = "docker.io/library/python:3.13.9-slim"
 HUB = "huggingface_hub==2.4.0"
-"""The library that downloads, as the program installs it where the image does not have it."""
+"""The download library, which the program installs if the image lacks it."""
 
 _PATH = "/mnt/artifact"
 _TOKEN = "HF_TOKEN"  # noqa: S105 - the name of a variable
 _HOPELESS = 65
-"""How the program exits where trying again cannot help (``EX_DATAERR``)."""
+"""Exit code of the program if a retry cannot help (``EX_DATAERR``)."""
 
 _ATTEMPTS = 20
-"""How often a download that failed is tried again: with the Job's back-off, for about an hour and a half."""
+"""Number of retries of a failed download: with the Job's back-off, about an hour and a half."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The token of a private repository, as the Secret of the control plane holds it."""
+    """The token of a private repository, as in the Secret on the control plane."""
 
     key: str
     encoded: str
 
 
 def artifact(source: HuggingFace) -> str:
-    """Return the hash of what is to be staged: another source is another artifact, another size is not."""
+    """Return the hash of the staged content. It depends on the source, and not on the size."""
     return _digest(["HuggingFace", source.repo, source.revision])[:16]
 
 
 def cache_label(cache: ModelCache) -> str:
-    """Return the value by which what stages a cache is found; a label may be shorter than a name."""
+    """Return the label value of a cache's objects on clusters; a label can be shorter than a name."""
     name = cache.metadata.name
     return name if len(name) <= MAX_LENGTH else child_name(name)
 
@@ -74,13 +74,13 @@ def volume(cache: ModelCache, size_gib: int, storage_class: str, existing: Objec
 
 
 def shrinks(size_gib: int, existing: Object) -> bool:
-    """Whether a volume is larger than what is asked for."""
+    """Return True if a volume is larger than requested."""
     present = existing["spec"].get("resources", {}).get("requests", {}).get("storage", "0")
     return quantity.parse(present) > quantity.parse(f"{size_gib}Gi")
 
 
 def secret(cache: ModelCache, token: Token) -> Object:
-    """Return the copy of the token that the Job reads."""
+    """Return the copy of the token for the Job."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -92,8 +92,8 @@ def secret(cache: ModelCache, token: Token) -> Object:
 def job(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
     """Return the Job that fills the volume.
 
-    A Job cannot be changed, so its name ends in a hash of all that a new attempt should follow from:
-    the source, the program, the token, and the size of the volume.
+    A Job is immutable, so its name ends in a hash of everything that justifies a new attempt: the source, the
+    program, the token, and the size of the volume.
     """
     spec = _job_spec(cache, source, token)
     attempt = _digest([spec, token.encoded if token else "", source.size_gib])[:8]
@@ -102,13 +102,13 @@ def job(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
 
 
 def artifact_of(child: Object) -> str:
-    """Return which artifact a Job stages."""
+    """Return the artifact that a Job stages."""
     environment = child["spec"]["template"]["spec"]["containers"][0].get("env", ())
     return next((str(entry["value"]) for entry in environment if entry["name"] == "ARTIFACT"), "")
 
 
 def last_word(attempts: Iterable[Object]) -> str:
-    """Return what keeps the newest of a Job's pods from its end; empty where nothing does."""
+    """Return the problem of the newest pod of a Job; empty if it has none."""
     by_age = sorted(attempts, key=_age)
     return pods.trouble(by_age[-1:])
 
@@ -131,7 +131,7 @@ def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Ob
                         "values": [_HOPELESS],
                     },
                 },
-                # A pod that its node lost, or that gave way to another, has not failed.
+                # A pod that was lost with its node or preempted has not failed.
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
@@ -160,7 +160,7 @@ def _container(cache: ModelCache, source: HuggingFace, token: Token | None) -> O
         "image": IMAGE,
         "command": ["python", "-c", PROGRAM, _PATH, MARKER, HUB, str(_HOPELESS)],
         "env": _environment(cache, source, token),
-        # The last line of the log says why it ended; the ModelCache repeats it.
+        # The ModelCache reports the last line of the log as the cause of a failure.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}},
         "securityContext": {"allowPrivilegeEscalation": False},

@@ -1,13 +1,12 @@
-"""What runs in the Job of a ModelCache: a program for whatever Python its image has.
+"""The program of a ModelCache's Job, for any Python that its image has.
 
-It imports nothing of ours and is one constant: what differs from cache to cache comes in the
-environment (``REPO``, ``REVISION``, ``ARTIFACT``, ``HF_TOKEN``). Its arguments are the volume, the name
-of the marker file in it, the library to install where there is none, and how to exit where trying
-again cannot help.
+It imports nothing of ours and is constant: values that differ between caches are in the environment
+(``REPO``, ``REVISION``, ``ARTIFACT``, ``HF_TOKEN``). Its arguments are the volume, the name of the marker
+file in it, the library to install if it is missing, and the exit code for failures that a retry cannot fix.
 
-The marker is JSON and says which artifact the volume holds. It is removed before the first file of
-another one is put in place, and written after the last. Files that give way are moved aside, not
-removed, so that engines can go on reading those that they have open; the next change removes them.
+The marker is JSON and names the artifact in the volume. It is removed before the first file of another
+artifact is put in place, and written after the last. Replaced files are moved aside, not removed, so that
+engines can read the ones that they have open; the next change removes them.
 """
 
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""An InferenceClass composes nothing: publishing it is all it does."""
+"""An InferenceClass composes nothing: it only publishes devices."""
 
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.reasons import InferenceClassCondition as Type
@@ -11,7 +11,7 @@ _KIND = "InferenceClass"
 
 
 def requirements(class_: InferenceClass) -> tuple[Requirement, ...]:
-    """Return the clusters that may name the class; it depends on nothing itself."""
+    """Return the clusters that may name the class; it has no dependencies of its own."""
     return guards.requirements(_KIND, class_.metadata)
 
 

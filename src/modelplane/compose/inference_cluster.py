@@ -1,7 +1,7 @@
-"""An InferenceCluster publishes what its pools offer, and where its gateway is.
+"""An InferenceCluster publishes the devices of its pools and the address of its gateway.
 
-A cluster of source ``Existing`` is reached by its kubeconfig Secret. Whoever
-composes tells what was found there: the gateway, and which API groups it serves.
+A cluster of source ``Existing`` is reached by its kubeconfig Secret. The request has the gateway and the API
+groups that were found there.
 """
 
 from typing import Any
@@ -34,11 +34,11 @@ CACHE_STORAGE = {
     Source.AKS: "modelplane-rwx-fs",
     Source.NEBIUS: "modelplane-rwx-fs",
 }
-"""The StorageClass that a provisioned cluster has for caches; Vultr offers no ReadWriteMany volumes."""
+"""The StorageClass for caches on a provisioned cluster; Vultr has no ReadWriteMany volumes."""
 
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
-    """Return what composing a cluster needs to see: its classes, and what is found on it."""
+    """Return the requirements of a cluster: its classes, its gateway and capabilities, and its users."""
     name = cluster.metadata.name
     classes = sorted({pool.class_name for pool in cluster.spec.node_pools})
     return (
@@ -115,9 +115,9 @@ def _conditions(
 
 
 def _silence(request: Request[InferenceCluster]) -> Silence | None:
-    """Return why the cluster counts as unreachable, None while it answers.
+    """Return why the cluster counts as unreachable; None while it answers.
 
-    The time at which it stopped answering stays the same until it answers: it is kept in the status.
+    The status keeps the time at which it stopped answering until it answers again.
     """
     found = request.silence or _unobserved(request)
     if found is None:
@@ -138,13 +138,13 @@ def _unobserved(request: Request[InferenceCluster]) -> Silence | None:
 
 
 def _unknown(request: Request[InferenceCluster]) -> Unknown | None:
-    """Return the first requirement of the cluster that could not be looked at; None if all could."""
+    """Return the first requirement of the cluster that is unknown; None if all were read."""
     unknowns = (request.unknown(key) for key in ("gateway", *capabilities()))
     return next(filter(None, unknowns), None)
 
 
 def _gateway_address(request: Request[InferenceCluster]) -> str:
-    """Return ``host`` or ``host:port`` of the cluster's gateway; the last known while it cannot be read."""
+    """Return ``host`` or ``host:port`` of the cluster's gateway; the last known one if it is unreadable."""
     if request.unknown("gateway"):
         known = request.owner.status.gateway
         return known.address if known else ""
@@ -175,7 +175,7 @@ def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict
 
 
 def _cache_storage(cluster: InferenceCluster) -> str:
-    """Return the StorageClass for caches: the cloud's own, or the one that a person names."""
+    """Return the StorageClass for caches: the cloud's own, or the one that the operator names."""
     origin = cluster.spec.cluster
     if origin.source != Source.EXISTING:
         return CACHE_STORAGE.get(origin.source, "")
@@ -186,7 +186,7 @@ def _cache_storage(cluster: InferenceCluster) -> str:
 def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
     found = request.found(f"class-{pool.class_name}")
     if not found:
-        # A class that cannot be read takes nothing away from what was published before.
+        # An unreadable class leaves the published devices as they are.
         before = (known for known in request.owner.status.gpu_pools if known.name == pool.name)
         return next((msgspec.to_builtins(known) for known in before), {})
     devices = msgspec.to_builtins(decode_as(InferenceClass, found[0]).spec.devices)
@@ -205,7 +205,7 @@ def _capabilities(request: Request[InferenceCluster]) -> dict[str, bool]:
     known = msgspec.to_builtins(request.owner.status.capabilities)
     if _unknown(request):
         return dict(known) if known else {}
-    # A definition that is being deleted takes its objects with it, so nothing new may count on it.
+    # Deleting a definition deletes its objects, so a terminating one is no capability.
     found = {
         key: any("deletionTimestamp" not in item["metadata"] for item in request.found(key))
         for key in capabilities()

@@ -20,14 +20,14 @@ _IGNORED = {
     Backend.TRAEFIK: "this version does not install Traefik",
     Backend.GATEWAY_API: "a Gateway is used under Crossplane only",
 }
-"""Why a backend that is asked for does not carry the traffic."""
+"""Reasons for which a requested backend does not carry the traffic."""
 
 
 _WAITING = {
     Backend.GATEWAY_API: f"{_NAMES[Backend.GATEWAY_API]} has no address: create it, or check that a "
     "controller of its gatewayClassName runs on the control plane"
 }
-"""What is missing while the gateway has no address, where that is known."""
+"""Messages for a gateway without an address, if the cause is known."""
 
 
 def requirements(_gateway: InferenceGateway) -> tuple[Requirement, ...]:
@@ -64,6 +64,6 @@ def compose(request: Request[InferenceGateway]) -> Composition:
 
 
 def _ignored(request: Request[InferenceGateway]) -> str:
-    """Return why the backend that is asked for is not the one that is used; empty where it is."""
+    """Return why the requested backend is not the one in use; empty if it is."""
     asked = request.owner.spec.backend
     return "" if asked is request.proxy else f"; spec.backend {asked} is ignored: {_IGNORED[asked]}"

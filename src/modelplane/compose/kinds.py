@@ -1,7 +1,7 @@
-"""Which functions compose which kind: the one table that every engine reads.
+"""Composers: the one table of the functions that compose each kind.
 
-A controller, the Crossplane function and the offline commands look here, so that what is rendered
-offline is what happens.
+The controllers, the Crossplane function and the offline commands all read it, so that they compose the
+same.
 """
 
 from collections.abc import Callable
@@ -41,49 +41,49 @@ class Lane(Enum):
     DECISIONS = auto()
     """All: each placement must see the one before it."""
     CLUSTER = auto()
-    """Those of one cluster, which alone suffer where it is slow."""
+    """Those of one cluster, so that a slow cluster delays only its own."""
     CLUSTERS = auto()
     """Those that write to many clusters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """For how many seconds an answer to Crossplane is good.
+    """Times to live of an answer to Crossplane.
 
-    Crossplane sees children change; of what a composition requires it may not. So a service, which follows
-    endpoints that are others' children, never waits long.
+    Crossplane observes changes of children, but not always of required objects. So a service, which follows
+    other owners' endpoints, never waits long.
     """
 
     usual_s: int = 60
     longest_s: int = 0
-    """After a long quiet time, where that is longer."""
+    """After a long time without changes, if that is longer."""
     settles: bool = False
     """True if its status repeats for a while on the way to Ready, unless an operator must act."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """A kind that is composed: its type, what it needs to see, what composes it, and how engines treat it."""
+    """A composed kind: its type, its requirements, its composition function, and how to reconcile it."""
 
     type: type[Model]
     requirements: Callable[[Any], tuple[Requirement, ...]]
     decide: Callable[[Request[Any]], Composition | Blocked]
     lane: Lane = Lane.FREE
     on_clusters: bool = False
-    """True if it is to have objects on clusters, so that it is created with the finalizer."""
+    """True if it has objects on clusters, so that it is created with the finalizer."""
     connects: bool = False
     """True if controllers connect to it, and abandon its objects when it is deleted and lost."""
     is_routed: bool = False
     """True if its compositions have routes, so that it is composed for them beside its reconcile."""
     follows_gateway: bool = False
-    """True if its status has the address of the gateway, which only the owner of the gateway knows."""
+    """True if its status has the gateway's address, which only the gateway's owner knows."""
     only_controllers: tuple[str, ...] = ()
-    """Status fields that Crossplane has no use for."""
+    """Status fields that Crossplane does not need."""
     pace: Pace = Pace()
 
     @property
     def name(self) -> str:
-        """The kind as manifests name it."""
+        """The kind in manifests."""
         return kind_name(self.type)
 
     def compose(self, request: Request[Any]) -> Composition | Blocked:
@@ -129,7 +129,7 @@ _COMPOSERS = (
         model_replica.compose,
         Lane.CLUSTER,
         on_clusters=True,
-        # Its Objects say where they are.
+        # Its Objects name their clusters.
         only_controllers=("clusters",),
         pace=Pace(30, 120, settles=True),
     ),
@@ -146,4 +146,4 @@ COMPOSERS = {composer.name: composer for composer in _COMPOSERS}
 """Every kind that is composed, by name."""
 
 COMPOSED = tuple(kind for kind in KINDS if kind.name in COMPOSERS)
-"""The same as an API server serves them. No other is installed: its objects would wait for ever."""
+"""The same, as an API server serves them. No other kind is installed: its objects would wait forever."""

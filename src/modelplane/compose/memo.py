@@ -1,8 +1,7 @@
-"""Remembering what was worked out from one version of an object.
+"""Memo: results computed from one version of an object.
 
-A hundred deployments are placed over the same thousand clusters, which change
-far less often than they are looked at. An object's uid and resource version
-name its content, so what follows from the content need be found only once.
+A hundred deployments are placed over the same thousand clusters, which change far less often than they are
+read. An object's uid and resource version identify its content, so a result is computed once.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,11 +12,11 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _MOST = 100_000
-"""Objects remembered by one function, so that those long gone do not stay for ever."""
+"""Maximum number of objects for one function, so that deleted ones are evicted."""
 
 
 class PerVersion(Generic[T]):
-    """What was worked out from objects, by uid and resource version; several threads may share it."""
+    """Results by uid and resource version of an object; safe for several threads."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -28,12 +27,12 @@ class PerVersion(Generic[T]):
         return len(self._known)
 
     def recall(self, uid: str, version: str) -> T | None:
-        """Return what is known of a version of an object, None where nothing is."""
+        """Return the result for a version of an object; None if there is none."""
         known = self._known.get(uid)
         return known[1] if known is not None and known[0] == version else None
 
     def keep(self, uid: str, version: str, found: T) -> None:
-        """Remember what was worked out; not of an object without uid or version, as files hold them."""
+        """Keep a result, unless the object has no uid or version, as in files."""
         if not uid or not version:
             return
         with self._turn:
@@ -45,9 +44,9 @@ class PerVersion(Generic[T]):
 def per_version(
     function: Callable[[Mapping[str, Any]], T], most: int = _MOST
 ) -> Callable[[Mapping[str, Any]], T]:
-    """Return a function that works out each version of an object once.
+    """Return a function that computes its result once for each version of an object.
 
-    What the function returns is not None, and must not be changed by anyone.
+    The function does not return None, and callers must not change the result.
     """
     known: PerVersion[T] = PerVersion(most)
 

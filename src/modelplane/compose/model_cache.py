@@ -1,12 +1,11 @@
 """A ModelCache stages weights on the clusters that it selects.
 
-On each of them a volume, and until the weights are in it a Job that downloads them, with a copy of the
-token where one is needed. The status lists a cluster before anything is written to it, and until
-nothing is left there. It is also where "the weights are there" is remembered, as ``artifact``: the Job
-is gone by then.
+Each cluster gets a volume, and until the volume has the weights, a Job that downloads them, with a copy of
+the token if one is needed. The status lists a cluster before anything is written to it, and until nothing
+is left there. It also records staged weights, as ``artifact``, because the Job is deleted by then.
 
-Weights are expensive. A volume goes only with the cache or with the InferenceCluster: not when a
-selector or a label changes, not when a cluster is away, and not while a replica there reads it.
+Weights are expensive. A volume is deleted only with the cache or with the InferenceCluster: not when a
+selector or a label changes, not while a cluster is unreachable, and not while a replica there reads it.
 """
 
 from collections.abc import Iterator
@@ -35,28 +34,28 @@ _SEEN = {
     "volumes": ("v1", "PersistentVolumeClaim"),
     "jobs": ("batch/v1", "Job"),
 }
-"""What must be seen of a cluster before anything can be said of the cache there."""
+"""The objects on a cluster that must be read before the state of the cache there is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Auth:
-    """What came of the Secret that the source names."""
+    """The Secret that the source names."""
 
     named: str = ""
-    """The Secret and its key, as messages name them; empty where the source needs none."""
+    """The Secret and its key, as messages name them; empty if the source needs none."""
     token: hydration.Token | None = None
     unknown: str = ""
-    """Why the Secret could not be looked at."""
+    """The reason for which the Secret could not be read."""
 
     @property
     def missing(self) -> bool:
-        """Whether there is no token, for sure."""
+        """True if the token is known to be missing."""
         return bool(self.named) and self.token is None and not self.unknown
 
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """What comes of the cache on one cluster."""
+    """The cache on one cluster."""
 
     name: str
     phase: CachePhase = CachePhase.PENDING
@@ -65,9 +64,9 @@ class _Site:
     children: tuple[Desired | Keep, ...] = ()
     matched: bool = True
     larger: bool = False
-    """Whether its volume is larger than what is asked for."""
+    """True if its volume is larger than requested."""
     waits: bool = False
-    """Whether it waits for replicas to leave."""
+    """True if it waits for replicas to leave."""
 
     def wire(self) -> dict[str, str]:
         """Return the entry of the status."""
@@ -80,7 +79,7 @@ class _Site:
 
 
 def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
-    """Return what staging needs to see: the clusters, the token, the readers, and what is where it writes."""
+    """Return the requirements of staging: clusters, token, readers, and objects on recorded clusters."""
     namespace = cache.metadata.namespace
     source = cache.spec.hugging_face
     secret = source.auth_secret if source else None
@@ -138,7 +137,7 @@ def _auth(request: Request[ModelCache], source: HuggingFace) -> _Auth:
 
 
 def _sites(request: Request[ModelCache], source: HuggingFace, auth: _Auth) -> Iterator[_Site]:
-    """Yield what comes of every cluster that is covered, or was written to and still exists."""
+    """Yield every cluster that is covered, or was written to and still exists."""
     recorded = {entry.name: entry for entry in request.owner.status.clusters}
     for found in sorted(request.found("clusters"), key=lambda found: str(found["metadata"]["name"])):
         name = found["metadata"]["name"]
@@ -152,10 +151,10 @@ def _sites(request: Request[ModelCache], source: HuggingFace, auth: _Auth) -> It
         if name in recorded:
             yield from _site(request, source, auth, recorded[name], cluster, uncovered)
         elif any(f"{child}-{name}" in request.observed for child in _CHILDREN):
-            # A status can be lost, and what was made stays.
+            # Objects outlive a lost status.
             yield replace(_last_known(CacheCluster(name=name)), message=_UNOBSERVED)
         elif not uncovered:
-            # Recorded first: what is on a cluster that the status does not name would not be found again.
+            # Recorded first, because objects on an unrecorded cluster would be orphaned.
             yield _Site(name, message=_UNOBSERVED)
 
 
@@ -173,7 +172,7 @@ def _uncovered(cache: ModelCache, cluster: InferenceCluster) -> Rejected | None:
 
 
 def _last_known(entry: CacheCluster) -> _Site:
-    """Return a cluster as it was, everything kept."""
+    """Return a cluster in its last known state, with every child kept."""
     return _Site(
         entry.name,
         entry.phase or CachePhase.PENDING,
@@ -190,7 +189,7 @@ def _site(
     cluster: InferenceCluster,
     uncovered: Rejected | None,
 ) -> Iterator[_Site]:
-    """Yield what comes of a cluster that the status lists; nothing, where nothing is left to list."""
+    """Yield a cluster that the status lists; nothing if nothing is left there."""
     last = replace(_last_known(entry), matched=not uncovered)
     unknowns = (request.unknown(f"{key}-{entry.name}") for key in _SEEN)
     if unknown := next(filter(None, unknowns), None):
@@ -224,9 +223,9 @@ def _readers(request: Request[ModelCache], cluster: str) -> list[str]:
 
 
 def _twin(request: Request[ModelCache], name: str) -> _Site | None:
-    """Return the same as for the cluster that this one is under another name, where it is one.
+    """Return the state of the cluster that this one is another name of; None if it is not.
 
-    Two InferenceClusters may be one API server: there is one volume then, and one of them writes it.
+    Two InferenceClusters can be one API server: then there is one volume, and one of them writes it.
     """
     for claim in request.found(f"volumes-{name}"):
         cluster = claim["metadata"].get("annotations", {}).get(labels.CHILD, "").removeprefix("pvc-")
@@ -244,13 +243,13 @@ def _on_cluster(
     entry: CacheCluster,
     cluster: InferenceCluster,
 ) -> _Site:
-    """Return what comes of a cluster that is covered, listed and seen."""
+    """Return a cluster that is covered, listed and observed."""
     cache, name = request.owner, entry.name
     claim = request.observed.get(f"pvc-{name}")
     if claim is None and entry.artifact:
         if f"pvc-{name}" in request.unobserved:
             return replace(_last_known(entry), message=_UNOBSERVED)
-        # Forgotten first: a volume made now would be empty, and taken for the one that was staged.
+        # Cleared first: a new volume would be empty, and be taken for the staged one.
         return _Site(name, message="its volume is gone, with the weights; they are about to be staged again")
     storage = cluster.status.cache.storage_class_name if cluster.status.cache else None
     volume = hydration.volume(cache, source.size_gib, storage or "", claim)
@@ -258,13 +257,13 @@ def _on_cluster(
     larger = claim is not None and hydration.shrinks(source.size_gib, claim)
     wanted = hydration.artifact(source)
     job = request.observed.get(f"hydrate-{name}")
-    # While there is a Job, it alone can tell: it may have replaced what the status remembers.
+    # While there is a Job, only the Job counts: it may have replaced the recorded artifact.
     there = wanted == entry.artifact if job is None else _has_staged(job, wanted)
     if there and claim is not None and is_ready(claim):
         return _Site(name, CachePhase.READY, wanted, children=tuple(children), larger=larger)
     current = job
     if auth.named and auth.token is None:
-        # Nobody knows which Job would be right; one that runs may still come to its end.
+        # The right Job is unknown without the token; a running one may still finish.
         children += [Keep(key) for key in (f"auth-{name}", f"hydrate-{name}") if key in request.observed]
     else:
         manifest = hydration.job(cache, source, auth.token)
@@ -285,7 +284,7 @@ def _has_staged(job: Object, artifact: str) -> bool:
 def _progress(
     request: Request[ModelCache], source: HuggingFace, auth: _Auth, name: str, job: Object | None
 ) -> tuple[CachePhase, str]:
-    """Return how far a cluster is that does not have the weights yet, and why it is no further."""
+    """Return the phase of a cluster that does not have the weights yet, and what it waits for."""
     claim = request.observed.get(f"pvc-{name}", {})
     named = (
         f'PersistentVolumeClaim "{claim_name(request.owner.metadata.namespace, request.owner.metadata.name)}"'
@@ -343,7 +342,7 @@ def _staged(matched: list[_Site], auth: _Auth) -> Condition:
 
 
 def _first(matched: list[_Site], phase: CachePhase) -> str:
-    """Return what the first of the clusters waits for, one in the given phase before the others."""
+    """Return what the first unfinished cluster waits for, one in the given phase before the others."""
     late = [site for site in matched if site.phase is not CachePhase.READY]
     late.sort(key=lambda site: (site.phase is not phase, site.name))
     return f"; {late[0].name}: {late[0].message}"

@@ -1,8 +1,8 @@
 """A ModelDeployment composes one ModelReplica per placement.
 
-The scheduler says where; ``rollout`` says when an edit reaches a replica; this
-module says what follows. A replica leaves in two steps: first it is told to
-withdraw its endpoint, so that no gateway sends it any more, and then it goes.
+The scheduler chooses clusters, ``rollout`` decides when an edit reaches a replica, and this module composes
+the result. A replica is removed in two steps: first it is told to withdraw its endpoint, so that gateways
+send it no more requests, and then it is deleted.
 """
 
 from collections.abc import Iterator
@@ -47,10 +47,9 @@ from modelplane.compose.rollout import Rollout, is_draining, plan, revision
 
 
 def requirements(deployment: ModelDeployment) -> tuple[Requirement, ...]:
-    """Return what a placement is computed from: the whole fleet, and the cache's footprint."""
+    """Return the requirements of a placement: the whole fleet, and the cache's footprint."""
     needed = [
-        # Where it has nothing, a cluster and another deployment's replica matter only to one that waits
-        # for room.
+        # Clusters and replicas of other deployments matter only while this deployment waits for capacity.
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster), triggers=False),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), triggers=False),
     ]
@@ -89,7 +88,7 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
-    """Compose what follows from a placement."""
+    """Compose the replicas, status and conditions of a placement."""
     deployment = request.owner
     template = deployment.replica_template()
     _, cache_conditions = _cache(request)
@@ -118,7 +117,7 @@ def _selector(deployment: ModelDeployment) -> str:
 
 
 def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...]:
-    # Of its own replicas a deployment may have seen more than whoever lists them all.
+    # A deployment's own children can be newer than the list of all replicas.
     own = {
         _full_name(child): _with_index_of(key, fleet.replica(child))
         for key, child in request.observed.items()
@@ -131,7 +130,7 @@ def _replicas(request: Request[ModelDeployment]) -> tuple[scheduler.Replica, ...
 
 
 def _with_index_of(key: str, replica: scheduler.Replica) -> scheduler.Replica:
-    """Return a replica with the index of its key: its label may have been changed since."""
+    """Return a replica with the index of its key, because its label may have been changed."""
     index = key.removeprefix(f"replica-{replica.cluster}-")
     return replace(replica, index=int(index)) if index.isdecimal() else replica
 
@@ -210,7 +209,7 @@ def _children(
             continue
         manifest = encode(wanted[key])
         if is_draining(request.observed.get(key)):
-            # Written although it is the default: the other engine may have set it.
+            # Written although it is the default, because Crossplane or a controller may have set it.
             manifest["spec"]["draining"] = False
         yield Desired(key, manifest, when_condition(READY))
     staying = {replica.metadata.name for replica in wanted.values()}
@@ -221,15 +220,15 @@ def _children(
 
 
 def _withdrawn(replica: Object) -> bool:
-    """Whether a replica says of itself that it has no endpoint; one that says nothing may have one."""
+    """Return True if a replica reports that it has no endpoint; one without a report may have one."""
     said = condition_of(replica, ModelReplicaCondition.ANNOUNCED)
     generation = replica["metadata"].get("generation", 0)
-    # One that was called back and is to go again may still say what it said the first time.
+    # A condition from the first withdrawal does not count for a second one.
     return said.get("status") == "False" and said.get("observedGeneration", generation) >= generation
 
 
 def _draining(replica: Object) -> Object:
-    """Return a replica as it is, but told to withdraw its endpoint."""
+    """Return an observed replica with the instruction to withdraw its endpoint."""
     metadata = {field: replica["metadata"].get(field) for field in ("name", "namespace", "labels")}
     return {
         "apiVersion": API_VERSION,
@@ -244,7 +243,7 @@ def _key(cluster: str, index: int) -> str:
 
 
 def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: set[str]) -> str:
-    # Five hex digits can collide within one large deployment; then the name grows by one.
+    # Five hex digits can collide within a large deployment; then the name grows by one.
     digits = 5
     while (name := replica_name(owner.metadata.name, assignment.cluster, assignment.index, digits)) in taken:
         digits += 1

@@ -1,4 +1,4 @@
-"""A ModelEndpoint is one place that serves a model: a replica's, or an outside provider's."""
+"""A ModelEndpoint is one place that serves a model: a replica, or an external provider."""
 
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import backend_name
@@ -18,7 +18,7 @@ def requirements(_endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
 
 
 def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
-    """Check that requests can be sent to the endpoint, and compose the objects that the gateway reads."""
+    """Check the endpoint's URL, and compose the objects that the gateway reads."""
     endpoint = request.owner
     if unknown := request.unknown(fleet_gateway.KEY):
         return Blocked(f"cannot read the {fleet_gateway.KEY}: {unknown.cause}")

@@ -1,9 +1,9 @@
-"""A ModelReplica composes what serves one copy of a model on one cluster, and the endpoint that says so.
+"""A ModelReplica composes the workloads of one replica on one cluster, and its endpoint.
 
-Per engine a Deployment or a LeaderWorkerSet, what its pods claim and a budget for evictions; for the
-whole replica the way in, from the cluster's gateway at ``/<namespace>/<replica>/``. All of it lives on
-the replica's cluster, in a namespace named like the replica's own. Beside the replica itself there is a
-ModelEndpoint while it serves, and no longer than that.
+Each engine gets a Deployment or a LeaderWorkerSet, the claims of its pods and a budget for evictions; the
+whole replica gets a route from the cluster's gateway at ``/<namespace>/<replica>/``. All of these are on the
+replica's cluster, in a namespace of the same name. On the control plane there is a ModelEndpoint for as long
+as the replica serves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,13 +52,13 @@ ENDPOINT_KEY = "endpoint"
 """Key of the ModelEndpoint."""
 
 CLUSTER_KEY = "cluster"
-"""Under which a replica requires its InferenceCluster."""
+"""Key of the requirement for the replica's InferenceCluster."""
 
 _PICKER_PODS = "picker-pods"
 
 
 def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
-    """Return what composing a replica needs to see: its cluster, what it names, and its pods there."""
+    """Return the requirements of a replica: its cluster, the objects that it names, and its pods there."""
     return (
         Requirement(CLUSTER_KEY, API_VERSION, kind_name(InferenceCluster), name=replica.spec.cluster_name),
         *_cache_requirement(replica),
@@ -93,7 +93,7 @@ def _pods_of(engine: str) -> str:
 
 
 def compose(request: Request[ModelReplica]) -> Composition | Blocked:
-    """Compose the workloads of a replica and the way to them."""
+    """Compose the workloads of a replica and the routes to them."""
     replica = request.owner
     if replica.spec.draining:
         return _drained(request)
@@ -101,7 +101,7 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
         return blocked
     if not request.found(CLUSTER_KEY):
         message = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
-        # Nothing that was seen of it is known to be still there.
+        # Objects that were observed on it may be gone.
         return _kept(request, Refused(Reason.WAITING_FOR_CLUSTER, message), running={})
     copied = copies(request)
     cluster = decode_as(InferenceCluster, request.found(CLUSTER_KEY)[0])
@@ -128,7 +128,7 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
 
 
 def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tuple[Desired | Keep, ...]:
-    """Return the endpoint of a replica that serves; none yet, where its cluster has no address."""
+    """Return the endpoint of a serving replica; the existing one if its cluster has no address."""
     gateway = cluster.status.gateway
     if not (gateway and gateway.address):
         return _kept_endpoint(request)
@@ -148,13 +148,13 @@ def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
 
 
 def _kept_if_unobserved(request: Request[ModelReplica]) -> tuple[Keep, ...]:
-    """Keep the endpoint while nobody can tell whether an engine serves."""
+    """Keep the endpoint while the state of an engine is unknown."""
     workloads = {workload_key(engine) for engine in request.owner.spec.engines}
     return _kept_endpoint(request) if workloads & request.unobserved else ()
 
 
 def _announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Keep, ...]) -> Condition:
-    """Say whether services may send the replica requests."""
+    """Return the condition that tells whether services can send the replica requests."""
     if endpoint:
         message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
         return true(Type.ANNOUNCED, Reason.ENDPOINT_CREATED, message)
@@ -165,7 +165,7 @@ def _announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Ke
 
 
 def _passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the labels that an endpoint has in common with its replica: those that services select by."""
+    """Yield the labels that an endpoint shares with its replica: those that services select by."""
     for key, value in own.items():
         of_users = not key.startswith((labels.PREFIX, labels.CROSSPLANE_PREFIX))
         if of_users or key in (labels.DEPLOYMENT, labels.CLUSTER, labels.REPLICA_INDEX):
@@ -173,9 +173,9 @@ def _passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _drained(request: Request[ModelReplica]) -> Composition:
-    """Withdraw the endpoint, whatever is known of the cluster, and leave all else as it is.
+    """Withdraw the endpoint, whatever the state of the cluster, and keep all other children.
 
-    While something still routes to the endpoint, it is only told to send nothing more.
+    While a route still leads to the endpoint, it is only marked as draining.
     """
     known = {each.type: each for each in request.owner.status.conditions}
     said = [known[type_] for type_ in (Type.MODEL_ACCEPTED, Type.MODEL_READY) if type_ in known]
@@ -196,7 +196,7 @@ def _drained(request: Request[ModelReplica]) -> Composition:
 
 
 def _marked(endpoint: Object) -> Object:
-    """Return an endpoint as it is, but told to services as one that is about to go."""
+    """Return an observed endpoint, marked as draining."""
     metadata = endpoint["metadata"]
     return {
         "apiVersion": API_VERSION,
@@ -216,7 +216,7 @@ def _all_but_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
 
 
 def _unreadable(request: Request[ModelReplica]) -> Blocked | None:
-    """Return the first requirement that could not be read; None if all that matter were."""
+    """Return the first requirement that could not be read; None if all relevant ones were."""
     name = request.owner.spec.cluster_name
     if unknown := request.unknown(CLUSTER_KEY):
         return Blocked(f'cannot read InferenceCluster "{name}": {unknown.cause}')
@@ -232,7 +232,7 @@ def _unreadable(request: Request[ModelReplica]) -> Blocked | None:
 
 
 def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Object | None]) -> Composition:
-    """Leave everything as it is, and say why; what serves goes on serving."""
+    """Keep every child, and report why; a serving replica keeps its endpoint."""
     if running and all(running.values()):
         ready = _ready(request, running)
     else:
@@ -248,7 +248,7 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
 
 
 def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
-    """Return what runs of each engine, be it of the shape that the engine had before."""
+    """Return the observed workload of each engine, of its present shape or of the previous one."""
     observed = request.observed
     return {
         engine.name: observed.get(workload_key(engine)) or observed.get(former_key(engine))
@@ -257,7 +257,7 @@ def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
 
 
 def _not_staged(request: Request[ModelReplica]) -> Refused | None:
-    """Return why the weights are not there yet. Once a workload is, the cache has no say in it."""
+    """Return why the weights are not staged; None once they are, or once a workload exists."""
     replica = request.owner
     reference = replica.spec.model_cache_ref
     if reference is None or any(_running(request).values()):
@@ -278,7 +278,7 @@ def _not_staged(request: Request[ModelReplica]) -> Refused | None:
 
 
 def _status(replica: ModelReplica) -> Object:
-    # Every cluster that was ever written to stays listed until the replica is gone from it.
+    # A cluster that was written to stays listed until the replica has no objects there.
     recorded = set(replica.status.clusters) | {replica.spec.cluster_name}
     return {"clusters": sorted(recorded)}
 
@@ -328,7 +328,7 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
     keys = {engine.name: workload_key(engine) for engine in replica.spec.engines}
     behind = [name for name, key in keys.items() if is_behind(desired[key], request.observed[key])]
     if behind and ready.holds:
-        # What serves may be what was there before the edit. Services go on sending it requests.
+        # Pods from before the edit may still serve, so services keep sending requests.
         message = f"engine {listing(behind)} is being updated on {where}"
         return true(Type.MODEL_ACCEPTED, Reason.UPDATING, message), ready
     return true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is on {where}"), ready
@@ -356,7 +356,7 @@ def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None
     if not _has_served(replica):
         troubles = [pods.trouble(request.found(_PICKER_PODS))]
         return _starting(message, [*troubles, pods.unmade(picker) if picker is not None else ""])
-    # The pool fails open, so to lose the picker is no reason to take away what serves.
+    # The pool fails open, so a lost picker does not make the replica unready.
     return true(
         Type.MODEL_READY, Reason.SERVING, f"every engine serves; {message}, so any copy gets a request"
     )

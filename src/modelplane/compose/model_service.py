@@ -1,7 +1,6 @@
-"""A ModelService is one URL in front of the endpoints that it selects.
+"""A ModelService is one URL for the endpoints that it selects.
 
-The address says where the service will answer, so it stays when no endpoint is
-left: the gateway then answers 503 and says why.
+The address is stable, so it stays if no endpoint is left: the gateway then answers 503 with the cause.
 """
 
 from itertools import chain
@@ -39,7 +38,7 @@ ROUTE = "httproute"
 
 
 def requirements(service: ModelService) -> tuple[Requirement, ...]:
-    """Return what a service routes over: the gateway, and the endpoints of its own namespace."""
+    """Return the requirements of a service: the gateway, and the endpoints of its namespace."""
     return (
         fleet_gateway.REQUIREMENT,
         Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
@@ -47,14 +46,14 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
 
 
 def compose(request: Request[ModelService]) -> Composition | Blocked:
-    """Publish a service's address, and whether anything answers there; compose its route on the gateway."""
+    """Publish a service's address and conditions; compose its route on the gateway."""
     service = request.owner
     for key in (fleet_gateway.KEY, "endpoints"):
         if unknown := request.unknown(key):
             return Blocked(f"cannot read the {key}: {unknown.cause}")
     gateways = request.found(fleet_gateway.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
-    # An address that was handed out is not taken back while the gateway is away.
+    # A published address stays while the gateway is unavailable.
     address = (
         f"http://{host}/{service.metadata.namespace}/{service.metadata.name}"
         if host
@@ -96,7 +95,7 @@ def _routes(
 
 
 def _accepted(child: Object) -> bool:
-    """Whether a gateway has taken a route, and nothing about it is refused."""
+    """Return True if a gateway has accepted a route and rejects no part of it."""
     parents = child.get("status", {}).get("parents", ())
     conditions = [condition for parent in parents for condition in parent.get("conditions", ())]
     return not refusal(child) and any(

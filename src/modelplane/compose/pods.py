@@ -1,9 +1,8 @@
-"""What keeps the pods of a replica from serving, in one sentence.
+"""Problems of a replica's pods, in one sentence.
 
-A Deployment says only how many pods are available. Why one is not is written on
-the pod: the scheduler's reason, a container that waits, a container that died.
-Where there is no pod at all, the workload says why, or says nothing because
-nobody has looked at it.
+A Deployment reports only the number of available pods. The cause is on the pod: the scheduler's reason, a
+waiting container, a failed container. If there is no pod at all, the workload has the cause, or none while
+no controller has observed it.
 """
 
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ _ERROR = "Error"
 
 
 def trouble(pods: Iterable[Object]) -> str:
-    """Return the first problem among the pods, by name; empty where there is none to tell."""
+    """Return the first problem among the pods, by name; empty if there is none."""
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
         if pod["metadata"].get("deletionTimestamp"):
             continue
@@ -29,7 +28,7 @@ def trouble(pods: Iterable[Object]) -> str:
 
 
 def unmade(workload: Object) -> str:
-    """Return why a workload has no pods; empty where it does not say."""
+    """Return why a workload has no pods; empty if it does not report a cause."""
     failure = condition_of(workload, "ReplicaFailure")
     if failure.get("status") == "True":
         return str(failure.get("message") or failure.get("reason") or "its pods are refused")
@@ -67,7 +66,7 @@ def _problem(container: Object) -> str:
 
 
 def _ended(name: str, state: Object) -> str:
-    """Return how a container failed, with the last line of its log where the pod has it."""
+    """Return how a container failed, with the last line of its log if the pod has it."""
     terminated = state.get("terminated", {})
     if terminated.get("exitCode", 0) == 0:
         return ""

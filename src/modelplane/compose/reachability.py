@@ -1,7 +1,7 @@
-"""Reachability: whether the API server of a cluster answers.
+"""Reachability of a cluster's API server.
 
 Under Crossplane the only sign is the error that provider-kubernetes reports of an Object, which is a text of
-Go's network and HTTP packages. One rule: an error that the API server itself returns is an answer, even where
+Go's network and HTTP packages. One rule: an error that the API server itself returns is an answer, even if
 the server failed to reach something else, such as a webhook.
 """
 
@@ -29,7 +29,7 @@ _ANSWERS = (
     "sent GOAWAY",
     "context canceled",
 )
-"""Texts of errors that the server caused, which is there then, and of requests that the client gave up."""
+"""Texts of errors from the server, which then answers, and of requests that the client canceled."""
 
 _CHANGING = re.compile(r"\S+:\d+->|current time \S+ ")
 """Parts of an error that differ each time: the client's own port, the time of a certificate's check."""
@@ -40,9 +40,9 @@ _UNREACHABLE = " is unreachable: "
 
 
 def connection_error(text: str) -> str:
-    """Return the connection error that an error message tells of; empty where it tells of none.
+    """Return the connection error in an error message; empty if there is none.
 
-    The same trouble gives the same text, whatever request met it.
+    The same failure gives the same text, whichever request met it.
     """
     if any(answer in text for answer in _ANSWERS):
         return ""
@@ -55,12 +55,12 @@ def connection_error(text: str) -> str:
 
 
 def report(cluster: str, silence: Silence) -> str:
-    """Return what an object on a cluster says while the cluster does not answer."""
+    """Return the message for objects on a cluster that does not answer."""
     return f'cluster "{cluster}"{_UNREACHABLE}{silence.cause}'
 
 
 def reported(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
-    """Return the clusters that do not answer, by what ModelReplicas report of their own objects there."""
+    """Return the clusters that do not answer, as ModelReplicas report of their own objects there."""
     found: dict[str, Silence] = {}
     for replica in replicas:
         if silence := reported_by(replica):
@@ -72,7 +72,7 @@ def reported(replicas: Iterable[Mapping[str, Any]]) -> dict[str, Silence]:
 
 
 def reported_by(replica: Mapping[str, Any]) -> Silence | None:
-    """Return what a ModelReplica reports of its cluster; None where the cluster answers it."""
+    """Return the connection error that a ModelReplica reports; None if its cluster answers."""
     accepted = condition_of(replica, ModelReplicaCondition.MODEL_ACCEPTED)
     if accepted.get("reason") != ModelReplicaReason.CLUSTER_UNREACHABLE or _left(replica):
         return None
@@ -81,7 +81,7 @@ def reported_by(replica: Mapping[str, Any]) -> Silence | None:
 
 
 def _left(replica: Mapping[str, Any]) -> bool:
-    """Whether a replica is leaving or paused, and so not composed any more: its report may be old."""
+    """Return True if a replica is leaving or paused, and so no longer composed: its report may be old."""
     return bool(
         "deletionTimestamp" in replica["metadata"]
         or replica["spec"].get("draining")

@@ -1,4 +1,4 @@
-"""How the readiness of a child is read from what is observed of it."""
+"""Readiness of children, as observed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,13 +9,13 @@ from modelplane.compose.workload_kinds import row_of
 
 
 def exists(_child: Object) -> bool:
-    """Ready as soon as it is there."""
+    """Ready once it exists."""
     return True
 
 
 def condition_of(child: Object, type_: str) -> Mapping[str, Any]:
-    """Return a condition of an object in wire form, empty where it has none of that type."""
-    # A definition that was created this moment has null for conditions.
+    """Return a condition of an object in wire form; empty if it has none of that type."""
+    # The conditions of a new CustomResourceDefinition are null.
     for condition in child.get("status", {}).get("conditions") or ():
         if condition["type"] == type_:
             return dict(condition)
@@ -23,12 +23,12 @@ def condition_of(child: Object, type_: str) -> Mapping[str, Any]:
 
 
 def is_true(child: Object, type_: str) -> bool:
-    """Whether a condition of an object is True, whatever generation it speaks of."""
+    """Return True if a condition of an object is True, of any generation."""
     return condition_of(child, type_).get("status") == "True"
 
 
 def holds(child: Object, type_: str) -> bool:
-    """Whether a condition of an object is True and speaks of its present generation."""
+    """Return True if a condition of an object is True and of its present generation."""
     seen = condition_of(child, type_).get("observedGeneration")
     return is_true(child, type_) and (seen is None or seen >= child["metadata"].get("generation", 0))
 
@@ -39,21 +39,21 @@ def when_condition(type_: str) -> Readiness:
 
 
 def is_ready(child: Object) -> bool:
-    """Whether an object of a cluster is ready, as the row of its kind says it."""
+    """Return True if an object on a cluster is ready by the row of its kind."""
     row = row_of(child)
     return row is not None and (row.ready is None or row.ready.hold(child))
 
 
 def is_behind(desired: Object, child: Object) -> bool:
-    """Whether a workload does not run yet as it is to: it was not edited yet, or has not replaced every copy.
+    """Return True if a workload is not up to date: not edited yet, or still replacing copies.
 
-    Until then its counts may be of the copies from before the edit.
+    Until then its counts may include copies from before the edit.
     """
     status, metadata = child.get("status", {}), child["metadata"]
     wanted = desired["metadata"]["annotations"][labels.SPEC_HASH]
     updated = int(status.get("updatedReplicas", 0))
     return (
-        # One that was made before there was a hash is given it at once.
+        # A workload without a hash, from an earlier version, gets it at once.
         (metadata.get("annotations") or {}).get(labels.SPEC_HASH, wanted) != wanted
         or status.get("observedGeneration", metadata.get("generation", 0)) < metadata.get("generation", 0)
         or updated < max(int(desired["spec"]["replicas"]), int(status.get("replicas", 0)))
@@ -61,9 +61,9 @@ def is_behind(desired: Object, child: Object) -> bool:
 
 
 def refusal(child: Object) -> str:
-    """Return why a gateway does not take a route or a pool; empty where none says so of its present form.
+    """Return why a gateway rejects a route or a pool; empty if none rejects its present generation.
 
-    A gateway that has not spoken yet, or only of an earlier form, refuses nothing.
+    A gateway that has not reported yet, or only on an earlier generation, rejects nothing.
     """
     generation = child["metadata"].get("generation", 0)
     for parent in child.get("status", {}).get("parents", ()):

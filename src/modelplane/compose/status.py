@@ -1,4 +1,4 @@
-"""What is written into an owner's status, and when it need not be."""
+"""Status of an owner: its conditions in wire form, and whether a write is needed."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,13 +9,13 @@ from modelplane.compose.composition import Composition, Desired, Object
 from modelplane.compose.conditions import READY, SYNCED, Condition, false, true
 
 LONGEST_MESSAGE = 32768
-"""What a condition's message may have; one that is longer would keep the whole status from being written."""
+"""Length limit of a condition's message; a longer one would block the whole status."""
 
 
 def ready(
     composition: Composition, observed: Mapping[str, Object], before: Iterable[Mapping[str, Any]]
 ) -> Condition:
-    """Return the Ready condition: what the composition says, else whether every child is ready."""
+    """Return the Ready condition: as the composition decides, or from the readiness of every child."""
     waiting = sorted(
         child.key
         for child in composition.children
@@ -34,7 +34,7 @@ def ready(
 
 
 def synced(problem: str) -> Condition:
-    """Return the Synced condition: whether what was decided could be written."""
+    """Return the Synced condition: true if the composition could be written."""
     if problem:
         return false(SYNCED, SyncedReason.RECONCILE_ERROR, problem)
     return true(SYNCED, SyncedReason.RECONCILE_SUCCESS)
@@ -43,7 +43,7 @@ def synced(problem: str) -> Condition:
 def with_times(
     conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]], generation: int, now: str
 ) -> list[dict[str, Any]]:
-    """Return conditions in wire form; one whose status is unchanged keeps its transition time."""
+    """Return conditions in wire form; one with an unchanged status keeps its transition time."""
     known = {old["type"]: old for old in before}
     wire = []
     for condition in conditions:
@@ -63,9 +63,9 @@ def with_times(
 
 
 def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, Any]]) -> list[Condition]:
-    """Return the conditions whose status or reason is news.
+    """Return the conditions whose status or reason changed.
 
-    That a new object is not yet what it is to be is none, unless somebody must act on it.
+    The first false condition of a new object does not count, unless it needs an operator.
     """
     known = {old["type"]: (old["status"], old["reason"]) for old in before}
     return [
@@ -77,7 +77,7 @@ def transitions(conditions: Iterable[Condition], before: Iterable[Mapping[str, A
 
 
 def same(observed: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether a status already says what is wanted, in whatever order its conditions stand."""
+    """Return True if a status already equals another one, in any order of conditions."""
     return _by_type(observed) == _by_type(wanted)
 
 

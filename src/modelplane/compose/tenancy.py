@@ -1,4 +1,4 @@
-"""What is composed for an object in a reserved namespace: nothing new, and nothing goes."""
+"""Tenancy: an object in a reserved namespace gets nothing new, and nothing of it is deleted."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -14,9 +14,9 @@ _COMMON: Final = frozenset(map(str, CommonCondition))
 
 
 def admitted(request: Request[Any], composed: Composition | Blocked) -> Composition | Blocked:
-    """Return what was composed, or a refusal where the owner's namespace is reserved.
+    """Return a composition, or a refusal if the owner's namespace is reserved.
 
-    A refusal keeps every child, every guard and the status, and says so in a condition.
+    A refusal keeps every child, every guard and the status, and has a condition with the cause.
     """
     owner = request.owner
     rejected = reserved(owner.metadata.namespace)

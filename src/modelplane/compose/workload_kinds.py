@@ -1,10 +1,9 @@
-"""The kinds of objects that are written to inference clusters: a row each.
+"""Kinds of objects on inference clusters: one row each.
 
-One rule: what depends on the kind of a child is said in its row and read from there. The controllers'
-watches and what they look for after a restart, RBAC, readiness here and under Crossplane, the capabilities
-of a cluster and the pods of a workload all follow from this table. A composition cannot write a kind
-without a row to a cluster (``Desired`` refuses it), because nothing would find such an object again to
-delete it.
+One rule: every property that depends on the kind of a child is in its row. The controllers' watches, the
+search for children after a restart, RBAC, readiness here and under Crossplane, the capabilities of a cluster
+and the pods of a workload follow from this table. A composition cannot write a kind without a row to a
+cluster (``Desired`` rejects it), because such an object would be orphaned.
 """
 
 from collections.abc import Mapping
@@ -16,22 +15,22 @@ from modelplane.api import labels
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Ready once the status counts at least one copy that serves.
+    """Ready once the status counts at least one serving copy.
 
     Not the workload's own ``Available``: with one copy and ``maxUnavailable: 1`` that is True at zero.
     """
 
     field: str
     observes_generation: bool = True
-    """Whether its status says of which generation it speaks."""
+    """True if its status has the observed generation."""
 
     def hold(self, child: Mapping[str, Any]) -> bool:
-        """Whether a child is ready, as observed."""
+        """Return True if a child is ready, as observed."""
         return int(child.get("status", {}).get(self.field, 0)) > 0
 
     @property
     def query(self) -> str:
-        """The same in CEL, and that every copy has the last edit."""
+        """The same in CEL, with every copy up to date."""
         terms = [
             f"has(object.status.{self.field}) && object.status.{self.field} > 0",
             "has(object.status.updatedReplicas) && object.status.updatedReplicas >= object.spec.replicas",
@@ -43,12 +42,12 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Ready once a condition is True, whatever generation it speaks of."""
+    """Ready once a condition is True, of any generation."""
 
     condition: str
 
     def hold(self, child: Mapping[str, Any]) -> bool:
-        """Whether a child is ready, as observed."""
+        """Return True if a child is ready, as observed."""
         conditions = child.get("status", {}).get("conditions") or ()
         return any(each["type"] == self.condition and each["status"] == "True" for each in conditions)
 
@@ -65,7 +64,7 @@ class InPhase:
     phase: str
 
     def hold(self, child: Mapping[str, Any]) -> bool:
-        """Whether a child is ready, as observed."""
+        """Return True if a child is ready, as observed."""
         return bool(child.get("status", {}).get("phase") == self.phase)
 
     @property
@@ -86,23 +85,23 @@ class WorkloadKind:
     """The reason for the permission to write it; kinds of one group and reason share a rule."""
     namespaced: bool = True
     ready: Copies | Finished | InPhase | None = None
-    """How its readiness is read; where nothing is said, it is ready once it exists."""
+    """Readiness rule; without one, it is ready once it exists."""
     pods: str = ""
-    """The label by which its pods are found, where it has any. Then it is gone only when they are."""
+    """Label that selects its pods, if it has any. It is deleted only once they are."""
     templates: tuple[tuple[str, ...], ...] = ()
-    """Where in its spec the templates of these pods are."""
+    """Paths of its pod templates in its spec."""
     vital: bool = False
-    """Whether every replica is made of it: a cluster where it cannot be read is of no use."""
+    """True if every replica has it: a cluster where it cannot be read cannot be used."""
     immutable: bool = False
-    """Whether a change is a new object, and the old one stays while pods need it."""
+    """True if it is immutable: a change is a new object, and the old one stays while pods need it."""
     answered: bool = False
-    """Whether others say in its status what they make of it, so that its changes matter even when ready."""
+    """True if other controllers report in its status, so that its changes matter even when it is ready."""
     capability: str = ""
-    """The capability that a cluster has by it, as an InferenceCluster's status calls it; else each has it."""
+    """The capability of clusters that have it, in an InferenceCluster's status; empty if all have it."""
 
     @property
     def api_version(self) -> str:
-        """What manifests say under ``apiVersion``."""
+        """Its ``apiVersion`` in manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -112,7 +111,7 @@ class WorkloadKind:
 
     @property
     def serves(self) -> bool:
-        """Whether it runs servers."""
+        """True if it runs servers."""
         return isinstance(self.ready, Copies)
 
 
@@ -141,7 +140,7 @@ LEADER_WORKER_SET = WorkloadKind(
     "LeaderWorkerSet",
     "leaderworkersets",
     "Engines that span nodes.",
-    # It counts whole groups.
+    # A LeaderWorkerSet counts whole groups.
     ready=Copies("readyReplicas", observes_generation=False),
     pods=labels.WORKLOAD,
     templates=(("leaderWorkerTemplate", "leaderTemplate"), ("leaderWorkerTemplate", "workerTemplate")),
@@ -214,26 +213,27 @@ _ROWS = (
 )
 
 ROWS: dict[tuple[str, str], WorkloadKind] = {(row.api_version, row.kind): row for row in _ROWS}
-"""Every kind by what manifests say under ``apiVersion`` and ``kind``. Read it where it is needed: what is
-derived once, at import, does not see a row that is added."""
+"""Every kind by its ``apiVersion`` and ``kind``. Read it at run time: a value derived at import does not
+include a row that is added later.
+"""
 
 
 def row_of(item: Mapping[str, Any]) -> WorkloadKind | None:
-    """Return the row of an object's kind; None where such objects are not written to clusters."""
+    """Return the row of an object's kind; None if such objects are not written to clusters."""
     return ROWS.get((item.get("apiVersion", ""), item.get("kind", "")))
 
 
 def has_pods(item: Mapping[str, Any]) -> bool:
-    """Whether an object is gone only when its pods are, and what the pods hold is free."""
+    """Return True if an object is deleted only once its pods are, and their resources are free."""
     row = row_of(item)
     return row is not None and bool(row.pods)
 
 
 def pod_labels() -> frozenset[str]:
-    """Return the labels by which the pods of some kind are found."""
+    """Return the labels that select the pods of all kinds."""
     return frozenset(row.pods for row in ROWS.values() if row.pods)
 
 
 def capabilities() -> dict[str, str]:
-    """Return which CustomResourceDefinition says that a cluster has which capability."""
+    """Return the CustomResourceDefinition of each capability."""
     return {row.capability: row.definition for row in ROWS.values() if row.capability}

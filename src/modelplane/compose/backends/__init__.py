@@ -1,1 +1,1 @@
-"""How the engines of a replica run on their cluster, and how requests reach them."""
+"""Backends: the workloads of a replica on its cluster, and the routes to them."""

@@ -1,4 +1,4 @@
-"""The devices that a member's pods claim: a ResourceClaimTemplate, from which each pod gets its claim."""
+"""Devices that a member's pods claim: a ResourceClaimTemplate, from which each pod gets its claim."""
 
 import hashlib
 
@@ -11,9 +11,9 @@ from modelplane.compose.composition import Object
 
 
 def claim_template(workload: Workload, member: PlacedMember) -> Object | None:
-    """Return the ResourceClaimTemplate of a member's pods, or None where it claims nothing.
+    """Return the ResourceClaimTemplate of a member's pods; None if it claims nothing.
 
-    A template cannot be changed, so its name ends in a hash of its content and a change is a new one.
+    A template is immutable, so its name ends in a hash of its content and a change is a new template.
     """
     if not member.device_requests:
         return None
@@ -49,5 +49,5 @@ def claim_template(workload: Workload, member: PlacedMember) -> Object | None:
 
 
 def content_hash(content: object) -> str:
-    """Return what a name ends in so that other content has another name."""
+    """Return a hash of some content, the suffix of the name of an immutable object."""
     return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:8]

@@ -1,8 +1,8 @@
-"""How much of an engine an eviction may take at a time: one copy.
+"""Disruption budget of an engine: evictions take one copy at a time.
 
-Evictions are how nodes are drained. All pods of a gang are in one budget, because to lose one is to
-lose its group: while a group comes back, no pod of another may be evicted. A pod that does not serve
-may always be: it protects nothing, and would only hold up the drain.
+Nodes are drained by eviction. All pods of a gang share one budget, because losing one pod loses its group:
+until a group is back, no pod of another one can be evicted. A pod that does not serve can always be evicted:
+it has nothing to protect, and would only block the drain.
 """
 
 from modelplane.api import labels

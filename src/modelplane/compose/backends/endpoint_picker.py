@@ -1,8 +1,8 @@
-"""The endpoint picker: what chooses the pod of each request, by its cached prefixes and its queue.
+"""The endpoint picker, which chooses the pod for each request by cached prefixes and queue length.
 
-One pod. Two that are both active would each see half of the requests, and so know half of what is
-cached where; one in reserve would be no gain, because the pool fails open: while no picker answers, a
-request goes to any pod. A picker whose node is lost is replaced within seconds, not minutes.
+It is one pod. Two active pickers would each see half of the requests, and know half of the cached prefixes;
+a standby would gain nothing, because the pool fails open: while no picker answers, any pod gets the request.
+A picker whose node is lost is replaced within seconds, not minutes.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ PICKER_KEY = "epp"
 
 IMAGE = "ghcr.io/llm-d/llm-d-router-endpoint-picker:v0.9.0"
 PORT = 9002
-"""Where the gateway asks it, by Envoy's external processing protocol."""
+"""Port for the gateway's requests, by Envoy's external processing protocol."""
 
 _HEALTH_PORT = 9003
 _POOL_GROUP = "inference.networking.k8s.io"
@@ -38,17 +38,17 @@ _LOST_NODE_S = 30
 
 
 def pool_name(replica: ModelReplica) -> str:
-    """Return the name of the InferencePool whose requests the picker gets."""
+    """Return the name of the InferencePool of a replica."""
     return part_name(replica, "pool")
 
 
 def picker_name(replica: ModelReplica) -> str:
-    """Return the name of everything that the picker is made of, but for its configuration."""
+    """Return the name of the picker's objects, except its configuration."""
     return part_name(replica, "epp")
 
 
 def picker(replica: ModelReplica) -> Iterator[Desired]:
-    """Yield all that the picker of a replica is made of."""
+    """Yield the objects of a replica's picker."""
     cluster = replica.spec.cluster_name
     config = _config_map(replica)
     digest = content_hash(config["data"])
@@ -61,10 +61,10 @@ def picker(replica: ModelReplica) -> Iterator[Desired]:
 
 
 def configuration(replica: ModelReplica) -> dict[str, Any]:
-    """Return what the picker does.
+    """Return the picker's configuration file.
 
-    In mode PrefillDecode the threshold, the producer of prefixes and the size of a block must all be
-    given, or no request is ever divided, and nothing says so.
+    In mode PrefillDecode it must set the threshold, the producer of prefixes and the block size. Otherwise no
+    request is ever divided, and no error is reported.
     """
     plugins: list[dict[str, Any]] = [
         {
@@ -118,7 +118,7 @@ def _divided(replica: ModelReplica) -> bool:
 
 
 def _block_tokens(replica: ModelReplica) -> int:
-    """Return how many tokens the engine keeps together in its cache."""
+    """Return the number of tokens in a block of the engine's cache."""
     engines = replica.spec.engines
     deciding = next((engine for engine in engines if engine.phase is Phase.DECODE), engines[0])
     given = flag(head(deciding).template.spec.containers[0], "--block-size", "--page-size") or ""
@@ -126,7 +126,7 @@ def _block_tokens(replica: ModelReplica) -> int:
 
 
 def _config_map(replica: ModelReplica) -> dict[str, Any]:
-    """Return the picker's configuration. Other content has another name, and so restarts the picker."""
+    """Return the picker's ConfigMap. Its name depends on its content, so a change restarts the picker."""
     data = {_FILE: yaml.safe_dump(configuration(replica), sort_keys=False)}
     name = part_name(replica, f"epp-{content_hash(data)}")
     return {
@@ -199,13 +199,13 @@ def _deployment(replica: ModelReplica, config: Object) -> Object:
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": own},
-            # The new one answers before the old one goes.
+            # The new picker answers before the old one stops.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": {
                 "metadata": {"labels": own},
                 "spec": {
                     "serviceAccountName": picker_name(replica),
-                    # The gateway's streams to the picker last as long as the answers of the engines.
+                    # The gateway's streams to the picker last as long as the engines' responses.
                     "terminationGracePeriodSeconds": GRACE_S,
                     "tolerations": [
                         {

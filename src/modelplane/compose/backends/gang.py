@@ -1,4 +1,4 @@
-"""An engine of several pods: a LeaderWorkerSet, whose groups live and die as one."""
+"""Engines of several pods: a LeaderWorkerSet, whose groups start and restart together."""
 
 from modelplane.api.model_replica import PlacedMember
 from modelplane.compose.backends.pods import pod_template
@@ -16,16 +16,16 @@ def leader_worker_set(
         "metadata": {"name": workload.name, "namespace": workload.namespace},
         "spec": {
             "replicas": workload.engine.copies,
-            # A leader is ready only when its workers have joined, so they cannot wait for that.
+            # A leader is ready only once its workers have joined, so they must not wait for it.
             "startupPolicy": "LeaderCreated",
-            # A pool has no spare nodes for a surge, so an old group goes before its successor comes.
+            # A pool has no spare nodes for a surge, so an old group stops before the new one starts.
             "rolloutStrategy": {
                 "type": "RollingUpdate",
                 "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1},
             },
             "leaderWorkerTemplate": {
                 "size": 1 + (worker.worker.nodes if worker.worker else 1),
-                # The ranks of a gang cannot join again one by one.
+                # The ranks of a gang cannot rejoin one by one.
                 "restartPolicy": "RecreateGroupOnPodRestart",
                 "leaderTemplate": pod_template(workload, workload.head, leader_claim),
                 "workerTemplate": pod_template(workload, worker, worker_claim),

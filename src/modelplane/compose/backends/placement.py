@@ -1,8 +1,8 @@
-"""On which nodes the pods of an engine go.
+"""Node placement of an engine's pods.
 
-The pool is the scheduler's choice and binds. The pods of one gang that claim devices must be on
-different nodes, because that is what was counted for them. Everything else is a wish: copies apart,
-what exchanges much together, and no wish keeps a pod from running.
+The scheduler's choice of the pool is required. The pods of one gang that claim devices must be on different
+nodes, because the scheduler counted them so. All other terms are preferences, such as copies apart and
+communicating pods together, and never keep a pod pending.
 """
 
 from typing import Any
@@ -18,14 +18,14 @@ _ZONE = "topology.kubernetes.io/zone"
 _GPU_TAINT = "nvidia.com/gpu"
 
 _GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-key"
-"""On the pods of a LeaderWorkerSet: the same on those of one gang, and on no other."""
+"""Label of a LeaderWorkerSet's pods: equal within a gang, different between gangs."""
 
 LEADER = "leader"
-"""Value of the label that tells the leaders of a gang."""
+"""Label value of a gang's leaders."""
 
 
 def node_rules(workload: Workload, member: PlacedMember) -> dict[str, Any]:
-    """Return the part of a pod's spec that says where it goes."""
+    """Return the fields of a pod's spec that place it on nodes."""
     rules: dict[str, Any] = {
         "nodeSelector": {labels.POOL: member.node_pool_name},
         "tolerations": _tolerations(workload.taints.get(member.node_pool_name, ())),
@@ -56,7 +56,7 @@ def _affinity(workload: Workload, member: PlacedMember) -> dict[str, Any]:
         affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     near: list[dict[str, Any]] = []
     if workload.phase is not None and member.role is not Role.WORKER:
-        # The phases hand the KV cache over to one another.
+        # The prefill phase sends its KV cache to the decode phase.
         near.append({"labelSelector": {"matchLabels": {labels.SERVING: workload.replica.metadata.name}}})
     if workload.follower is not None:
         own = {"matchLabels": {labels.WORKLOAD: workload.name}}
@@ -71,9 +71,9 @@ def _affinity(workload: Workload, member: PlacedMember) -> dict[str, Any]:
 
 
 def _claiming_pods(workload: Workload, member: PlacedMember) -> dict[str, Any]:
-    """Return what selects the other pods that need a node of their own; empty where there are none.
+    """Return the expressions that select the other pods with a node of their own; empty if there are none.
 
-    A member that claims nothing costs no node, so it goes beside the others.
+    A member without claims does not need a node of its own, so it can share one.
     """
     worker = workload.follower
     if worker is None or not worker.device_requests or not member.device_requests:
@@ -85,7 +85,7 @@ def _claiming_pods(workload: Workload, member: PlacedMember) -> dict[str, Any]:
 
 
 def _spread(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
-    """Return the wish that copies be apart: on other nodes, and in other zones unless they exchange much."""
+    """Return the preference for copies on other nodes, and in other zones unless they communicate much."""
     copies = {labels.WORKLOAD: workload.name}
     if member.role is Role.LEADER:
         copies[labels.LWS_ROLE] = LEADER

@@ -1,7 +1,7 @@
-"""Whether the engines of a replica can run on its cluster, and as what.
+"""Plan of a replica: the workloads of its engines on its cluster, or why they cannot run there.
 
-Nothing is guessed: where the cluster lacks what an engine needs, or does not say, the answer is a
-``Refused`` with the reason, and what runs already stays as it is.
+Nothing is guessed: if the cluster lacks a requirement of an engine, or does not report it, the result is
+``Refused`` with the reason, and running workloads stay as they are.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET,
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a replica's engines cannot be written as they should be."""
+    """The reason for which a replica's engines cannot be written."""
 
     reason: Reason
     message: str
@@ -32,12 +32,12 @@ class Refused:
 def plan(
     replica: ModelReplica, cluster: InferenceCluster, copies: Mapping[tuple[str, str], str]
 ) -> tuple[Workload, ...] | Refused:
-    """Return what is to run on the cluster, or the first thing that forbids it."""
+    """Return the workloads of a replica, or the first reason against them."""
     where = f'InferenceCluster "{cluster.metadata.name}"'
     taints = {pool.name: pool.taints for pool in cluster.spec.node_pools}
     pools = {member.node_pool_name for engine in replica.spec.engines for member in engine.members}
     if unknown := pools - taints.keys():
-        # Without the pool's taints the pods could not be written so that its nodes take them.
+        # Without the pool's taints, the pods would lack the tolerations for its nodes.
         message = f"{where} has no node pool {listing(unknown)}: declare it in spec.nodePools"
         return Refused(Reason.WAITING_FOR_CLUSTER, message)
     if found := cluster.status.capabilities:
@@ -61,7 +61,7 @@ def plan(
 
 
 class _Need(NamedTuple):
-    """A capability that a replica needs: its name in the status and for people, and what needs it."""
+    """A capability that a replica needs: its field in the status, its name in messages, and its purpose."""
 
     capability: str
     name: str

@@ -1,9 +1,8 @@
-"""The pods of an engine.
+"""Pods of an engine.
 
-What the author wrote in the member's template goes through unchanged. What is added is what a served
-model needs and nobody wants to write: devices, weights, probes, time to drain. No amount of CPU or
-memory is made up, and none of ``/dev/shm``: Kubernetes bounds it by the node's memory, and a smaller
-bound would stop engines that work.
+The author's fields of the member's template are passed on unchanged. Added are the fields that every model
+server needs: devices, weights, probes and time to drain. No CPU or memory request is invented, and no bound
+for ``/dev/shm``: Kubernetes bounds it by the node's memory, and a smaller bound would stop working engines.
 """
 
 from typing import Any
@@ -22,18 +21,18 @@ from modelplane.compose.composition import Object
 from modelplane.compose.engine_flags import flag, model
 
 GRACE_S = 120
-"""How long a stopping engine may take in all, to finish what it has begun."""
+"""Time that a stopping engine has in all to finish its requests."""
 
 LOADING_S = 7200
-"""How long an engine may take to load its weights before it is restarted."""
+"""Time that an engine has to load its weights before it is restarted."""
 
 _DRAIN_S = 5
-"""How long a stopping engine still accepts requests, until no gateway sends it any."""
+"""Time for which a stopping engine accepts requests, until every gateway has removed it."""
 
 _WORKER_STAYS_S = 60
-"""How long a stopping worker works on for its leader, which gets the signal at the same moment.
+"""Time for which a stopping worker keeps serving its leader, which gets the signal at the same moment.
 
-Not as long as the leader may take: the sleep lasts to its end even where the leader is gone.
+Shorter than the leader's time: the sleep runs to its end even if the leader is gone earlier.
 """
 
 _CACHE = "model-cache"
@@ -42,7 +41,7 @@ _SHARED_MEMORY = "dshm"
 
 
 def pod_template(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
-    """Return the template of a member's pods; ``claim`` is the template of what each of them claims."""
+    """Return the template of a member's pods; ``claim`` is the ResourceClaimTemplate of each."""
     return {"metadata": _metadata(workload, member), "spec": _spec(workload, member, claim)}
 
 
@@ -87,13 +86,13 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
         container["args"] = args
     if env := _env(workload, member):
         container["env"] = env
-    # The last lines of the log say why an engine ended; the ModelReplica repeats them.
+    # The ModelReplica reports the last lines of the log as the cause of a failure.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     shared = {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}  # noqa: S108 - a mount, not a file
     mounts: list[Object] = [shared]
     container["volumeMounts"] = mounts
     if workload.replica.spec.model_cache_ref is not None:
-        # One copy serves every pod of the cluster, so that no pod may change it.
+        # Every pod of the cluster mounts the same volume, so none may change it.
         mounts.append({"name": _CACHE, "mountPath": cache_volume.MOUNT_PATH, "readOnly": True})
     if claim is not None:
         container["resources"] = {"claims": [{"name": _DEVICES}]}
@@ -101,9 +100,9 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
 
 
 def _args(workload: Workload, member: PlacedMember) -> list[str]:
-    """Return the author's arguments, and those without which the engine could not serve here.
+    """Return the author's arguments, and those that the engine needs to serve here.
 
-    None is added where there is a command, or where the author has set the flag.
+    None is added if there is a command, or if the author has set the flag.
     """
     container = member.template.spec.containers[0]
     args = list(container.args)
@@ -117,7 +116,7 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
 
 
 def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
-    """Return the author's variables after ours, so that they can refer to them; each name once."""
+    """Return the author's variables after ours, so that they can refer to ours; each name once."""
     ours: list[dict[str, Any]] = []
     if member.role is not Role.STANDALONE:
         ours += [
@@ -126,7 +125,7 @@ def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
         ]
     ours += prefill_decode.environment(workload)
     theirs = [_variable(workload, each) for each in member.template.spec.containers[0].env]
-    # Kubernetes takes the last of two variables of one name, and server-side apply refuses both.
+    # Kubernetes uses the last of two variables of one name, and server-side apply rejects both.
     last = {variable["name"]: number for number, variable in enumerate([*ours, *theirs])}
     return [variable for number, variable in enumerate([*ours, *theirs]) if last[variable["name"]] == number]
 
@@ -140,7 +139,7 @@ def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
 
 
 def _serving(port: int) -> dict[str, Any]:
-    """Return what a container that takes requests has: it answers ``/health`` once it can."""
+    """Return the probes and the drain hook of a serving container, which answers ``/health`` once it can."""
     health = {"path": "/health", "port": port}
     return {
         "ports": [
@@ -148,7 +147,7 @@ def _serving(port: int) -> dict[str, Any]:
         ],
         "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": LOADING_S},
         "readinessProbe": {"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 5},
-        # An engine under full load answers late; one that is stuck does not answer for a minute.
+        # An engine under full load answers late; a stuck one does not answer for a minute.
         "livenessProbe": {
             "httpGet": health,
             "periodSeconds": 10,
@@ -160,5 +159,5 @@ def _serving(port: int) -> dict[str, Any]:
 
 
 def _following() -> dict[str, Any]:
-    """Return what a worker has. It serves nothing that could be asked: the leader's health is the gang's."""
+    """Return the drain hook of a worker. It has no probes: the leader's health is the gang's."""
     return {"lifecycle": {"preStop": {"sleep": {"seconds": _WORKER_STAYS_S}}}}

@@ -1,8 +1,8 @@
-"""What mode PrefillDecode adds to the pods of its two engines.
+"""Mode PrefillDecode: additions to the pods of its two engines.
 
-A request goes to a decode pod. The routing sidecar there has the replica's port; it lets a prefill pod
-do the first half, and the engine fetches the KV cache from it by NIXL. So the decode engine listens on
-another port than the others, and the image and its flags for the transfer are the author's.
+Requests go to a decode pod. Its routing sidecar has the replica's port; it has a prefill pod compute the
+first half, and the engine fetches the KV cache from there by NIXL. So the decode engine listens on another
+port. The image and its flags for the transfer are the author's.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ _MOST = 65535
 
 
 def engine_port(engine: PlacedEngine) -> int | Rejected:
-    """Return the port on which an engine listens, or why it cannot serve with the given one."""
+    """Return the port on which an engine listens, or why it cannot serve on the given port."""
     if engine.phase is not Phase.DECODE:
         return ENGINE_PORT
     given = flag(head(engine).template.spec.containers[0], "--port")
@@ -42,14 +42,14 @@ def engine_port(engine: PlacedEngine) -> int | Rejected:
 
 
 def pod_labels(workload: Workload) -> dict[str, str]:
-    """Return the labels by which the endpoint picker tells the phases apart."""
+    """Return the labels by which the endpoint picker distinguishes the phases."""
     if workload.phase is None:
         return {}
     return {labels.LLM_D_ROLE: workload.phase.lower(), labels.LLM_D_SERVING: "true"}
 
 
 def environment(workload: Workload) -> list[dict[str, Any]]:
-    """Return where each pod of an engine offers its KV cache. Every pod of a gang holds a part of it."""
+    """Return the variables with a pod's KV cache address. Every pod of a gang holds a part of the cache."""
     if workload.phase is None:
         return []
     return [
@@ -64,8 +64,8 @@ def environment(workload: Workload) -> list[dict[str, Any]]:
 def sidecar(workload: Workload) -> dict[str, Any] | None:
     """Return the routing sidecar of a decode pod.
 
-    As a restartable init container it starts before the engine and stops after it, so that the last
-    answers still pass. A startup probe on it would keep the engine, which it asks, from starting.
+    As a restartable init container it starts before the engine and stops after it, so that the last responses
+    still pass. It has no startup probe: the probe would wait for the engine, which starts after the sidecar.
     """
     if workload.phase is not Phase.DECODE:
         return None

@@ -1,9 +1,9 @@
-"""The Secrets and ConfigMaps that a replica's pods name: copied to their cluster, and no others.
+"""References: copies of the Secrets and ConfigMaps that a replica's pods name.
 
-A copy has a name of its own, which the pods get instead. So it takes nobody's place: not that of what
-another replica copied, nor, where the cluster is the control plane itself, that of the original. Of
-what a variable names, only its keys are copied. What the owner's namespace does not have is left to
-the cluster, where somebody may have put it under the very name.
+A copy has a name of its own, which the pods get instead. So it never replaces another object: neither a copy
+of another replica, nor the original if the cluster is the control plane itself. Of an object that a variable
+names, only the referenced keys are copied. An object that the owner's namespace does not have is left to the
+cluster, where it may exist under that name.
 """
 
 from collections import defaultdict
@@ -22,12 +22,12 @@ CONFIG_MAP = "ConfigMap"
 
 
 _WHOLE = ""
-"""Stands for the key where all of an object is wanted."""
+"""Stands for the key if the whole object is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object that pods name, and what they want of it."""
+    """An object that pods name, and the keys that they need."""
 
     kind: str
     name: str
@@ -39,17 +39,17 @@ class Reference:
         return f"{self.kind.lower()}-{self.name}"
 
     def wants(self, key: str) -> bool:
-        """Whether the pods read a key of the object."""
+        """True if the pods read a key of the object."""
         return self.whole or key in self.keys
 
     @property
     def whole(self) -> bool:
-        """Whether the pods want all of the object."""
+        """True if the pods need the whole object."""
         return _WHOLE in self.keys
 
 
 def references(replica: ModelReplica) -> tuple[Reference, ...]:
-    """Return everything that the pods of a replica name, once each."""
+    """Return the objects that the pods of a replica name, once each."""
     wanted: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for kind, name, key in _named(replica):
         wanted[kind, name].add(key)
@@ -70,7 +70,7 @@ def _named(replica: ModelReplica) -> Iterator[tuple[str, str, str]]:
 
 
 def reference_requirements(replica: ModelReplica) -> Iterator[Requirement]:
-    """Yield what must be seen to copy what the pods name."""
+    """Yield the requirements for copying the objects that the pods name."""
     for each in references(replica):
         yield Requirement(each.key, "v1", each.kind, replica.metadata.namespace, each.name)
 
@@ -81,11 +81,11 @@ class Copies:
 
     children: tuple[Desired | Keep, ...] = ()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """What the pods call each object that has a copy, by kind and name."""
+    """Names of the copies, by kind and name of the original."""
 
 
 def copies(request: Request[ModelReplica]) -> Copies:
-    """Return the copies for a replica's pods. What was copied outlives its original, because pods read it."""
+    """Return the copies for a replica's pods. A copy outlives its original, because pods read it."""
     children: list[Desired | Keep] = []
     names = {}
     for each in references(request.owner):
@@ -104,7 +104,7 @@ def copies(request: Request[ModelReplica]) -> Copies:
 def _copy(replica: ModelReplica, reference: Reference, original: Object, former: Object) -> Object:
     data = original.get("data") or {}
     if not reference.whole:
-        # A Secret that is made anew may be empty for a moment, in which pods may start.
+        # A recreated Secret can be empty for a moment, in which pods may start.
         data = {**(former.get("data") or {}), **data}
     name = part_name(replica, reference.key)
     copy: dict[str, Any] = {
@@ -114,7 +114,7 @@ def _copy(replica: ModelReplica, reference: Reference, original: Object, former:
         "data": {key: value for key, value in data.items() if reference.wants(key)},
     }
     if reference.whole and "type" in original:
-        # A pull Secret is known by its type, which cannot be changed: another type is another object.
+        # The type of a Secret is immutable, so another type is another object.
         copy["type"] = original["type"]
         copy["metadata"]["name"] = part_name(replica, f"{reference.key}-{content_hash(original['type'])}")
     return copy

@@ -1,7 +1,7 @@
-"""The way from the cluster's gateway to the pods that take a replica's requests.
+"""Routes from the cluster's gateway to the pods that serve a replica's requests.
 
-A route per replica at ``/<namespace>/<replica>/``. It leads to a Service, which gives a request to any
-pod, or to an InferencePool, whose picker chooses one.
+Each replica has a route at ``/<namespace>/<replica>/``. Its backend is a Service, which sends a request to
+any pod, or an InferencePool, whose picker chooses the pod.
 """
 
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ _POOL_GROUP = "inference.networking.k8s.io"
 
 
 def picks(replica: ModelReplica) -> bool:
-    """Whether an endpoint picker chooses the pod of a request."""
+    """Return True if an endpoint picker chooses the pod of each request."""
     return replica.spec.serving is not None and replica.spec.serving.picks
 
 
 def way_in(replica: ModelReplica) -> Iterator[Desired]:
-    """Yield what leads requests to a replica's pods."""
+    """Yield the objects that route requests to a replica's pods."""
     cluster = replica.spec.cluster_name
     if picks(replica):
         yield from picker(replica)
@@ -71,7 +71,7 @@ def _inference_pool(replica: ModelReplica) -> Object:
             "endpointPickerRef": {
                 "name": picker_name(replica),
                 "port": {"number": PORT},
-                # A request that is served without its cached prefix is better than one that is not.
+                # Better a request without its cached prefix than a failed one.
                 "failureMode": "FailOpen",
             },
         },
@@ -98,7 +98,7 @@ def _route(replica: ModelReplica, backend: dict[str, Any]) -> Object:
                         }
                     ],
                     "backendRefs": [backend],
-                    # A stream lasts as long as the model speaks.
+                    # A stream lasts as long as the model's response.
                     "timeouts": {"request": "0s"},
                 }
             ],

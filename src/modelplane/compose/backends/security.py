@@ -1,12 +1,12 @@
-"""What the containers that Modelplane adds may do: nothing beyond what they need.
+"""Security context of the containers that Modelplane adds.
 
-An engine's image is its author's choice, and many run as root; the images here do not.
+The author chooses the engine's image, and many run as root; the added images do not.
 """
 
 from typing import Any
 
 _NOBODY = 65532
-"""The user of the images that are added, by number, so that the kubelet can see that it is not root."""
+"""The user of the added images, as a number, so that the kubelet can verify that it is not root."""
 
 RESTRICTED: dict[str, Any] = {
     "runAsNonRoot": True,
@@ -15,4 +15,4 @@ RESTRICTED: dict[str, Any] = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""The security context of such a container: Kubernetes' own Pod Security Standard, restricted."""
+"""The security context of the added containers: Kubernetes' Pod Security Standard "restricted"."""

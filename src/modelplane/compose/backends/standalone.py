@@ -1,4 +1,4 @@
-"""An engine of one pod: a Deployment."""
+"""Engines of one pod: a Deployment."""
 
 from modelplane.api import labels
 from modelplane.compose.backends.pods import LOADING_S, pod_template
@@ -16,7 +16,7 @@ def deployment(workload: Workload, claim: Object | None) -> Object:
             "replicas": workload.engine.copies,
             "selector": {"matchLabels": {labels.WORKLOAD: workload.name}},
             "progressDeadlineSeconds": LOADING_S,
-            # A pool has no spare node for a surge, so an old pod goes before its successor comes.
+            # A pool has no spare node for a surge, so an old pod stops before the new one starts.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             "template": pod_template(workload, workload.head, claim),
         },

@@ -1,8 +1,7 @@
-"""Objects that were replaced by others of another name, because they cannot be changed.
+"""Superseded objects: immutable ones that were replaced by others of another name.
 
-Such an object goes once nothing names it, and no workload is being rolled out. Until a rollout has reached
-the last pod, a pod of the old kind that is lost comes back as it was, and could not without what it claims
-or mounts.
+Such an object is pruned once nothing names it and no workload is rolling out. During a rollout, a lost pod of
+the old revision is recreated, and needs the objects that it claims or mounts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from modelplane.compose.workload_kinds import row_of
 def superseded(
     observed: Mapping[str, Object], desired: Iterable[str], pods: Iterable[Object]
 ) -> tuple[Keep, ...]:
-    """Keep what is no longer desired and still named by a workload or a pod."""
+    """Keep the objects that are no longer desired and still named by a workload or a pod."""
     specs = [spec for child in (*observed.values(), *pods) for spec in _pod_specs(child)]
     named = {name for spec in specs for name in _names(spec)}
     rolls = any(_rolls(child) for child in observed.values())
@@ -31,7 +30,7 @@ def _is_immutable(child: Object) -> bool:
 
 
 def _rolls(child: Object) -> bool:
-    """Whether some pods of a workload may be as they were before its last change."""
+    """Return True if some pods of a workload may be of its previous revision."""
     row = row_of(child)
     if row is None or not row.serves:
         return False

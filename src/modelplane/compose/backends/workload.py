@@ -1,7 +1,6 @@
-"""One engine of a replica as its pods need to know it: its name, its members, its port.
+"""Workload: one engine of a replica, with its name, members and port.
 
-Names never have more than 63 characters and never change with the content, but for objects that
-cannot be changed.
+Names have at most 63 characters and do not depend on the content, except for immutable objects.
 """
 
 import hashlib
@@ -18,12 +17,12 @@ from modelplane.api.node_pools import NodeTaint
 from modelplane.compose.composition import Object
 
 ENGINE_PORT = 8000
-"""The port on which a replica's pods serve HTTP, and answer ``/health`` once they can."""
+"""Port on which a replica's pods serve HTTP, and answer ``/health`` once they can."""
 
 _HASH_DIGITS = 10
 
 _GANG_NAME_LENGTH = 49
-"""Characters that a LeaderWorkerSet leaves: its pods' labels hold ``<name>-<group>-<revision>``."""
+"""Maximum length of a LeaderWorkerSet's name: its pods' labels hold ``<name>-<group>-<revision>``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +32,15 @@ class Workload:
     replica: ModelReplica
     engine: PlacedEngine
     port: int = ENGINE_PORT
-    """Where the engine itself listens: another one where a sidecar has the pod's."""
+    """Port of the engine itself; another one if a sidecar has the pod's."""
     taints: Mapping[str, tuple[NodeTaint, ...]] = field(default_factory=dict)
     """Taints of the nodes, by pool."""
     copies: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """What the pods call each Secret and ConfigMap that was copied for them, by kind and name."""
+    """Names of the copied Secrets and ConfigMaps, by kind and name of the original."""
 
     @property
     def name(self) -> str:
-        """The name of what runs the engine."""
+        """The name of the engine's workload."""
         return workload_name(self.replica, self.engine)
 
     @property
@@ -51,7 +50,7 @@ class Workload:
 
     @property
     def head(self) -> PlacedMember:
-        """The member that takes requests: the one there is, or the leader."""
+        """The member that serves requests: the only one, or the leader."""
         return head(self.engine)
 
     @property
@@ -61,22 +60,22 @@ class Workload:
 
     @property
     def phase(self) -> Phase | None:
-        """The half of a request that the engine serves; None where it serves whole ones."""
+        """The phase that the engine serves; None if it serves whole requests."""
         return self.engine.phase
 
 
 def head(engine: PlacedEngine) -> PlacedMember:
-    """Return the member of an engine that takes requests."""
+    """Return the member of an engine that serves requests."""
     return next(member for member in engine.members if member.role is not Role.WORKER)
 
 
 def is_gang(engine: PlacedEngine) -> bool:
-    """Whether an engine spans several pods."""
+    """Return True if an engine spans several pods."""
     return len(engine.members) > 1
 
 
 def workload_name(replica: ModelReplica, engine: PlacedEngine) -> str:
-    """Return the name of an engine's workload; never the replica's own, which is the Service's."""
+    """Return the name of an engine's workload; never the replica's, which is the Service's."""
     name = child_name(replica.metadata.name, engine.name)
     if not is_gang(engine) or len(name) <= _GANG_NAME_LENGTH:
         return name
@@ -85,12 +84,12 @@ def workload_name(replica: ModelReplica, engine: PlacedEngine) -> str:
 
 
 def workload_key(engine: PlacedEngine) -> str:
-    """Return the key of an engine's workload. Another shape of engine is another child."""
+    """Return the key of an engine's workload. An engine of another shape is another child."""
     return _KEYS[is_gang(engine)].format(engine.name)
 
 
 def former_key(engine: PlacedEngine) -> str:
-    """Return the key that the workload would have, had the engine the other shape."""
+    """Return the key of the workload if the engine had the other shape."""
     return _KEYS[not is_gang(engine)].format(engine.name)
 
 
@@ -98,15 +97,15 @@ _KEYS = {False: "model-serving-{}", True: "model-gang-{}"}
 
 
 def part_name(replica: ModelReplica, part: str) -> str:
-    """Return the name of something that the whole replica has one of.
+    """Return the name of an object that a replica has one of.
 
-    No engine's workload is called so, because the name of an engine does not begin with a dash.
+    No engine's workload has this name, because the name of an engine does not begin with a dash.
     """
     return child_name(replica.metadata.name, "", part)
 
 
 def with_spec_hash(manifest: Object) -> Object:
-    """Return the manifest of a workload with a hash of its spec, by which an edit is seen to be there."""
+    """Return the manifest of a workload with a hash of its spec, by which an applied edit is recognized."""
     content = msgspec.json.encode(manifest["spec"], order="deterministic")
     annotations = {labels.SPEC_HASH: hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]}
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}

@@ -1,10 +1,9 @@
-"""The composition function: Crossplane asks over gRPC what an object is to be made of.
+"""The composition function, which Crossplane calls over gRPC.
 
-One process answers for every kind. What it is asked is turned into the request that the
-pure composition functions take, and what they return into Crossplane's terms: a child of
-another cluster becomes an ``Object`` of provider-kubernetes, a guard a Usage, and whatever
-cannot be told is asked for as a required resource. Nothing is remembered that matters:
-Crossplane's objects are all the state there is.
+One process serves every kind. It decodes Crossplane's request into the request of the pure composition
+functions, and encodes their composition in Crossplane's terms: a child of another cluster becomes an
+``Object`` of provider-kubernetes, a guard becomes a Usage, and a missing input becomes a required resource.
+The function keeps no state that matters: all state is in Crossplane's objects.
 
 Protocol: ``apiextensions.fn.proto.v1`` of Crossplane 2.
 """

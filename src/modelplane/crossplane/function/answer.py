@@ -66,10 +66,10 @@ class Answer:
     conditions: tuple[Statement, ...] = ()
     events: tuple[Event, ...] = ()
     ready: bool | None = None
-    """Whether the owner is ready; None leaves that to Crossplane."""
+    """True if the owner is ready; None leaves that to Crossplane."""
     requirements: tuple[Requirement, ...] = ()
     fatal: str = ""
-    """The cause of a fatal answer, of which Crossplane applies nothing."""
+    """The cause of a fatal answer, which Crossplane does not apply."""
 
 
 def kept(kind: str, owner: Object, composed: Mapping[str, Object]) -> Answer:
@@ -105,7 +105,7 @@ def decided(
     given: Answers,
     now: datetime,
 ) -> Answer:
-    """Return the answer that a composition comes to."""
+    """Return the answer for a composition."""
     composition, look_in = pace.paced(composition, observation.composed, now)
     revision, reached, observed = given.revision(), given.reaches_cluster(), observation.composed
     desired = [*_composed(composition, observation), *((key, Child(each)) for key, each in companions)]
@@ -130,7 +130,10 @@ def _composed(composition: Composition, observation: Observation) -> Iterator[tu
 
 
 def _is_ready(child: Desired, observation: Observation) -> bool:
-    """Whether a child is ready; one that only has to exist counts as ready at once, which saves an update."""
+    """Return True if a child is ready.
+
+    A child that only has to exist counts as ready at once, which saves an update.
+    """
     if child.ready is exists:
         return True
     seen = observation.children.get(child.key)
@@ -140,8 +143,8 @@ def _is_ready(child: Desired, observation: Observation) -> bool:
 def _kept_keys(composition: Composition, observation: Observation) -> Iterator[str]:
     """Yield the keys of the children to keep as they are.
 
-    Those are the ones that the composition keeps, and those that are not observed yet. Of the latter, one
-    that its cluster refused to create is deleted once everything else is decided.
+    These are the children that the composition keeps, and those not observed yet. A child that its cluster
+    refused to create is pruned if the composition decides anything.
     """
     for child in composition.children:
         if isinstance(child, Keep) and child.key in observation.composed:
@@ -155,10 +158,10 @@ def _kept_keys(composition: Composition, observation: Observation) -> Iterator[s
 
 
 def _still_needed(children: Mapping[str, Child], observation: Observation) -> list[str]:
-    """Return the keys of companions that were not asked for now and must not be deleted.
+    """Return the keys of companions that this answer does not compose and must not delete.
 
-    Those are the namespaces on clusters that remaining children are written to, and the connection to a
-    cluster whose InferenceCluster does not say how to reach it.
+    These are the namespaces of remaining children on clusters, and the connection to a cluster whose
+    InferenceCluster does not describe it.
     """
     used = {_provider_config(each.manifest) for key, each in children.items() if not key.startswith(PREFIX)}
     is_connected = PROVIDER_CONFIG in children
@@ -183,7 +186,7 @@ def _provider_config(item: Object) -> str:
 
 
 def _report(owner: Object, observation: Observation, composition: Composition, now: datetime) -> Answer:
-    """Return an answer without children: the owner's state, the changes of it, and when to ask again."""
+    """Return an answer without children: the owner's status, events for its changes, and the time to live."""
     before = pace.conditions_of(owner)
     is_ready = status.ready(composition, observation.children, before).holds
     row = COMPOSERS[str(owner["kind"])]
@@ -224,15 +227,15 @@ def _repeated(owner: Object) -> Iterator[Condition]:
 
 
 def _explained(conditions: Iterable[Condition], observation: Observation) -> Iterator[Condition]:
-    """Yield the conditions, the first that does not hold with what the provider could not do.
+    """Yield the conditions; the first false one also carries the provider's error.
 
-    What nobody can read is said in any case, if need be by a condition that holds.
+    An unreadable child is always reported, if necessary in a condition that is true.
     """
     listed = list(conditions)
     first = next((number for number, each in enumerate(listed) if not each.holds), None)
     causes = [cause for _, cause in sorted(observation.unreadable.items())]
     unreachable = any(each.reason == ModelReplicaReason.CLUSTER_UNREACHABLE for each in listed)
-    # Of an unreachable cluster the one cause of all these is told already.
+    # For an unreachable cluster, the condition already has the common cause.
     if first is not None and not unreachable:
         causes += [f'cannot write "{key}": {cause}' for key, cause in observation.problems.items()]
     for number, each in enumerate(listed):

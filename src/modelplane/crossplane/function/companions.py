@@ -1,8 +1,8 @@
-"""What Crossplane needs beside what the core composes.
+"""Companions: children that only Crossplane needs.
 
-The controllers reach a cluster by themselves, make a missing namespace, look at what they
-require there, and hold an object that is in use by a finalizer. Under Crossplane each of
-these is one more child of the same owner, under a key of its own that the core never sees.
+The controllers connect to clusters, create missing namespaces, read objects on clusters and hold objects in
+use by a finalizer. Under Crossplane each of these is a child of the same owner, under a key that the core
+never sees.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,26 +19,26 @@ from modelplane.compose.guards import waited_for
 from modelplane.crossplane.function import remote
 
 PREFIX = "crossplane-"
-"""How the keys of these children begin; no key of the core does."""
+"""Prefix of the keys of companions; no key of the core has it."""
 
 PROVIDER_CONFIG = f"{PREFIX}provider-config"
 IN_USE = f"{PREFIX}in-use"
 NAMESPACE = f"{PREFIX}namespace-"
-"""How the keys of namespaces begin; the cluster's name follows."""
+"""Prefix of the keys of namespaces; the cluster's name follows."""
 
 _PROTECTION = "protection.crossplane.io/v1beta1"
 
 
 def provider_config_name(cluster: str) -> str:
-    """Return the ClusterProviderConfig by which the provider reaches an InferenceCluster."""
+    """Return the name of the ClusterProviderConfig for an InferenceCluster."""
     return child_name(cluster, "cluster-kubeconfig")
 
 
 def looks(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
-    """Return the requirements that the provider answers, by the key of the child that asks.
+    """Return the requirements that the provider reads, by the key of the observing child.
 
-    Objects of a cluster that have no certain name are not asked for: a list of pods would be a child for
-    each pod, and explains no more than a message.
+    Requirements without a name are left out: a list of pods would need a child for each pod, only to explain
+    a condition.
     """
     return {f"{PREFIX}{each.key}": each for each in requirements if each.cluster and each.name}
 
@@ -46,12 +46,12 @@ def looks(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
 def companions(
     kind: Kind, owner: Any, composition: Composition, requirements: Iterable[Requirement]
 ) -> Iterator[tuple[str, Object]]:
-    """Yield these children of an owner, by key. Each is ready as soon as it is there."""
+    """Yield the companions of an owner, by key. Each is ready once it exists."""
     if isinstance(owner, InferenceCluster):
         yield from _connection(owner, requirements)
     for place, name in sorted(_namespaces(composition)):
         yield f"{NAMESPACE}{place}", remote.namespace(name, provider_config_name(place))
-    # The others leave by themselves once they see the deletion, which a Usage would refuse.
+    # Other users leave on their own once they see the deletion, which a Usage would refuse.
     if users := sorted(waited_for(kind.name, composition.guards)):
         yield IN_USE, _usage(kind, owner.metadata.name, users)
 
@@ -93,12 +93,12 @@ def _connection(
         },
     )
     for key, requirement in looks(requirements).items():
-        # The owner belongs to no namespace, and what looks for it has to.
+        # The owner is cluster-scoped, but an Object needs a namespace.
         yield key, {**remote.look(requirement, name), "metadata": {"namespace": SYSTEM_NAMESPACE}}
 
 
 def _namespaces(composition: Composition) -> set[tuple[str, str]]:
-    """Return the namespaces that children are written to, with the cluster of each."""
+    """Return the clusters and namespaces that children are written to."""
     return {
         (child.cluster, child.manifest["metadata"]["namespace"])
         for child in composition.children
@@ -107,10 +107,10 @@ def _namespaces(composition: Composition) -> set[tuple[str, str]]:
 
 
 def _usage(kind: Kind, name: str, users: list[str]) -> Object:
-    """Return what refuses the deletion of an owner that is in use.
+    """Return the Usage that refuses the deletion of an owner in use.
 
-    It says which kinds need the owner and not which objects, so that it need not change with each. A
-    deletion that was refused is forgotten: nobody expects it to be carried out minutes later.
+    It names the kinds of the users and not each object, so that it stays the same when users come and go. A
+    refused deletion is not replayed: carried out minutes later, it would come as a surprise.
     """
     return {
         "apiVersion": _PROTECTION,

@@ -1,9 +1,9 @@
-"""Saving Crossplane writes that it would make of each child.
+"""Economy: fields that Crossplane and its providers would add to a child, set from the start.
 
-Crossplane counts the changes of an object and of its children, an update as two, and looks away from the
-object for minutes after a hundred at once. A new child gives rise to some before it has said anything: each
-composite gets a finalizer, a composition and a revision of it, each managed resource its external name and
-its provider's finalizer. What Crossplane would come to is known here, so a child has it from the start.
+Crossplane counts the changes of an object and of its children, an update as two, and ignores the object for
+minutes after a hundred at once. A new child causes several such changes: a composite gets a finalizer, a
+composition and a revision, a managed resource its external name and its provider's finalizer. All of these
+are known here, so the child is composed with them.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.owned_fields import has_finalizer_of_ours
 
 FINALIZER = "composite.apiextensions.crossplane.io"
-"""What Crossplane puts on every composite."""
+"""The finalizer that Crossplane adds to every composite."""
 
 PROVIDERS_FINALIZER = "finalizer.managedresource.crossplane.io"
-"""What a provider puts on every managed resource whose cluster it has reached."""
+"""The finalizer that a provider adds to every managed resource on a cluster that answers."""
 
 _EXTERNAL_NAME = "crossplane.io/external-name"
 
@@ -27,11 +27,11 @@ _OURS = {(kind.api_version, kind.name): kind for kind in KINDS}
 def settled(
     manifest: Object, name: str, observed: Object | None, revision: str, *, reached: bool = False
 ) -> Object:
-    """Return a child with what Crossplane would write into it.
+    """Return a child with the fields that Crossplane would add.
 
-    ``name`` is what a managed resource is called that has no name yet; ``revision`` the latest of the
-    composition of a composite, empty where it is not known; ``reached`` whether the cluster of a managed
-    resource answers. What is there already stays as it is.
+    ``name`` is the name for a managed resource that has none yet; ``revision`` is the latest revision of a
+    composite's composition, empty if unknown; ``reached`` tells whether the cluster of a managed resource
+    answers. Observed values are kept.
     """
     if remote.is_remote(manifest):
         return _managed(manifest, name, observed, reached)
@@ -43,12 +43,12 @@ def settled(
         chosen["compositionRevisionRef"] = {"name": revision}
     there = (observed or {}).get("spec", {}).get("crossplane", {})
     if there.get("compositionRef", chosen["compositionRef"]) != chosen["compositionRef"]:
-        chosen.pop("compositionRevisionRef", None)  # that of another composition
+        chosen.pop("compositionRevisionRef", None)  # a revision of another composition
     chosen |= {
         field: there[field] for field in ("compositionRef", "compositionRevisionRef") if field in there
     }
     metadata = manifest["metadata"]
-    # One that is on its way out has lost it, and must not get it again.
+    # A terminating child has lost the finalizer and must not get it again.
     if observed is None or FINALIZER in observed["metadata"].get("finalizers", ()):
         metadata = {**metadata, "finalizers": [FINALIZER]}
     return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], "crossplane": chosen}}
@@ -61,8 +61,8 @@ def _managed(manifest: Object, name: str, observed: Object | None, reached: bool
         "name": called,
         "annotations": {_EXTERNAL_NAME: called},
     }
-    # Of a cluster that does not answer, what was never made would be held for nothing. One that was given
-    # the finalizer has it from nobody else; one that is on its way out has lost it.
+    # On a cluster that does not answer, the finalizer would hold an object that was never created. An
+    # observed object keeps a finalizer of ours; a terminating one has lost it.
     given = reached if observed is None else has_finalizer_of_ours(observed, PROVIDERS_FINALIZER)
     if given:
         metadata["finalizers"] = [PROVIDERS_FINALIZER]

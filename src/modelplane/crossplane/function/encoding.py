@@ -28,7 +28,7 @@ def encode(answer: Answer, request: Any, earlier: fnv1.State) -> fnv1.RunFunctio
         resource.resource.Clear()
         resource.resource.update(child.manifest)
         resource.ready = _ready(child.ready)
-    # An empty status would be a change of an object that has none.
+    # An empty status would change an object that has none.
     if answer.status:
         response.desired.composite.resource.update({"status": answer.status})
     if answer.ready is not None:
@@ -52,7 +52,7 @@ def encode(answer: Answer, request: Any, earlier: fnv1.State) -> fnv1.RunFunctio
 
 
 def fatal(message: str) -> fnv1.Result:
-    """Return the result of which Crossplane applies nothing."""
+    """Return the result that keeps Crossplane from applying anything."""
     return fnv1.Result(severity=fnv1.SEVERITY_FATAL, message=message[:_LONGEST_EVENT], target=_TARGET)
 
 

@@ -1,10 +1,9 @@
-"""The request of the protocol, read only as deep as is needed.
+"""The request message, decoded only as deep as needed.
 
-The objects in a request stay bytes until somebody wants one of them: a deployment's
-request holds every cluster of the fleet, nearly all of them known from the last one.
-The messages here are the SDK's own but for that, which the wire format allows: an embedded
-message may be read as the bytes that it is encoded in (Protocol Buffers language guide,
-"Updating a message type").
+The objects in a request stay bytes until they are used: the request for a deployment holds every cluster of
+the fleet, nearly all of them known from the previous request. Apart from that, the messages are the SDK's.
+The wire format allows it: an embedded message can be read as its encoded bytes (Protocol Buffers language
+guide, "Updating a message type").
 """
 
 from typing import Any
@@ -18,7 +17,7 @@ _PACKAGE = "modelplane.function"
 
 
 def _request() -> tuple[FileDescriptorProto, str]:
-    """Return the SDK's file with its objects as bytes, and the name of the request in it."""
+    """Return the SDK's file descriptor with objects as bytes, and the name of the request message."""
     file = FileDescriptorProto()
     fnv1.DESCRIPTOR.CopyToProto(file)
     before, file.name, file.package = f".{file.package}.", "modelplane/request.proto", _PACKAGE
@@ -41,7 +40,7 @@ def _rename(message: DescriptorProto, before: str, after: str) -> None:
 
 
 def _shallow() -> FileDescriptorProto:
-    """Return a file with ``Struct``, ``Value`` and ``ListValue`` whose parts are bytes."""
+    """Return a file descriptor with ``Struct``, ``Value`` and ``ListValue``, whose parts are bytes."""
     file = FileDescriptorProto(name="modelplane/struct.proto", package=_PACKAGE, syntax="proto3")
     one, many = FieldDescriptorProto.LABEL_OPTIONAL, FieldDescriptorProto.LABEL_REPEATED
     text, part = FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_BYTES

@@ -1,4 +1,4 @@
-"""What Crossplane shows of an owner's children, and what the core may take from it."""
+"""Observation: an owner's children in Crossplane's request, and the part that the core reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from modelplane.crossplane.function.structs import Decoder, look_of, without_sta
 
 @dataclass(frozen=True)
 class Observation:
-    """The owner's children, by key, as Crossplane has them."""
+    """The owner's children, by key, as Crossplane sends them."""
 
     composed: Mapping[str, Object]
-    """Each child, without its status where that cannot be read."""
+    """Each child; without its status if that cannot be read."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """Why the status of a child cannot be read, by key."""
+    """The error for each child whose status cannot be read, by key."""
 
     @cached_property
     def children(self) -> Mapping[str, Object]:
-        """The children as the core knows them: those of other clusters only as they are there."""
+        """The children for the core; those of other clusters as last observed there."""
         seen = {}
         for key, item in self.composed.items():
             if key.startswith(PREFIX) or key in self.unreadable:
@@ -36,19 +36,19 @@ class Observation:
 
     @cached_property
     def unobserved(self) -> frozenset[str]:
-        """The children of which nobody can tell yet whether they are there."""
+        """The keys of the children whose existence is not known yet."""
         keys = {key for key in self.composed if not key.startswith(PREFIX)}
         return frozenset(keys - self.children.keys())
 
     def looked(self, key: str) -> tuple[Object, ...] | Unknown:
-        """Return what a look at another cluster found, by the key of the child that looks."""
+        """Return the objects that an observing child found on its cluster, by the child's key."""
         if key in self.unreadable:
             return Unknown(self.unreadable[key])
         return remote.seen(self.composed.get(key))
 
     @cached_property
     def problems(self) -> Mapping[str, str]:
-        """Why a child of another cluster is not there as it should be, by key."""
+        """The provider's error for each child on another cluster that could not be written, by key."""
         found = {
             key: remote.problem(item)
             for key, item in sorted(self.composed.items())
@@ -60,8 +60,8 @@ class Observation:
 def observe(resources: Mapping[str, Any], decode: Decoder) -> Observation:
     """Return the children of a request, by key.
 
-    Raises ``InvalidObject`` for one of which more than the status cannot be read: it could not be
-    given back, and Crossplane would delete it.
+    Raises ``InvalidObject`` if more than the status of a child cannot be read: the answer could not return
+    the child, and Crossplane would delete it.
     """
     composed: dict[str, Object] = {}
     unreadable: dict[str, str] = {}

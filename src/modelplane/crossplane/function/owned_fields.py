@@ -1,9 +1,8 @@
-"""What Crossplane applied of an object, to be applied again as it was.
+"""Owned fields: the part of an object that Crossplane applied, to be applied again unchanged.
 
-A function that leaves a child out has it deleted, and one that returns more of it than
-was applied takes fields from whoever set them. So a child that is to stay as it is comes
-back with exactly the fields that Crossplane owns, which the object itself tells
-(Kubernetes API reference, "managedFields"; the format is ``FieldsV1``).
+Crossplane deletes a child that the function leaves out, and takes over every field that the function
+returns. So a child that is to stay as it is comes back with exactly the fields that Crossplane owns. The
+object records them (Kubernetes API reference, "managedFields"; the format is ``FieldsV1``).
 """
 
 from collections.abc import Mapping
@@ -16,18 +15,18 @@ from modelplane.api.meta import GROUP
 from modelplane.compose.composition import Object
 
 _MANAGER = "apiextensions.crossplane.io/composed"
-"""How the field managers begin under which Crossplane applies what it composes."""
+"""Prefix of the field managers with which Crossplane applies composed resources."""
 
 _MARKS = ("labels", "annotations")
 
 _RENDERED = frozenset({"crossplane.io/composite", "crossplane.io/composition-resource-name"})
-"""Labels and annotations that Crossplane puts on whatever it composes."""
+"""Labels and annotations that Crossplane sets on every composed resource."""
 
 
 def owned(item: Object) -> Object:
-    """Return an object with the fields that Crossplane applied, and none besides."""
+    """Return an object with only the fields that Crossplane applied."""
     if not isinstance(item.get("metadata"), Mapping):
-        return item  # no object at all: whoever sent it gets it back
+        return item  # not an object: returned as it came
     fields = _fields(item)
     part = _likely(item) if fields is None else _part(item, fields)
     metadata = {key: item["metadata"][key] for key in ("name", "namespace") if item["metadata"].get(key)}
@@ -42,7 +41,7 @@ def owned(item: Object) -> Object:
 
 
 def has_finalizer_of_ours(item: Object, finalizer: str) -> bool:
-    """Whether an object has a finalizer that Crossplane applied, or may have: then it goes on applying it."""
+    """Return True if an object has a finalizer that Crossplane applied or may have applied."""
     if finalizer not in item["metadata"].get("finalizers", ()):
         return False
     fields = _fields(item)
@@ -50,7 +49,7 @@ def has_finalizer_of_ours(item: Object, finalizer: str) -> bool:
 
 
 def without_crossplane(item: Object) -> Object:
-    """Return one of our objects as its kind knows it: Crossplane keeps notes in spec and status."""
+    """Return one of our objects without the fields that Crossplane adds to spec and status."""
     group = str(item.get("apiVersion", "")).partition("/")[0]
     if group != GROUP and not group.endswith(f".{GROUP}"):
         return item
@@ -72,7 +71,7 @@ def _fields(item: Object) -> Mapping[str, Any] | None:
 
 
 def _likely(item: Object) -> Object:
-    """Return what was applied of an object that does not tell: all that is not known to be of others."""
+    """Return the fields that were applied of an object without managedFields: all that others did not set."""
     metadata = {
         field: {
             key: value
@@ -85,7 +84,7 @@ def _likely(item: Object) -> Object:
 
 
 def _part(value: Any, fields: Mapping[str, Any]) -> Any:
-    """Return what a set of fields names of a value: all of it, where it names nothing within."""
+    """Return the part of a value that a set of fields names; all of it if the set is empty."""
     if isinstance(value, Mapping) and fields:
         names = ((key[2:], inner) for key, inner in fields.items() if key.startswith("f:"))
         return {name: _part(value[name], inner) for name, inner in names if name in value}
@@ -95,7 +94,7 @@ def _part(value: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def _items(item: Any, fields: Mapping[str, Any]) -> list[Any]:
-    """Return the item of a list as far as the fields name it, as a list of one or none."""
+    """Return the part of a list item that the fields name, as a list of one or none."""
     for key, inner in fields.items():
         if key.startswith("v:") and msgspec.json.decode(key[2:]) == item:
             return [item]

@@ -1,9 +1,9 @@
-"""How fast things go: new children, writes of a status, looks at what may have changed unseen.
+"""Pace: the speed of new children, status writes and repeated requests.
 
 Crossplane counts the changes of an object and of its children in a bucket of a hundred, refilled by one a
-second, and looks away from the object for minutes once that is empty. It also applies every child anew each
-time it looks. So many children are made in waves, a status on its way to Ready is written every few seconds
-instead of with each child, and what has been quiet for long is looked at less often.
+second, and ignores the object for minutes once the bucket is empty. It also applies every child again on
+each reconcile. So many new children are created in waves, the status of an owner on its way to Ready is
+written every few seconds instead of with each child, and an owner without changes is requested less often.
 """
 
 import hashlib
@@ -24,53 +24,53 @@ from modelplane.compose.readiness import condition_of, is_true
 from modelplane.compose.rollout import is_draining, same_spec
 
 RESPONSIVE = "Responsive"
-"""The condition by which Crossplane says whether it listens to the events of an object."""
+"""The condition that tells whether Crossplane handles the events of an object."""
 
 _CROSSPLANES = frozenset({READY, SYNCED, RESPONSIVE})
 
 _WAVE = 10
-"""How many new replicas may be under way at once: as many as the bucket holds."""
+"""Maximum number of new replicas in progress at once: as many as the bucket holds."""
 
 _PATIENCE_S = 20.0
-"""How long the next wave waits for a replica that Crossplane has not composed yet."""
+"""Time that the next wave waits for a replica that Crossplane has not composed yet."""
 
 _SOAK_S = 10.0
-"""How long all other replicas have been the same before one that serves is edited."""
+"""Time for which all other replicas must be unchanged before a serving replica is edited."""
 
 _SETTLE_S = 10.0
-"""How long an object of a kind that settles says the same while it is not ready, unless somebody must act."""
+"""Time for which an object that settles repeats its status, unless the news needs an operator."""
 
 _SKEW_S = 1.0
-"""How far apart the clocks of Crossplane and the function may be for that; times are whole seconds."""
+"""Allowed difference between the clocks of Crossplane and the function; times are whole seconds."""
 
 _DEAF_S = 360.0
-"""How long Crossplane drops events once it has begun to: five minutes, and a look that shows it."""
+"""Time for which Crossplane drops events once it has begun to: five minutes and one reconcile."""
 
 _SOON_S = 2
 _FAILING_S = 60
 _UNKNOWN = Pace()
-"""Of a kind that is none of ours."""
+"""The pace for kinds that are not ours."""
 
 _REPLICA = kind_name(ModelReplica)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What decides when an object is looked at again."""
+    """The state of an owner that determines the time to live of an answer."""
 
     is_ready: bool
     is_leaving: bool = False
-    """Whether it is about to go, which others wait for."""
+    """True if it is about to be deleted, which other owners wait for."""
     awaits: bool = False
-    """Whether something is about to happen that Crossplane may not tell of."""
+    """True if it waits for a change that Crossplane may not report."""
     is_failing: bool = False
-    """Whether something of it could not be made or looked at."""
+    """True if a child could not be written or observed."""
     is_news: bool = False
-    """Whether this answer says something else than the last one."""
+    """True if this answer differs from the last one."""
 
 
 def usual(kind: str) -> int:
-    """Return for how many seconds an answer is good about which nothing more is known."""
+    """Return the time to live of an answer about a kind, in seconds."""
     return _of(kind).usual_s
 
 
@@ -80,10 +80,10 @@ def _of(kind: str) -> Pace:
 
 
 def seconds(owner: Object, state: State, now: datetime) -> int:
-    """Return for how many seconds an answer is good.
+    """Return the time to live of an answer, in seconds.
 
-    The longer an object has said the same, the longer; ready ones at most minutes. Each has its own share
-    of that, so that a fleet that was made at once is not looked at at once.
+    It grows with the time for which an object has not changed, for ready objects to minutes at most. It is
+    jittered by uid, so that a fleet that was created at once is not requested at once.
     """
     if state.is_leaving:
         return _SOON_S
@@ -100,18 +100,18 @@ def seconds(owner: Object, state: State, now: datetime) -> int:
 
 
 def _share(uid: str) -> int:
-    """Return a number below a hundred that is always the same for an object."""
+    """Return a number below a hundred that is constant for an object."""
     return int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big") % 100
 
 
 def quiet(owner: Object, now: datetime) -> float:
-    """Return for how many seconds an object's conditions have been the same; zero where it has none."""
+    """Return the seconds since the last change of an object's conditions; zero if it has none."""
     times = [str(each.get("lastTransitionTime", "")) for each in conditions_of(owner)]
     return max(0.0, _age(max(times, default=""), now))
 
 
 def _age(time: str, now: datetime) -> float:
-    """Return how many seconds ago a time was; negative where the writer's clock is ahead."""
+    """Return the seconds since a time; negative if the writer's clock is ahead."""
     try:
         return (now - datetime.fromisoformat(time)).total_seconds()
     except (ValueError, TypeError):
@@ -119,27 +119,27 @@ def _age(time: str, now: datetime) -> float:
 
 
 def is_deaf(owner: Object, now: datetime) -> bool:
-    """Whether Crossplane drops the events of an object.
+    """Return True if Crossplane drops the events of an object.
 
-    It says so until the next event that it lets through, which after a while is any.
+    The condition stays until the next event that Crossplane lets through, which after a while is any.
     """
     said = condition_of(owner, RESPONSIVE)
     return said.get("status") == "False" and _age(str(said.get("lastTransitionTime", "")), now) < _DEAF_S
 
 
 class Paced(NamedTuple):
-    """As much of a composition as is to be done now."""
+    """The part of a composition to apply now."""
 
     composition: Composition
     look_in: int = 0
-    """In how many seconds the rest may follow; zero where nothing is left."""
+    """The seconds until the rest can follow; zero if nothing is left."""
 
 
 def paced(composition: Composition, composed: Mapping[str, Object], now: datetime) -> Paced:
-    """Return a composition with as many new replicas and edits as may be made now.
+    """Return a composition with as many new replicas and edits as can be applied now.
 
-    A replica that is not there yet can be left out of an answer: nothing is deleted by that. One that is not
-    edited yet is kept as it is.
+    A replica that does not exist yet is left out, which deletes nothing. A replica that is to be edited
+    later is kept as it is.
     """
     new = [child.key for child in composition.children if _is_new_replica(child, composed)]
     under_way = sum(_is_under_way(each, now) for each in composed.values())
@@ -166,14 +166,14 @@ def _is_new_replica(child: Desired | Keep, composed: Mapping[str, Object]) -> bo
 
 
 def _is_under_way(child: Object, now: datetime) -> bool:
-    """Whether Crossplane has yet to compose a replica, and is expected to."""
+    """Return True if Crossplane has not composed a replica yet and is expected to."""
     if child["kind"] != _REPLICA or condition_of(child, SYNCED):
         return False
     return _age(str(child["metadata"].get("creationTimestamp", "")), now) < _PATIENCE_S
 
 
 def _is_edit(child: Desired | Keep, composed: Mapping[str, Object]) -> bool:
-    """Whether a replica that serves is to be edited."""
+    """Return True if a child is an edit of a serving replica."""
     there = composed.get(child.key)
     if not isinstance(child, Desired) or there is None or there["kind"] != _REPLICA:
         return False
@@ -191,9 +191,9 @@ def _bare(replica: Object) -> Object:
 
 
 def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
-    """Return for how many seconds the other replicas are not yet known to serve on.
+    """Return the seconds until the other replicas have been unchanged for long enough.
 
-    That also leaves Crossplane's bucket the time that it takes to fill again.
+    Crossplane's bucket refills meanwhile.
     """
     others = (each for name, each in composed.items() if name != key and each["kind"] == _REPLICA)
     times = [str(said.get("lastTransitionTime", "")) for each in others for said in conditions_of(each)]
@@ -201,9 +201,9 @@ def _unrest(key: str, composed: Mapping[str, Object], now: datetime) -> float:
 
 
 def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datetime) -> bool:
-    """Whether an object had better say what it said last, though there is something new.
+    """Return True if an owner repeats its last status although there is news.
 
-    That is while it is on its way to Ready and has just spoken, unless somebody must act on the news.
+    It does so on its way to Ready shortly after a status change, unless the news needs an operator.
     """
     if (
         is_ready
@@ -220,18 +220,18 @@ def repeats(owner: Object, said: Sequence[Condition], is_ready: bool, now: datet
 
 
 def only_conditions(owner: Object, is_ready: bool) -> bool:
-    """Whether a deployment's first word is in conditions alone: its counts are a write of their own."""
+    """Return True for a deployment's first answer, which has conditions only: counts are another write."""
     return COMPOSERS[owner["kind"]].lane is Lane.DECISIONS and not is_ready and not own_conditions(owner)
 
 
 def last_said(owner: Object, now: datetime) -> float:
-    """Return how many seconds ago an object changed what it says of itself."""
+    """Return the seconds since an object last changed its own conditions."""
     times = [str(each.get("lastTransitionTime", "")) for each in own_conditions(owner)]
     return _age(max(times, default=""), now)
 
 
 def until_settled(owner: Object, now: datetime) -> int:
-    """Return in how many seconds an object may speak again."""
+    """Return the seconds until an object can change its status again."""
     return max(1, round(_SETTLE_S - last_said(owner, now) + 0.5))
 
 
@@ -240,12 +240,12 @@ def _is_alarm(said: Condition, before: Mapping[str, Any]) -> bool:
 
 
 def own_conditions(owner: Object) -> list[Mapping[str, Any]]:
-    """Return the conditions that are not Crossplane's own."""
+    """Return the conditions that Crossplane does not own."""
     return [each for each in conditions_of(owner) if each.get("type") not in _CROSSPLANES]
 
 
 def conditions_of(owner: Object) -> list[Mapping[str, Any]]:
-    """Return every condition of an owner, however its status is made."""
+    """Return every condition of an owner; empty for a malformed status."""
     status = owner.get("status")
     listed = status.get("conditions") if isinstance(status, Mapping) else None
     return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []

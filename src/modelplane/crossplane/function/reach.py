@@ -1,4 +1,4 @@
-"""Signs that a cluster does not answer: the errors that provider-kubernetes reports of an owner's Objects."""
+"""Reachability of a cluster, from the errors that provider-kubernetes reports on an owner's Objects."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from modelplane.crossplane.function import remote
 
 
 def silence(composed: Mapping[str, Object]) -> Silence | None:
-    """Return the earliest connection error among an owner's Objects; None where there is none."""
+    """Return the earliest connection error among an owner's Objects; None if there is none."""
     found = [
         Silence(cause, str(condition_of(item, SYNCED).get("lastTransitionTime", "")))
         for item in composed.values()

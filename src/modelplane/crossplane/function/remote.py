@@ -1,11 +1,11 @@
-"""Children on other clusters, as provider-kubernetes makes them.
+"""Children on other clusters, as Objects of provider-kubernetes.
 
-A child of an inference cluster is composed as an ``Object`` (``kubernetes.m.crossplane.io``)
-around its manifest. Seen from the core it is the manifest as the cluster has it, or not
-there at all; what keeps it from being there is told beside it.
+A child of an inference cluster is composed as an ``Object`` (``kubernetes.m.crossplane.io``) around its
+manifest. The core sees only the manifest as observed on the cluster, or nothing; the provider's error is
+reported separately.
 
-The provider keeps a manifest in the ``Object`` with all that is in it, the values of a
-Secret too, wherever it is told to take them from. So who may read Objects reads these.
+The provider stores the whole manifest in the ``Object``, including the values of a Secret, wherever they
+come from. So permission to read Objects is permission to read these values.
 """
 
 from collections.abc import Mapping
@@ -20,34 +20,34 @@ API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
 KIND = "Object"
 
 _FOUND = {"Gateway": "size(object.status.addresses) > 0"}
-"""When the provider may look less often at what it only looks at, by kind; else once it is there."""
+"""CEL queries for the readiness of observed objects, by kind; other kinds are ready once they exist."""
 
 _ABSENT = ("external resource does not exist", "no matches for kind")
-"""What the provider says of an object to look at that is not there."""
+"""The provider's messages for an observed object that does not exist."""
 
 NOT_CREATED = "create failed"
-"""How the provider begins to say that a cluster has refused an object."""
+"""Prefix of the provider's message when a cluster refused to create an object."""
 
 
 def is_remote(item: Object) -> bool:
-    """Whether a composed object stands for one of another cluster."""
+    """Return True if a composed object stands for an object on another cluster."""
     return bool(item.get("kind") == KIND and str(item.get("apiVersion", "")).startswith("kubernetes.m."))
 
 
 def there(item: Object) -> Object | None:
-    """Return the object that the cluster has, as the provider saw it last; None while it saw none."""
+    """Return the object as last observed on the cluster; None if it was not observed."""
     found = item.get("status", {}).get("atProvider", {}).get("manifest")
     return found if isinstance(found, Mapping) and "metadata" in found else None
 
 
 def problem(item: Object) -> str:
-    """Return why the provider could not bring the cluster in line; empty where it could, or has not tried."""
+    """Return the provider's error in writing to the cluster; empty if there is none."""
     said = condition_of(item, SYNCED)
     return str(said.get("message") or said.get("reason")) if said.get("status") == "False" else ""
 
 
 def write(child: Desired, provider_config: str) -> Object:
-    """Return what has a child made on its cluster."""
+    """Return the Object that writes a child to its cluster."""
     manifest, row = child.manifest, row_of(child.manifest)
     written = _object(manifest, provider_config)
     if row is None:
@@ -58,19 +58,19 @@ def write(child: Desired, provider_config: str) -> Object:
     if row.ready is not None:
         spec |= _ready_when(row.ready.query)
     if row.ready is not None or row.answered:
-        # The provider watches where that was switched on.
+        # The provider watches if its watches are enabled.
         spec["watch"] = True
     return written
 
 
 def namespace(name: str, provider_config: str) -> Object:
-    """Return what has a namespace made that is missing, and never deletes it: it is not only ours."""
+    """Return the Object that creates a missing namespace and never deletes it, because others use it too."""
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     return _object(manifest, provider_config, policies=("Observe", "Create", "Update", "LateInitialize"))
 
 
 def look(requirement: Requirement, provider_config: str) -> Object:
-    """Return what has an object of a cluster looked at, and nothing else."""
+    """Return the Object that only observes an object on a cluster."""
     metadata = {"name": requirement.name}
     if requirement.namespace:
         metadata["namespace"] = requirement.namespace
@@ -82,7 +82,7 @@ def look(requirement: Requirement, provider_config: str) -> Object:
 
 
 def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
-    """Return what a look found."""
+    """Return the objects that an observing Object found."""
     if item is None:
         return Unknown("it has not been looked at yet")
     cause = problem(item)

@@ -1,8 +1,8 @@
-"""What a composition needs to see, in Crossplane's terms.
+"""Requirements of a composition, in Crossplane's terms.
 
-Crossplane asks a function again until two answers in a row require the same, and gives the
-objects from the second request on. So there are three states: not asked for yet (no entry),
-asked for and not there (an empty entry), and there.
+Crossplane calls a function until two consecutive answers require the same, and sends the objects from the
+second request on. So a requirement has three states: not requested yet (no entry), requested and not found
+(an empty entry), and found.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,11 +46,11 @@ _GATEWAY = Requirement(
 )
 
 _COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, ModelReplica: ModelEndpoint}
-"""Our kinds that are composed of others of ours."""
+"""Our kinds whose children are of another of our kinds."""
 
 
 def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
-    """Return what this engine needs to see beside what the core does."""
+    """Return the requirements that only Crossplane has, beside those of the core."""
     definition = Requirement(_ENGINE, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type is InferenceGateway:
         return definition, _GATEWAY
@@ -67,7 +67,7 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
 
 
 def backend_of_leaving(owner: Any, composed: Mapping[str, Object]) -> str:
-    """Return what routes name for the endpoint of a replica that is to go, empty where they name nothing."""
+    """Return the backend name of a draining replica's endpoint; empty if it has none."""
     if not (isinstance(owner, ModelReplica) and owner.spec.draining):
         return ""
     routing = composed.get(ENDPOINT_KEY, {}).get("status", {}).get("routing", {})
@@ -75,7 +75,7 @@ def backend_of_leaving(owner: Any, composed: Mapping[str, Object]) -> str:
 
 
 def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
-    """Return what Crossplane is to fetch; what is on a cluster it cannot."""
+    """Return the selectors of the objects that Crossplane is to fetch; it cannot fetch from clusters."""
     wanted = fnv1.Requirements()
     for each in requirements:
         if each.cluster:
@@ -87,20 +87,20 @@ def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
         if each.name:
             selector.match_name = each.name
         else:
-            # Present although empty: without it, a selector matches by nothing at all.
+            # Present even if empty: a selector without it matches nothing.
             selector.match_labels.labels.update(each.labels)
     return wanted
 
 
 class Answers:
-    """What Crossplane gave of what was required."""
+    """The required resources in a request."""
 
     def __init__(self, request: Any, decode: Decoder) -> None:
-        """Read what a ``RunFunctionRequest`` gives, as far as it can be read."""
+        """Decode the required resources of a ``RunFunctionRequest``; unreadable ones are recorded."""
         self._given: dict[str, tuple[Object, ...]] = {}
         self._unreadable: dict[str, InvalidObject] = {}
         for key, found in request.required_resources.items():
-            # Of a definition only its metadata is wanted, and the rest is nested deeply.
+            # Only a definition's metadata is needed, and the rest is nested deeply.
             read = metadata_of if key == _ENGINE else decode
             self._given[key] = ()
             try:
@@ -109,7 +109,7 @@ class Answers:
                 self._unreadable[key] = error
 
     def awaited(self, requirements: Iterable[Requirement]) -> bool:
-        """Whether something that was required has not been fetched yet."""
+        """Return True if a requirement has not been fetched yet."""
         return any(not each.cluster and each.key not in self._given for each in requirements)
 
     def owned_by_other(self) -> Rejected | None:
@@ -117,19 +117,19 @@ class Answers:
         return engines.owned_by_other(self._given.get(_ENGINE, ()), engines.Engine.CROSSPLANE)
 
     def reaches_cluster(self) -> bool:
-        """Whether the cluster that was required is known to answer."""
+        """Return True if the required cluster is known to answer."""
         given = self._given.get(CLUSTER_KEY, ())
         return any(is_true(cluster, InferenceClusterCondition.CLUSTER_READY) for cluster in given)
 
     def revision(self) -> str:
-        """Return the latest revision of the composition of children of ours, empty where none is known."""
+        """Return the latest CompositionRevision for children of ours; empty if none is known."""
         found = [
             (item["spec"]["revision"], item["metadata"]["name"]) for item in self._given.get(_REVISION, ())
         ]
         return str(max(found)[1]) if found else ""
 
     def routed_by(self, backend: str) -> str:
-        """Return the routes that lead to a backend, as a message names them."""
+        """Return the routes to a backend, as named in messages."""
         if _ROUTES in self._unreadable:
             return "an HTTPRoute that cannot be read"
         named = [
@@ -142,7 +142,7 @@ class Answers:
         return f"HTTPRoute {listing(set(named))}" if named else ""
 
     def possible_guards(self, requirements: Iterable[Requirement]) -> tuple[Guard, ...]:
-        """Return users that cannot be read, because any of them may need the owner."""
+        """Return guards for unreadable users, because any of them may need the owner."""
         return tuple(
             Guard(each.api_version, each.kind, "")
             for each in requirements
@@ -150,9 +150,9 @@ class Answers:
         )
 
     def gateway(self) -> tuple[str, Backend]:
-        """Return where the fleet's gateway accepts requests, and what it is.
+        """Return the address and the backend of the fleet's gateway.
 
-        It is the Gateway that routes are attached to, whoever serves it.
+        It is the Gateway that routes are attached to.
         """
         for gateway in self._given.get(_GATEWAY_KEY, ()):
             for address in gateway.get("status", {}).get("addresses") or ():
@@ -162,7 +162,7 @@ class Answers:
     def required(
         self, requirements: Iterable[Requirement], observation: Observation
     ) -> dict[str, tuple[Object, ...] | Unknown]:
-        """Return what each requirement found."""
+        """Return the objects of each requirement, by its key."""
         asked = {requirement.key: key for key, requirement in looks(requirements).items()}
         found: dict[str, tuple[Object, ...] | Unknown] = {}
         for each in requirements:
@@ -172,7 +172,7 @@ class Answers:
                 found[each.key] = ()
             elif each.key in self._unreadable:
                 error = self._unreadable[each.key]
-                # Who requires one object names it in any case.
+                # Messages about a single required object already name it.
                 found[each.key] = Unknown(error.cause if each.name else str(error))
             else:
                 found[each.key] = _matching(each, self._given[each.key])
@@ -180,7 +180,7 @@ class Answers:
 
 
 def _matching(requirement: Requirement, given: tuple[Object, ...]) -> tuple[Object, ...] | Unknown:
-    # Older versions of Crossplane do not heed the namespace of a selector by labels.
+    # Older versions of Crossplane ignore the namespace of a selector by labels.
     matching = tuple(item for item in given if requirement.matches(item))
     if requirement.name and given and not matching:
         return Unknown(f'what was given for {requirement.kind} "{requirement.name}" is another object')

@@ -1,9 +1,9 @@
-"""Replicas that were composed a moment ago and that nobody has seen yet.
+"""Reservations: replicas that were composed a moment ago and are not listed yet.
 
-Placements are decided one at a time, each knowing the ones before it. Between the answer
-that places a replica and the moment it can be listed, only this process knows that its
-room is taken. Where another process answers, or this one was restarted, two deployments
-may still take the same room: then the newer one yields, which the scheduler sees to.
+Placements are decided one at a time, each with the previous ones in view. From the answer that places a
+replica until the replica is listed, only this process knows that its capacity is taken. If another process
+answers, or this one was restarted, two deployments can take the same capacity: then the scheduler has the
+newer one yield.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from time import monotonic
 from modelplane.compose.composition import Object
 
 _PATIENCE_S = 30.0
-"""How long a replica is expected to turn up; Crossplane writes it within a second."""
+"""Time within which a new replica is expected to be listed; Crossplane writes it within a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class _Reserved:
 
 
 class Reservations:
-    """What each deployment has been given, until it shows."""
+    """The new replicas of each deployment that are not listed yet."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.turn = Lock()
-        """Held by whoever takes room, from looking at what is taken until it has said what it takes."""
+        """Held from reading the capacity that is taken until the new replicas are reserved."""
         self._clock = clock
         self._by_owner: dict[str, _Reserved] = {}
 
@@ -45,11 +45,11 @@ class Reservations:
         )
 
     def release(self, uid: str) -> None:
-        """Forget what a deployment has been given: it has seen all of it, or wants it no more."""
+        """Release a deployment's reservation: its replicas are listed, or no longer wanted."""
         self._by_owner.pop(uid, None)
 
     def hold(self, uid: str, replicas: tuple[Object, ...]) -> None:
-        """Remember what a deployment has been given, in place of what it was given before."""
+        """Replace a deployment's reservation."""
         now = self._clock()
         for owner, held in tuple(self._by_owner.items()):
             if owner == uid or held.until <= now:

@@ -1,7 +1,7 @@
-"""Answering one request of Crossplane's.
+"""Runner: answers each of Crossplane's requests.
 
-A request that makes no sense gets an answer that says so and keeps what is there; no
-request ends the process or is answered with nothing.
+An invalid request gets a fatal answer that keeps every child. No request ends the process or stays
+unanswered.
 """
 
 import logging
@@ -41,16 +41,16 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question of Crossplane's: an owner, its observed children, and what composing it needs to see."""
+    """An owner that Crossplane asks about, with its observed children and the requirements of its kind."""
 
     owner: Object
     decoded: Any
     composer: Composer
     observation: Observation
     own: tuple[Requirement, ...]
-    """The requirements of this engine."""
+    """Requirements that only Crossplane has."""
     core: tuple[Requirement, ...]
-    """The requirements of the composition function."""
+    """Requirements of the composition function."""
 
 
 class Runner:
@@ -98,19 +98,19 @@ class Runner:
             problem, result = answer.cause, Result.FATAL
         except InvalidObject as error:
             problem, result = str(error), Result.FATAL
-        except Exception:  # noqa: BLE001 - one request that nobody thought of must not stop all others
+        except Exception:  # noqa: BLE001 - an unforeseen request must not stop the others
             _log.exception("a bug; nothing is changed", extra=log_lines.fields(kind=kind))
             problem, result = "a bug in Modelplane: see its log", Result.BUG
         try:
             unchanged = kept(kind, owner, observation.composed)
             return encode(replace(unchanged, requirements=required, fatal=problem), request, earlier), result
-        except Exception:  # noqa: BLE001 - of a fatal answer Crossplane applies nothing anyway
+        except Exception:  # noqa: BLE001 - Crossplane applies nothing of a fatal answer
             _log.exception("cannot say what is there", extra=log_lines.fields(kind=kind))
             refusal = Answer(pace.usual(kind), requirements=required, fatal=problem)
             return encode(refusal, request, earlier), result
 
     def _compose(self, request: Any, question: Question) -> Answer | Blocked:
-        """Return the answer to a question, or why nothing can be decided."""
+        """Return the answer to a question, or why no decision is possible."""
         composer, decoded, observation = question.composer, question.decoded, question.observation
         kind, core, composed = kind_of(composer.type), question.core, observation.composed
         given = Answers(request, self._required)
@@ -143,7 +143,7 @@ class Runner:
         if not _new_replicas(request, composition):
             self._reservations.release(request.owner.metadata.uid)
             return composition
-        # Only who takes room has to wait for the others that do.
+        # Only deployments that take capacity wait for one another.
         with self._reservations.turn:
             composition = self._placed(composer, request)
             self._reservations.hold(request.owner.metadata.uid, _new_replicas(request, composition))
@@ -156,7 +156,10 @@ class Runner:
 
 
 def _question(owner: Object, observation: Observation) -> Question | Blocked:
-    """Return the question about an owner, or why there is none. Raises ``InvalidObject``."""
+    """Return the question about an owner, or why there is none.
+
+    Raises ``InvalidObject``.
+    """
     api_version, name = owner.get("apiVersion", ""), owner.get("kind", "")
     composer = COMPOSERS.get(str(name))
     if composer is None or kind_of(composer.type).api_version != api_version:
@@ -167,7 +170,7 @@ def _question(owner: Object, observation: Observation) -> Question | Blocked:
 
 
 def _new_replicas(request: Request[Any], composition: Composition | Blocked) -> tuple[Object, ...]:
-    """Return the replicas that a composition adds, as others will see them."""
+    """Return the replicas that a composition adds, as they will be listed."""
     if isinstance(composition, Blocked):
         return ()
     now = datetime.now(UTC).isoformat()

@@ -1,8 +1,7 @@
 """The gRPC server of the function.
 
-Callers authenticate by certificate (mutual TLS), unless the server is told to do without.
-Each request has a thread of its own, of which there are a few, so that one that takes long
-holds up nobody but itself.
+Callers authenticate by certificate (mutual TLS), unless the server is started without. Each request runs on
+a thread of a small pool, so that a slow request does not delay others.
 """
 
 import logging
@@ -24,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 _THREADS = 16
 _GRACE_S = 5.0
-"""How long requests under way may take when the server ends, as with the SDK's own."""
+"""Time that running requests have to finish when the server stops, as in the SDK."""
 
 _SERVICE = fnv1.DESCRIPTOR.services_by_name["FunctionRunnerService"].full_name
 
@@ -34,12 +33,12 @@ class CannotServe(Exception):
 
 
 def credentials(directory: Path) -> grpc.ServerCredentials:
-    """Return what the server proves itself by, and what it takes from callers.
+    """Return the server's certificate, and the authority that it accepts callers from.
 
     The directory has ``tls.crt``, ``tls.key`` and ``ca.crt``, as Crossplane mounts it.
     Raises ``CannotServe``.
     """
-    from crossplane.function.runtime import load_credentials  # noqa: PLC0415 - it brings much more
+    from crossplane.function.runtime import load_credentials  # noqa: PLC0415 - it imports much more
 
     try:
         return load_credentials(str(directory))
@@ -50,7 +49,7 @@ def credentials(directory: Path) -> grpc.ServerCredentials:
 
 
 def _handler(runner: Runner) -> grpc.GenericRpcHandler:
-    """Return the service, with the requests read by messages of our own."""
+    """Return the service, which decodes requests with our own messages."""
 
     def run(encoded: bytes, context: grpc.ServicerContext) -> fnv1.RunFunctionResponse:
         try:
@@ -69,14 +68,14 @@ def _handler(runner: Runner) -> grpc.GenericRpcHandler:
 def serving(
     address: str, creds: grpc.ServerCredentials | None, *, max_receive_bytes: int
 ) -> Iterator[grpc.Server]:
-    """Serve at an address, without encryption where there are no credentials, until the block ends.
+    """Serve at an address until the block ends; without encryption if there are no credentials.
 
     Raises ``CannotServe``.
     """
     options: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", max_receive_bytes),
         ("grpc.max_send_message_length", -1),
-        # Another server at the same address would take half of the requests.
+        # A second server at the same address would get half of the requests.
         ("grpc.so_reuseport", 0),
     ]
     server = grpc.server(ThreadPoolExecutor(_THREADS, "request"), options=options)

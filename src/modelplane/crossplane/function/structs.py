@@ -1,7 +1,7 @@
-"""Between protobuf's ``Struct`` and plain objects.
+"""Conversion of protobuf's ``Struct`` to plain objects.
 
-A ``Struct`` knows only floating-point numbers (``google/protobuf/struct.proto``), so a
-whole number comes back as an ``int``: that is what a Kubernetes object had.
+A ``Struct`` knows only floating-point numbers (``google/protobuf/struct.proto``), so a whole number becomes
+an ``int``, as in the Kubernetes object.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +19,15 @@ from modelplane.compose.memo import PerVersion
 from modelplane.crossplane.function.messages import ShallowList, ShallowStruct, ShallowValue
 
 _MOST = 20_000
-"""Objects remembered: the clusters and replicas of a large fleet. They are Modelplane's own: those of other
-kinds may be large, and an ``Object`` changes with every look at its cluster."""
+"""Number of cached objects: the clusters and replicas of a large fleet. Only Modelplane's own are cached:
+those of other kinds can be large, and an ``Object`` changes on every observation of its cluster.
+"""
 
 
 _DEEPEST = 100
-"""How deep an object may be nested. Python's library for protobuf reads 33 levels and Go's, which writes a
-request, has no bound: real CustomResourceDefinitions have 33 levels by themselves."""
+"""Maximum nesting of an object. Python's protobuf library reads 33 levels; Go's, which writes the requests,
+has no limit, and real CustomResourceDefinitions have 33 levels by themselves.
+"""
 
 _DEFINITION = "CustomResourceDefinition"
 
@@ -53,7 +55,7 @@ def _plain(value: Value) -> Any:
 
 
 def kind_in(encoded: bytes) -> str:
-    """Return the kind that an object says it is of; empty where that cannot be read."""
+    """Return the kind of an encoded object; empty if it cannot be read."""
     with suppress(_Unreadable):
         fields = _fields(encoded)
         return str(_value(fields["kind"], 0)) if "kind" in fields else ""
@@ -61,7 +63,7 @@ def kind_in(encoded: bytes) -> str:
 
 
 def metadata_of(encoded: bytes) -> Object:
-    """Return of an object, given as an encoded ``Struct``, what it is and its metadata.
+    """Return kind, version and metadata of an object that is encoded as a ``Struct``.
 
     Raises ``InvalidObject``.
     """
@@ -69,16 +71,16 @@ def metadata_of(encoded: bytes) -> Object:
 
 
 def look_of(encoded: bytes) -> Object:
-    """Return an ``Object`` of the provider, and of what it found only what somebody asks for.
+    """Return an ``Object`` of the provider, with only the needed part of the object that it found.
 
-    The provider reports whole CustomResourceDefinitions, which are large and deep; only whether
-    one is there matters. Raises ``InvalidObject``.
+    The provider reports whole CustomResourceDefinitions, which are large and deep; only their existence
+    matters. Raises ``InvalidObject``.
     """
     return _part(encoded, lambda fields: _looked(fields, ("status", "atProvider", "manifest")))
 
 
 def without_status(encoded: bytes) -> Object:
-    """Return an object without its status, whatever that is. Raises ``InvalidObject``."""
+    """Return an object without its status, readable or not. Raises ``InvalidObject``."""
     return _part(
         encoded, lambda fields: {name: _value(fields[name], 0) for name in fields if name != "status"}
     )
@@ -92,11 +94,11 @@ def _part(encoded: bytes, read: Callable[[Mapping[str, bytes]], Object]) -> Obje
 
 
 class _Unreadable(Exception):
-    """Why bytes are no value."""
+    """The bytes cannot be decoded; the message has the cause."""
 
 
 def _fields(encoded: bytes) -> Mapping[str, bytes]:
-    """Return the fields of a ``Struct``, each as the ``Value`` that it is encoded in."""
+    """Return the fields of a ``Struct``, each as an encoded ``Value``."""
     try:
         fields: Mapping[str, bytes] = ShallowStruct.FromString(encoded).fields
     except DecodeError as error:
@@ -105,7 +107,7 @@ def _fields(encoded: bytes) -> Mapping[str, bytes]:
 
 
 def _value(encoded: bytes, level: int) -> Any:
-    """Return an encoded ``Value``, also one that is nested more deeply than the library reads."""
+    """Return an encoded ``Value`` decoded, even if it is nested more deeply than the library reads."""
     try:
         return _plain(Value.FromString(encoded))
     except DecodeError as error:
@@ -120,7 +122,7 @@ def _value(encoded: bytes, level: int) -> Any:
 
 
 def _inner(encoded: bytes) -> tuple[Mapping[str, bytes] | None, Sequence[bytes] | None]:
-    """Return the fields or the items of an encoded ``Value``, neither where it has no parts."""
+    """Return the fields or the items of an encoded ``Value``; neither if it is a scalar."""
     try:
         value = ShallowValue.FromString(encoded)
         kind = value.WhichOneof("kind")
@@ -132,7 +134,7 @@ def _inner(encoded: bytes) -> tuple[Mapping[str, bytes] | None, Sequence[bytes] 
 
 
 def _described(fields: Mapping[str, bytes]) -> Object:
-    """Return what an object is, and its metadata without who manages which field."""
+    """Return kind, version and metadata of an object, without managedFields."""
     item = {name: _value(fields[name], 0) for name in ("apiVersion", "kind") if name in fields}
     if "metadata" in fields:
         metadata, _ = _inner(fields["metadata"])
@@ -158,14 +160,14 @@ def _looked(fields: Mapping[str, bytes], path: tuple[str, ...]) -> Object:
 
 
 class Decoder:
-    """Turns encoded Structs into objects, each version of an object once.
+    """Decodes Structs into objects, each version of an object once.
 
-    An object's uid and resource version name its content, and a fleet changes far less often than it is
-    asked about. What is returned must not be changed by anyone.
+    An object's uid and resource version identify its content, and a fleet changes far less often than it is
+    requested. Callers must not change the returned object.
     """
 
     def __init__(self, *, managed_fields: bool) -> None:
-        """Leave ``managed_fields`` out where nobody reads them."""
+        """Drop ``managedFields`` unless ``managed_fields`` is set."""
         self._managed_fields = managed_fields
         self._known: PerVersion[Object] = PerVersion(_MOST)
         self._fresh = 0
@@ -175,13 +177,13 @@ class Decoder:
         return len(self._known)
 
     def decoded(self) -> int:
-        """Return how many objects had to be decoded since this was asked last."""
+        """Return the number of objects decoded since the last call."""
         with self._turn:
             fresh, self._fresh = self._fresh, 0
         return fresh
 
     def __call__(self, encoded: bytes) -> Object:
-        """Return an object, the very same for the same version of it; ``InvalidObject`` for none."""
+        """Return an object, the same one for the same version. Raises ``InvalidObject``."""
         uid, version = _version(encoded)
         item = self._known.recall(uid, version)
         if item is None:
@@ -202,7 +204,7 @@ class Decoder:
 
 
 def _version(encoded: bytes) -> tuple[str, str]:
-    """Return the uid and resource version of an object to be remembered, empty for any other."""
+    """Return the uid and resource version of an object to cache; empty for any other."""
     try:
         fields = ShallowStruct.FromString(encoded).fields
         if "metadata" not in fields or "apiVersion" not in fields:
@@ -211,13 +213,13 @@ def _version(encoded: bytes) -> tuple[str, str]:
             return "", ""
         metadata = Value.FromString(fields["metadata"]).struct_value.fields
     except DecodeError:
-        return "", ""  # who decodes it says why it cannot
+        return "", ""  # decoding it reports the error
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     return uid.string_value if uid else "", version.string_value if version else ""
 
 
 def _invalid(encoded: bytes, why: _Unreadable) -> InvalidObject:
-    """Return that an object cannot be read, with its kind and name as far as these can."""
+    """Return the error for an unreadable object, with its kind and name if they can be read."""
     kind, name = "object", ""
     with suppress(_Unreadable):
         item = _described(_fields(encoded))

@@ -1,1 +1,1 @@
-"""Modelplane as Crossplane packages: a Configuration, and the function that composes."""
+"""Modelplane as Crossplane packages: a Configuration, and the composition function."""

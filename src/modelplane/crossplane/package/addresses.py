@@ -14,7 +14,7 @@ from typing import Self
 from modelplane.crossplane.package.errors import PackageError
 
 DEFAULT_PREFIX = "ghcr.io/modelplane"
-"""Where Modelplane's own packages are."""
+"""Registry and path of Modelplane's published packages."""
 
 FUNCTION = "function"
 CONFIGURATION = "configuration"
@@ -31,15 +31,15 @@ _LABEL_LENGTH = 63
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A registry, and the path in it below which the repositories of the packages are."""
+    """A registry, and the path of the packages' repositories in it."""
 
     prefix: str = DEFAULT_PREFIX
 
     @classmethod
     def parse(cls, prefix: str) -> Self:
-        """Return the registry that a person names."""
+        """Return the registry for a name from the command line."""
         found = _PREFIX.fullmatch(prefix)
-        # Without a dot or a port, a host is taken for a path on Docker Hub by those who read addresses.
+        # Without a dot or a port, tools take a host for a path on Docker Hub.
         if found is None or not set(found["host"]) & {".", ":"}:
             raise PackageError(
                 f'cannot publish packages below "{prefix}": it is not a registry\'s host and a path in lower '
@@ -54,13 +54,13 @@ class Registry:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of Modelplane, as its packages have it."""
+    """A version of Modelplane's packages."""
 
     number: str
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the version that a person names, with or without a leading v."""
+        """Return the version for a name from the command line, with or without a leading v."""
         found = _SEMVER.fullmatch(text)
         if found is None:
             raise PackageError(
@@ -76,12 +76,12 @@ class Version:
 
     @property
     def or_newer(self) -> str:
-        """This version and those that may take its place before the next major one.
+        """The constraint for this version and later ones of the same major version.
 
-        Room upwards lets a function be upgraded before the Configuration that needs it.
+        The upper range lets a function be upgraded before the Configuration that needs it.
         """
         major = int(self.number.partition(".")[0])
-        # A constraint that names no pre-release matches none, and each of the two has to match.
+        # A constraint without a pre-release matches none, and both constraints must match.
         last = "-0" if "-" in self.number else ""
         return f">=v{self.number}, <v{major + 1}.0.0{last}"
 

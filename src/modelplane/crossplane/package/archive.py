@@ -21,7 +21,7 @@ LAYOUT_VERSION = {"imageLayoutVersion": "1.0.0"}
 
 
 def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str:
-    """Write an image, whose layers are among the blobs, to a file; return the digest of its manifest."""
+    """Write an image and its blobs to a file; return the digest of its manifest."""
     config = blobs.add_json(_config(image), MediaType.CONFIG)
     layers = [layer.blob for layer in image.layers]
     manifest = blobs.add_json(_manifest(config, layers), MediaType.MANIFEST)
@@ -42,7 +42,7 @@ def write(path: Path, image: Image, blobs: Blobs, address: str, tag: str) -> str
     contents = [(OCI_LAYOUT, LAYOUT_VERSION), (INDEX, index), (DOCKER_MANIFEST, docker)]
     first = [File(name, canonical_json(content)) for name, content in contents]
     rest = [File(_inside(each), blobs.path(each.digest)) for each in (config, manifest, *layers)]
-    # What tells a reader where the rest is comes first, and a file that is cut short still tells what it is.
+    # The indexes come first, so that even a truncated file can be identified.
     _replace(path, [*first, *arranged(rest)])
     return manifest.digest
 
@@ -66,7 +66,7 @@ def _manifest(config: Descriptor, layers: list[Descriptor]) -> Json:
 
 
 def _replace(path: Path, entries: list[Entry]) -> None:
-    """Write the file beside its place first, so that what is there is whole or as it was."""
+    """Write to a temporary file first, so that the file is always complete or unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     incoming = path.with_name(f".{path.name}.incoming")
     try:

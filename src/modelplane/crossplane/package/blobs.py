@@ -1,4 +1,4 @@
-"""A folder of blobs, each under its digest, as an OCI image layout has them."""
+"""A folder of blobs, each named by its digest, as in an OCI image layout."""
 
 import gzip
 import hashlib
@@ -16,7 +16,7 @@ _LEVEL = 6
 
 
 class Hashing:
-    """A file to write to that knows the digest and the size of what was written."""
+    """A writable file that computes the digest and the size of its content."""
 
     def __init__(self, below: Any) -> None:
         self._below = below
@@ -30,7 +30,7 @@ class Hashing:
         return int(self._below.write(data))
 
     def flush(self) -> None:
-        """Do nothing: what is below is flushed when it is closed."""
+        """Do nothing: the underlying file is flushed when it is closed."""
 
     @property
     def digest(self) -> str:
@@ -40,12 +40,12 @@ class Hashing:
 
 @dataclass(frozen=True, slots=True)
 class Blobs:
-    """Blobs in a folder of this machine."""
+    """Blobs in a local folder."""
 
     folder: Path
 
     def path(self, digest: str) -> Path:
-        """Return where a blob is."""
+        """Return the path of a blob."""
         return self.folder / digest.removeprefix("sha256:")
 
     def add_json(self, content: Any, media_type: MediaType) -> Descriptor:
@@ -53,11 +53,11 @@ class Blobs:
         return self._add(media_type, lambda out: out.write(canonical_json(content)))
 
     def add_stream(self, source: IO[bytes], media_type: str) -> Descriptor:
-        """Add what a stream has, as it is."""
+        """Add the content of a stream, unchanged."""
         return self._add(media_type, lambda out: _copy(source, out))
 
     def add_tar(self, tar: IO[bytes]) -> Layer:
-        """Add a layer that is a tar stream, and compress it."""
+        """Add a layer from a tar stream, and compress it."""
         return self._add_layer(lambda out: _copy(tar, out))
 
     def add_entries(self, entries: Iterable[Entry]) -> Layer:

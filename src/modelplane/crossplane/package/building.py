@@ -1,8 +1,7 @@
-"""Packages as files: a layer with ``package.yaml``, and for the function its runtime below it.
+"""Package files: a layer with ``package.yaml``, and for the function its runtime below it.
 
-What makes an image a package is that one layer holds ``package.yaml`` at its root, and that the layer's
-annotation says so; Crossplane then reads no other (its "xpkg Specification", in
-``contributing/specifications/xpkg.md``).
+An image is a package if one layer has ``package.yaml`` at its root and an annotation that says so; Crossplane
+then reads no other layer (its "xpkg Specification", in ``contributing/specifications/xpkg.md``).
 """
 
 import tempfile
@@ -38,7 +37,7 @@ SUFFIX = ".xpkg"
 Runtime = Callable[[Blobs], Image]
 
 _NO_RUNTIME = Image(Platform("amd64"), {}, ())
-"""A Configuration runs nowhere. Where several images are listed, Crossplane takes that of linux/amd64."""
+"""Platform of a Configuration, which has no program. Crossplane takes linux/amd64 of several images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def _with_package(image: Image, package: Layer, name: str, version: Version) -> 
 
 
 def runtime_from(path: Path) -> Runtime:
-    """Return a runtime that is in a file, as any container engine writes images."""
+    """Return a runtime from an image file of any container engine."""
 
     def copy(blobs: Blobs) -> Image:
         with stored_image(path) as stored:

@@ -1,11 +1,10 @@
-"""The providers that clouds need, each cloud in a package of its own.
+"""Packages of clouds: the providers of each cloud in a package of its own.
 
-One rule: whoever runs on one cloud installs one cloud's providers. A provider of a cloud is hundreds of
-kinds and several pods, so none is a dependency of the Configuration itself.
+One rule: a fleet on one cloud installs one cloud's providers. A cloud's provider is hundreds of kinds and
+several pods, so none is a dependency of the Configuration itself.
 
-A cloud without kinds to activate is not composed by this version. It is in the table, so that the kind that
-stands for its clusters is known, and has no package: one that installs providers which nobody asks for
-anything would only cost.
+A cloud without kinds to activate is not composed by this version. Its row makes the kind of its clusters
+known. It has no package, because its providers would only cost resources.
 """
 
 from dataclasses import dataclass
@@ -20,21 +19,21 @@ from modelplane.crossplane.package.addresses import Version
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
 
 CONTRIB = "xpkg.crossplane.io/crossplane-contrib"
-"""Where the community's providers are, every version of them without an account."""
+"""Registry of the community's providers, in every version and without an account."""
 
 _UPBOUND = "xpkg.upbound.io/upbound"
 
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """A cloud: the kind that stands for its clusters, and what composing it takes."""
+    """A cloud: the kind of its clusters, and the providers and kinds that compose them."""
 
     name: str
     title: str
     kind: str
     providers: tuple[Dependency, ...]
     activates: tuple[str, ...] = ()
-    """The definitions of the managed resources that it is composed of, such as ``clusters.eks.aws...``."""
+    """The definitions of the managed resources of its clusters, such as ``clusters.eks.aws...``."""
 
 
 def _providers(registry: str, version: str, *names: str) -> tuple[Dependency, ...]:

@@ -1,11 +1,11 @@
-"""Contents of the packages: plain objects, made from the kinds and the packages' addresses.
+"""Contents of the packages: plain objects, built from the kinds and the packages' addresses.
 
 One rule: a Composition has the name of its XRD, such as ``modelreplicas.modelplane.ai``, so that the
 composer of a child knows the name of its Composition.
 
-A Configuration may hold XRDs, Compositions, activation policies and operations, and nothing else
+A Configuration can contain only XRDs, Compositions, activation policies and operations
 (``NewConfigurationLinter`` in crossplane-runtime's ``pkg/xpkg/lint.go``). Roles and namespaces are therefore
-prerequisites, which a person applies.
+prerequisites, which an operator applies.
 """
 
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ PROVIDER_KUBERNETES = f"{CONTRIB}/provider-kubernetes"
 """The address of the provider that writes to inference clusters."""
 
 PROVIDER_VERSION = Version("1.3.0")
-"""The first version of it that will do."""
+"""The minimum version of that provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """One package: which repository it is for, and the objects in it, its description first."""
+    """One package: its repository, and its objects, the description first."""
 
     repository: str
     documents: tuple[Document, ...]
@@ -49,19 +49,19 @@ class Contents:
 
     @property
     def name(self) -> str:
-        """What the package calls itself."""
+        """The name in the package's metadata."""
         return str(self.documents[0]["metadata"]["name"])
 
 
 def function() -> Contents:
-    """Return the function's package, less its runtime."""
+    """Return the function's package, without its runtime."""
     description = "Composes every kind of Modelplane."
     about = metadata(PackageKind.FUNCTION, "modelplane-function", description, capabilities=("composition",))
     return Contents(FUNCTION, (about,))
 
 
 def configuration(registry: Registry, version: Version) -> Contents:
-    """Return the Configuration: the kinds, who composes them, and what that takes."""
+    """Return the Configuration: the kinds, their Compositions and their dependencies."""
     address = registry.address(FUNCTION)
     about = metadata(
         PackageKind.CONFIGURATION,
@@ -84,7 +84,7 @@ def configuration(registry: Registry, version: Version) -> Contents:
 
 
 def cloud_configuration(cloud: Cloud) -> Contents:
-    """Return the package of one cloud: its providers, and which of their kinds are served."""
+    """Return the package of one cloud: its providers, and the policy that activates their kinds."""
     name = f"modelplane-{cloud.name}"
     about = metadata(
         PackageKind.CONFIGURATION,
@@ -102,7 +102,7 @@ def packages(registry: Registry, version: Version) -> tuple[Contents, ...]:
 
 
 def definition(kind: Kind) -> Document:
-    """Return the XRD of a kind, with the Composition that objects have unless they name another."""
+    """Return the XRD of a kind, with its default Composition."""
     document = xrd(kind)
     reference = {"defaultCompositionRef": {"name": document["metadata"]["name"]}}
     return document | {"spec": document["spec"] | reference}
@@ -123,7 +123,7 @@ def composition(kind: Kind, function_name: str) -> Document:
 
 
 def activation_policy(name: str, definitions: tuple[str, ...]) -> Document:
-    """Return the policy that has these managed resources served."""
+    """Return the policy that activates managed resources."""
     return {
         "apiVersion": "apiextensions.crossplane.io/v1alpha1",
         "kind": "ManagedResourceActivationPolicy",

@@ -1,6 +1,6 @@
-"""The installed distributions that Modelplane needs at run time, and their files.
+"""Distributions: the installed Python packages that the function needs, and their files.
 
-One rule: what is not a file of a distribution is not in the image. The records that pip keeps say what is.
+One rule: the image contains only files of distributions. pip's records list them.
 """
 
 import importlib.metadata
@@ -21,7 +21,7 @@ EXTRA = "function"
 
 _REMEDY = f"run `pip install '{NAME}[{EXTRA}]'`"
 _OF_THIS_MACHINE = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"})
-"""What pip notes about one installation; it differs where the content does not."""
+"""Files that pip writes for one installation; they differ between machines."""
 
 
 def required() -> tuple[Distribution, ...]:
@@ -62,7 +62,7 @@ def files(distribution: Distribution, folder: str) -> Iterator[File]:
             f"make a virtual environment and {_REMEDY} in it"
         )
     for path in distribution.files:
-        # Scripts are outside of the folder of packages, and would have the path of this machine's Python.
+        # Scripts are outside the folder of packages and contain the path of this machine's Python.
         if ".." in path.parts or not _is_content(path):
             continue
         if editable and not path.parts[0].endswith(".dist-info"):

@@ -1,4 +1,4 @@
-"""Reading a Docker archive: ``manifest.json`` names the files of a config and of layers, by any name."""
+"""Docker archives: ``manifest.json`` names the files of a config and of layers."""
 
 from modelplane.crossplane.package.archive import DOCKER_MANIFEST
 from modelplane.crossplane.package.errors import PackageError
@@ -11,7 +11,7 @@ _MAGIC = {b"\x1f\x8b": MediaType.TAR_GZIP, b"\x28\xb5": MediaType.TAR_ZSTD}
 
 
 def read_archive(files: Files) -> StoredImage:
-    """Return the one image of an archive. Its layers have the annotations that labels of its config keep."""
+    """Return the one image of an archive; its layers' annotations come from labels of its config."""
     content = parsed(files, DOCKER_MANIFEST, read(files, DOCKER_MANIFEST))
     with well_formed(files, DOCKER_MANIFEST):
         if len(content) != 1:

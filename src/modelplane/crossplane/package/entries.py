@@ -1,7 +1,7 @@
-"""Files of an image, and the tar stream that they make.
+"""Files of an image, and their tar stream.
 
-One rule: the same files make the same bytes. Every file is root's and of the year 1970. Every file is also
-readable by all, because Crossplane runs functions as a user of its own.
+One rule: the same files give the same bytes. Every file belongs to root, has a time of 1970, and is readable
+by all, because Crossplane runs functions as a user of its own.
 """
 
 import io
@@ -19,15 +19,15 @@ class File:
     """A file of an image."""
 
     path: str
-    """Where it is in the image, without a leading slash."""
+    """Its path in the image, without a leading slash."""
     source: Path | bytes
-    """A file of this machine, or what is in it."""
+    """The local file, or its content."""
     executable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder that is there though nothing is in it."""
+    """A folder that exists even if it is empty."""
 
     path: str
     mode: int = 0o755
@@ -37,7 +37,7 @@ Entry = File | Folder
 
 
 def arranged(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Return entries by name, each folder before what is in it, whether it is among them or not."""
+    """Return entries by name, each after the folders that contain it, which are added if missing."""
     known = {entry.path: entry for entry in entries}
     for path in list(known):
         for parent in PurePosixPath(path).parents[:-1]:

@@ -1,6 +1,6 @@
-"""The files in which an image is kept: members of a tar file, or a folder's.
+"""Files of a stored image: members of a tar file, or files of a folder.
 
-One rule: a file that is missing, too large or not what it should be is told in one sentence.
+One rule: a missing, too large or malformed file gives an error of one sentence.
 """
 
 import json
@@ -21,10 +21,10 @@ class Files(Protocol):
 
     @property
     def path(self) -> Path:
-        """Where they are."""
+        """The path of the tar file or folder."""
 
     def find(self, name: str) -> IO[bytes] | None:
-        """Open one; None where there is none of this name."""
+        """Open a file; None if there is none of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def opened(path: Path) -> Iterator[Files]:
 
 def _tar(path: Path) -> tarfile.TarFile:
     try:
-        # A tar file that is compressed as a whole is no image.
+        # A compressed tar file is not an image.
         return tarfile.open(path, "r:")
     except tarfile.ReadError as error:
         raise no_package(path) from error
@@ -87,7 +87,7 @@ def required(files: Files, name: str) -> Iterator[IO[bytes]]:
 
 
 def read(files: Files, name: str) -> bytes:
-    """Return what is in a document."""
+    """Return the content of a document."""
     with required(files, name) as file:
         content = file.read(_LARGEST_DOCUMENT + 1)
     if len(content) > _LARGEST_DOCUMENT:
@@ -105,7 +105,7 @@ def parsed(files: Files, name: str, content: bytes) -> Any:
 
 @contextmanager
 def well_formed(files: Files, name: str) -> Iterator[None]:
-    """Turn a lookup that fails within a document into a sentence about it."""
+    """Turn a failed lookup within a document into a sentence about it."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
@@ -115,12 +115,12 @@ def well_formed(files: Files, name: str) -> Iterator[None]:
 
 
 def damaged(path: Path, what: str) -> PackageError:
-    """Return the error for a file that is not whole or was changed."""
+    """Return the error for a truncated or modified file."""
     return PackageError(f'"{path}" is damaged: {what}: fetch or build it again')
 
 
 def no_package(path: Path) -> PackageError:
-    """Return the error for a file that is something else."""
+    """Return the error for a file of another format."""
     return PackageError(
         f'"{path}" is not a package: it is neither an OCI image layout nor a Docker archive, as '
         "`modelplane package build` and `crossplane xpkg build` write them"

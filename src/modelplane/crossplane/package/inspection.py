@@ -16,7 +16,7 @@ from modelplane.crossplane.package.reading import stored_image
 from modelplane.crossplane.package.stored_image import StoredImage
 
 _LARGEST = 200 << 20
-"""Crossplane reads no more of a ``package.yaml``."""
+"""Size limit of ``package.yaml`` in Crossplane."""
 
 _META = f"{API_VERSION.partition('/')[0]}/"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -24,17 +24,17 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A package, as its file tells it."""
+    """The description of a package file."""
 
     kind: PackageKind
     name: str
     version: str
-    """As its image says; empty where it says none."""
+    """Platform of its image; empty if unknown."""
     tag: str
     digest: str
-    """Of its manifest; empty for a file that is a Docker archive only."""
+    """Digest of its manifest; empty for a plain Docker archive."""
     crossplane: str
-    """The versions of Crossplane that will do."""
+    """The compatible versions of Crossplane."""
     dependencies: tuple[Dependency, ...]
     objects: tuple[tuple[str, str], ...]
     """Kind and name of each object."""
@@ -44,7 +44,7 @@ class Inspection:
 
     @property
     def runs(self) -> bool:
-        """Return True if it is also a program, which has a platform."""
+        """Return True if it also contains a program, which has a platform."""
         return bool(self.config.get("Entrypoint"))
 
     def json(self) -> Json:
@@ -65,7 +65,7 @@ class Inspection:
 
 
 def inspect(path: Path) -> Inspection:
-    """Return what is in a package file; an error names what is wrong with it."""
+    """Return the content of a package file; the error names what is wrong with it."""
     with stored_image(path) as stored:
         stored.verify()
         about, objects = _documents(path, _package_file(stored))
@@ -115,7 +115,7 @@ def _content(files: Files, archive: tarfile.TarFile, member: tarfile.TarInfo) ->
 
 
 def _documents(path: Path, content: bytes) -> tuple[Json, list[Json]]:
-    """Return what a package says of itself, and its objects."""
+    """Return a package's metadata, and its objects."""
     try:
         documents = [each for each in yaml.load_all(content, Loader=_LOADER) if each]
     except yaml.YAMLError as error:

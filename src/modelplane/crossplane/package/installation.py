@@ -1,7 +1,7 @@
-"""Installation: the objects that a person applies to have Crossplane install the packages.
+"""Installation: the objects that an operator applies to install the packages.
 
-The Configuration alone would do, because Crossplane installs its dependencies. They are named here so that
-their versions and the provider's options can be seen and changed.
+The Configuration alone would do, because Crossplane installs its dependencies. They are listed here so that
+their versions and the provider's options are visible and can be changed.
 """
 
 import textwrap
@@ -43,7 +43,7 @@ def installation() -> tuple[Document, ...]:
 
 
 def manifest() -> str:
-    """Return them as YAML, each below a comment that says what it is for."""
+    """Return them as YAML, each below a comment with its purpose."""
     return "---\n".join(f"{_comment(purpose)}{to_yaml(document)}" for purpose, document in _explained())
 
 

@@ -1,6 +1,6 @@
-"""The Python that runs this, as files of an image: its executable and its standard library.
+"""The running Python as files of an image: its executable and its standard library.
 
-CPython finds its library from where its executable is, so both may move together.
+CPython finds its library relative to its executable, so both can move together.
 """
 
 import os
@@ -28,7 +28,7 @@ _LEFT_OUT = frozenset(
         "turtledemo",
     }
 )
-"""Folders of the standard library that are of no use to a server: tests, tools, what others installed."""
+"""Folders of the standard library that a server does not need: tests, tools, site packages."""
 
 _MODULES_LEFT_OUT = (
     "_ctypes_test.",
@@ -42,12 +42,12 @@ _MODULES_LEFT_OUT = (
     "readline.",
     "xx",
 )
-"""How compiled modules begin that are for tests, terminals, windows or old databases."""
+"""Prefixes of compiled modules for tests, terminals, windows or old databases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python on this machine."""
+    """A local Python installation."""
 
     executable: Path
     library: Path
@@ -62,7 +62,7 @@ class Interpreter:
             yield File(f"{folder}/lib/python{self.version}/{relative}", path)
 
     def executable_in(self, folder: str) -> str:
-        """Return where its executable is in the image."""
+        """Return the path of its executable in the image."""
         return f"{folder}/bin/python{self.version}"
 
     def _library(self) -> Iterator[Path]:
@@ -71,12 +71,12 @@ class Interpreter:
                 name for name in folders if name not in _LEFT_OUT and not name.startswith("config-")
             ]
             found = (Path(folder) / name for name in names if not name.startswith(_MODULES_LEFT_OUT))
-            # Some systems leave links to what another of their packages would bring.
+            # Some systems have links to files of packages that are not installed.
             yield from (path for path in found if path.is_file())
 
 
 def running() -> Interpreter:
-    """Return the Python that runs this, also from within a virtual environment."""
+    """Return the running Python, also if it runs in a virtual environment."""
     if sys.platform != "linux":
         raise PackageError(
             f"cannot make a runtime from this Python: it is for {sys.platform}, and images are for Linux: "

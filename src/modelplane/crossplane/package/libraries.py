@@ -1,7 +1,7 @@
-"""The shared libraries that programs and modules are loaded with.
+"""Shared libraries of programs and modules.
 
-One rule: this machine's loader says which, with ``ldd``, because it alone knows where it looks. Only what
-Modelplane runs anyway is asked about.
+One rule: the local loader lists them, with ``ldd``, because only it knows its search path. It is asked only
+about programs that Modelplane runs anyway.
 """
 
 import os
@@ -17,13 +17,13 @@ _ELF = b"\x7fELF"
 _AT_ONCE = 100
 _LINE = re.compile(r"\s+(?P<name>\S+)(?: => (?P<path>not found|\S+))?(?: \(0x[0-9a-f]+\))?")
 _LOADED_LATER = ("libgcc_s.so.1", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
-"""What the C library loads by itself, if it is there."""
+"""Libraries that the C library loads on demand, if they exist."""
 
 
 def libraries(files: Iterable[File], folder: str) -> tuple[File, ...]:
-    """Return the libraries that files of an image need and that are not among them, and the loader.
+    """Return the libraries that files of an image need beside those files, and the loader.
 
-    They are put into one folder of the image, the loader where programs expect it.
+    They are put into one folder of the image, and the loader where programs expect it.
     """
     programs = [file.source for file in files if isinstance(file.source, Path) and _is_elf(file.source)]
     present = {os.path.realpath(program) for program in programs}
@@ -66,7 +66,7 @@ def _needed(programs: list[Path]) -> list[tuple[str, Path]]:
 
 
 def _answers(programs: list[Path]) -> list[tuple[str, str]]:
-    """Return each line of what the loader says, with the program that it is about."""
+    """Return each line of the loader's output, with the program that it is about."""
     command = ["ldd", *map(str, programs)]
     try:
         done = subprocess.run(
@@ -77,7 +77,7 @@ def _answers(programs: list[Path]) -> list[tuple[str, str]]:
             "cannot make a runtime: there is no ldd here, which tells the libraries that Python needs: "
             "install it, or give --runtime-image, an image made elsewhere"
         ) from error
-    # With one program alone, ldd does not say which.
+    # For a single program, ldd does not print its name.
     answers, about = [], str(programs[0])
     for line in done.stdout.splitlines():
         if not line.startswith(("\t", " ")):

@@ -1,4 +1,4 @@
-"""Metadata of a package: the object of ``meta.pkg.crossplane.io`` with which each begins."""
+"""Metadata of a package: the object of ``meta.pkg.crossplane.io`` at its beginning."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,14 +24,14 @@ class PackageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A package that another one needs, and the versions that will do."""
+    """A dependency of a package, and its compatible versions."""
 
     kind: PackageKind
     address: str
     versions: str
 
     def document(self) -> Document:
-        """Return it as packages list it."""
+        """Return it in the form of a package's metadata."""
         return {
             "apiVersion": "pkg.crossplane.io/v1",
             "kind": str(self.kind),
@@ -47,7 +47,7 @@ def metadata(
     dependencies: tuple[Dependency, ...] = (),
     capabilities: tuple[str, ...] = (),
 ) -> Document:
-    """Return the description of a package."""
+    """Return the metadata of a package."""
     spec: Document = {"crossplane": {"version": CROSSPLANE}}
     if capabilities:
         spec["capabilities"] = list(capabilities)

@@ -1,6 +1,7 @@
-"""The parts of a container image, as the OCI image specification 1.1 has them.
+"""Parts of a container image (OCI image specification 1.1).
 
-An image is a manifest, which lists a config and layers by digest. Only what a package needs is here.
+An image is a manifest, which lists a config and layers by digest. Only the fields that a package needs are
+modeled.
 """
 
 import platform
@@ -14,7 +15,7 @@ Json = dict[str, Any]
 
 
 class MediaType(StrEnum):
-    """What a blob is."""
+    """Media type of a blob."""
 
     INDEX = "application/vnd.oci.image.index.v1+json"
     MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -31,7 +32,7 @@ TITLE = "org.opencontainers.image.title"
 VERSION = "org.opencontainers.image.version"
 
 XPKG = "io.crossplane.xpkg"
-"""The annotation of a layer that Crossplane looks for."""
+"""The annotation of a layer that Crossplane reads."""
 
 XPKG_BASE = "base"
 """Its value for the layer with ``package.yaml``."""
@@ -44,7 +45,7 @@ def xpkg_label(digest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A blob, as others refer to it."""
+    """A reference to a blob."""
 
     media_type: str
     digest: str
@@ -59,7 +60,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer: the blob, and the digest of what is in it before compression."""
+    """A layer: its blob, and the digest of its uncompressed content."""
 
     blob: Descriptor
     diff_id: str
@@ -67,7 +68,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What an image runs on, in the words of the specification."""
+    """The platform of an image, in the specification's terms."""
 
     architecture: str
     os: str = "linux"
@@ -92,7 +93,7 @@ _ARCHITECTURES = {
 
 
 def this_platform() -> Platform:
-    """Return the platform of this machine, for an image of Linux."""
+    """Return the platform of this machine, for a Linux image."""
     machine = platform.machine()
     try:
         return _ARCHITECTURES[machine]
@@ -105,7 +106,7 @@ def this_platform() -> Platform:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image: its layers, lowest first, and how it is started."""
+    """An image: its layers, lowest first, and its start configuration."""
 
     platform: Platform
     config: Json

@@ -1,4 +1,4 @@
-"""Reading an OCI image layout: ``index.json`` names a manifest, which names a config and layers."""
+"""OCI image layouts: ``index.json`` names a manifest, which names a config and layers."""
 
 import io
 import re
@@ -47,7 +47,7 @@ def read_layout(files: Files) -> StoredImage:
 
 
 def image_of(files: Files, config: Any, blobs: tuple[Descriptor, ...]) -> Image:
-    """Return the image that a config and its layers make."""
+    """Return the image of a config and its layers."""
     with well_formed(files, "the image's config"):
         diff_ids = tuple(str(each) for each in config["rootfs"]["diff_ids"])
         platform = Platform(config["architecture"], config["os"], config.get("variant", ""))
@@ -64,7 +64,7 @@ def image_of(files: Files, config: Any, blobs: tuple[Descriptor, ...]) -> Image:
 
 def _chosen(files: Files, index: Any, depth: int = 1) -> tuple[Descriptor, str]:
     with well_formed(files, INDEX):
-        # Attestations are listed as images of no platform.
+        # Attestations are listed as images without a platform.
         entries = [each for each in index["manifests"] if each.get("platform", {}).get("os") != "unknown"]
         fitting = [each for each in entries if _fits(each.get("platform", {}))]
         alone = entries if len(entries) == 1 else fitting

@@ -1,7 +1,7 @@
-"""Manifests to apply before the packages, because no package may contain them.
+"""Prerequisites: manifests to apply before the packages, because no package can contain them.
 
-One rule: no permission that Crossplane has from elsewhere. A kind that is composed has all seven verbs, since
-Crossplane asks for each, and warns of one that is missing although it never updates.
+One rule: no permission that Crossplane already has. A composed kind gets all seven verbs, because Crossplane
+requests each and warns of a missing one although it never updates.
 """
 
 from itertools import groupby
@@ -32,12 +32,12 @@ _WHY = (
 
 
 def _policy() -> tuple[Document, ...]:
-    """Return what keeps the provider's way to inference clusters while a namespace is being deleted.
+    """Return the policy that protects the provider's connections while a namespace is deleted.
 
-    The namespace controller deletes all of a kind at once, the provider's ProviderConfigUsages before its
-    Objects. Without these the provider reaches no cluster, and in such a namespace it cannot make them
-    again. A request for all of a kind has no name; the garbage collector's, which comes once the Object is
-    gone, has one.
+    The namespace controller deletes all objects of a kind at once, and the provider's ProviderConfigUsages
+    before its Objects. Without these the provider reaches no cluster, and it cannot recreate them in a
+    terminating namespace. A request to delete all of a kind has no name; the garbage collector's request,
+    once the Object is gone, has one.
     """
     rule = {
         "apiGroups": ["kubernetes.m.crossplane.io"],
@@ -67,7 +67,7 @@ def _policy() -> tuple[Document, ...]:
 
 
 def prerequisites() -> tuple[Document, ...]:
-    """Return the namespace of what belongs to no team, what Crossplane may do besides, and a policy."""
+    """Return the system namespace, Crossplane's additional permissions, and the admission policy."""
     return (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}},
         {

@@ -1,4 +1,4 @@
-"""The packages as folders with a file for each object, as ``crossplane xpkg build`` takes them."""
+"""The packages as folders with a file for each object, for ``crossplane xpkg build``."""
 
 from modelplane import __version__
 from modelplane.api.kinds import KINDS
@@ -14,11 +14,11 @@ _FILES = {
     "CompositeResourceDefinition": "definitions/{definition}.yaml",
     "Composition": "compositions/{definition}.yaml",
 }
-"""Where an object is in the folder of its package."""
+"""Path of an object in the folder of its package."""
 
 
 def project() -> dict[str, str]:
-    """Return the content of each file, by its path."""
+    """Return the content of each file, by path."""
     files = {
         f"{package.repository}/{_path(document)}": to_yaml(document)
         for package in packages(Registry(), Version(__version__))
@@ -33,4 +33,4 @@ def _path(document: Document) -> str:
 
 
 _DEFINITIONS = {kind.definition: f"{kind.group}_{kind.plural}" for kind in KINDS}
-"""The names of files, which sort by group as those of the CRDs do."""
+"""File names, which sort by group like those of the CRDs."""

@@ -1,4 +1,4 @@
-"""Opening an image, whichever of the two forms it has."""
+"""Opening of an image in either of its two formats."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from modelplane.crossplane.package.oci_layout import read_layout
 from modelplane.crossplane.package.stored_image import StoredImage
 
 _FORMS = {OCI_LAYOUT: read_layout, DOCKER_MANIFEST: read_archive}
-"""How each form is read, by the file that tells it; one that is both is read as the first."""
+"""The reader of each format, by the file that identifies it; the first match counts."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""The function's runtime as an image, from the Python that runs this, without a container engine.
+"""The function's runtime image, built from the running Python without a container engine.
 
-Three layers, by how often they change: Python with the libraries of the system, what Modelplane needs, and
-Modelplane. Nothing in it is a shell, and nothing has to be written: Crossplane runs it as a user of its own.
+Three layers, by how often they change: Python with system libraries, dependencies, and Modelplane. There is
+no shell in the image, and nothing is written at run time: Crossplane runs it as a user of its own.
 """
 
 import ssl
@@ -26,7 +26,7 @@ _KNOWN_CERTIFICATES = (f"/{_CERTIFICATES}", "/etc/pki/tls/certs/ca-bundle.crt", 
 
 
 def from_this_python(blobs: Blobs) -> Image:
-    """Return an image of the running Python and of everything that the function needs."""
+    """Return an image of the running Python and of the function's dependencies."""
     platform = this_platform()
     python = interpreter.running()
     own, *needed = distributions.required()
@@ -41,7 +41,7 @@ def from_this_python(blobs: Blobs) -> Image:
 
 def _config(executable: str) -> Json:
     environment = {
-        "HOME": "/tmp",  # noqa: S108 - the one folder of the image that anyone may write to
+        "HOME": "/tmp",  # noqa: S108 - the one world-writable folder of the image
         "LD_LIBRARY_PATH": f"/{LIBRARIES}",
         "PATH": f"/{PREFIX}/bin",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -61,7 +61,7 @@ def _config(executable: str) -> Json:
 
 
 def _system() -> list[Entry]:
-    """Return the few files that the C library and TLS look for."""
+    """Return the few files that the C library and TLS read."""
     accounts = f"root:x:0:0:root:/:/nologin\nmodelplane:x:{USER}:{USER}:Modelplane:/tmp:/nologin\n"
     entries: list[Entry] = [
         File("etc/group", f"root:x:0:\nmodelplane:x:{USER}:\n".encode()),

@@ -1,4 +1,4 @@
-"""An image that is kept in files, and whether it is what its digests say."""
+"""An image in files, with its digests verified."""
 
 import gzip
 import hashlib
@@ -16,7 +16,7 @@ from modelplane.crossplane.package.oci import Descriptor, Image, MediaType
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
-    """One image, and the files that its layers are in."""
+    """One image, and the files of its layers."""
 
     files: Files
     image: Image
@@ -28,13 +28,13 @@ class StoredImage:
 
     @contextmanager
     def layer(self, number: int) -> Iterator[IO[bytes]]:
-        """Open one layer as it is kept."""
+        """Open one layer as stored."""
         with required(self.files, self.names[number]) as file:
             yield file
 
     @contextmanager
     def tar(self, number: int) -> Iterator[IO[bytes]]:
-        """Open one layer as a tar stream; damage shows as an error."""
+        """Open one layer as a tar stream; damage raises an error."""
         media_type = self.image.layers[number].blob.media_type
         if media_type == MediaType.TAR_ZSTD:
             raise PackageError(
@@ -51,7 +51,7 @@ class StoredImage:
                 raise damaged(self.files.path, f"{self._name(number)} cannot be unpacked: {error}") from error
 
     def verify(self) -> None:
-        """Check the digest and the size of each layer, and the digest of what is in it."""
+        """Check the digest and the size of each layer, and the digest of its content."""
         for number, layer in enumerate(self.image.layers):
             with self.layer(number) as file:
                 check(self.files, self._name(number), layer.blob, file)
@@ -68,7 +68,7 @@ class StoredImage:
 
 
 def check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> None:
-    """Compare what a file has with what its descriptor says."""
+    """Compare a file with its descriptor."""
     digest, size = measured(file)
     if size != expected.size:
         raise damaged(files.path, f"{name} has {size} bytes instead of {expected.size}")
@@ -77,7 +77,7 @@ def check(files: Files, name: str, expected: Descriptor, file: IO[bytes]) -> Non
 
 
 def measured(file: IO[bytes]) -> tuple[str, int]:
-    """Return the digest and the size of what a file has."""
+    """Return the digest and the size of a file."""
     hashed, size = hashlib.sha256(), 0
     while chunk := file.read(CHUNK):
         hashed.update(chunk)

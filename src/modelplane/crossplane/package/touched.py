@@ -1,11 +1,11 @@
-"""The kinds that the function touches beside Modelplane's own, and who lets Crossplane at them.
+"""Kinds that the function uses beside Modelplane's own, and the source of Crossplane's permission.
 
 One table: the activation policy and the permissions follow from it.
 
-Crossplane writes and reads what a function asks for as itself. Its chart grants it the few kinds that its
-package manager works with; its RBAC manager grants what belongs to an XRD or a provider; the rest is for a
-ClusterRole with the label ``rbac.crossplane.io/aggregate-to-crossplane``. Usages belong to neither, and are
-granted in any case: twice does no harm.
+Crossplane itself writes and reads the objects that a function composes or requires. Its chart grants the few
+kinds of its package manager; its RBAC manager grants the kinds of XRDs and providers; the rest needs a
+ClusterRole with the label ``rbac.crossplane.io/aggregate-to-crossplane``. Usages belong to neither and are
+always granted: granting twice does no harm.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Grant(StrEnum):
-    """Who lets Crossplane at a kind."""
+    """The source of Crossplane's permission for a kind."""
 
     CHART = "Crossplane's chart"
     PROVIDER = "the RBAC manager, because a provider brings it"
@@ -22,7 +22,7 @@ class Grant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A kind that the function composes, or requires to see, on the control plane."""
+    """A kind on the control plane that the function composes or requires."""
 
     api_version: str
     kind: str
@@ -35,7 +35,7 @@ class Touched:
 
     @property
     def group(self) -> str:
-        """The API group; empty for the core's."""
+        """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
     @property
@@ -85,7 +85,7 @@ COMPOSED = (
     Touched(_DISCOVERY, "EndpointSlice", "endpointslices", Grant.PREREQUISITES, "the address of an endpoint"),
     Touched("v1", "Service", "services", Grant.CHART, "what a route names for an endpoint"),
 )
-"""What the function composes. Modelplane's own kinds come with XRDs, for which the RBAC manager grants."""
+"""Kinds that the function composes. Modelplane's own come with XRDs, for which the RBAC manager grants."""
 
 REQUIRED = (
     Touched(
@@ -117,4 +117,4 @@ REQUIRED = (
         "v1", "ConfigMap", "configmaps", Grant.CHART, "whether a named ConfigMap is there", read_only=True
     ),
 )
-"""What it requires to see beside Modelplane's own kinds."""
+"""Kinds that it requires beside Modelplane's own."""
