@@ -13,7 +13,7 @@ from modelplane.api.names import composed_name
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.api.reasons import ModelReplicaReason
 from modelplane.compose import status
-from modelplane.compose.composition import Composition, Desired, Keep, Object, Requirement
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Object, Requirement
 from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.compose.readiness import exists
@@ -27,7 +27,7 @@ from modelplane.crossplane.function.companions import (
 )
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.owned_fields import owned
-from modelplane.crossplane.function.requirements import Answers
+from modelplane.crossplane.function.requirements import RequiredResources
 
 
 class Child(NamedTuple):
@@ -68,7 +68,7 @@ class Answer:
     ready: bool | None = None
     """True if the owner is ready; None leaves that to Crossplane."""
     requirements: tuple[Requirement, ...] = ()
-    fatal: str = ""
+    blocked: Blocked | None = None
     """The cause of a fatal answer, which Crossplane does not apply."""
 
 
@@ -102,7 +102,7 @@ def decided(
     observation: Observation,
     composition: Composition,
     companions: Iterable[tuple[str, Object]],
-    given: Answers,
+    given: RequiredResources,
     now: datetime,
 ) -> Answer:
     """Return the answer for a composition."""

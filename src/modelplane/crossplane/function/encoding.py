@@ -21,8 +21,8 @@ def encode(answer: Answer, request: Any, earlier: fnv1.State) -> fnv1.RunFunctio
     response.meta.tag = request.meta.tag
     response.meta.ttl.seconds = answer.ttl_s
     response.requirements.CopyFrom(selectors(answer.requirements))
-    if answer.fatal:
-        response.results.append(fatal(answer.fatal))
+    if answer.blocked:
+        response.results.append(fatal(answer.blocked.cause))
     for key, child in answer.children.items():
         resource = response.desired.resources[key]
         resource.resource.Clear()

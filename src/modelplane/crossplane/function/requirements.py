@@ -92,7 +92,7 @@ def selectors(requirements: Iterable[Requirement]) -> fnv1.Requirements:
     return wanted
 
 
-class Answers:
+class RequiredResources:
     """The required resources in a request."""
 
     def __init__(self, request: Any, decode: Decoder) -> None:

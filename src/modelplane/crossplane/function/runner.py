@@ -25,7 +25,7 @@ from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
 from modelplane.crossplane.function.encoding import desired_before, encode, fatal
 from modelplane.crossplane.function.observation import Observation, observe
-from modelplane.crossplane.function.requirements import Answers, backend_of_leaving
+from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving
 from modelplane.crossplane.function.requirements import own as own_requirements
 from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
@@ -95,25 +95,26 @@ class Runner:
                 answer = self._compose(request, question)
             if isinstance(answer, Answer):
                 return encode(replace(answer, requirements=required), request, earlier), Result.SUCCESS
-            problem, result = answer.cause, Result.FATAL
+            blocked, result = answer, Result.FATAL
         except InvalidObject as error:
-            problem, result = str(error), Result.FATAL
+            blocked, result = Blocked(str(error)), Result.FATAL
         except Exception:  # noqa: BLE001 - an unforeseen request must not stop the others
             _log.exception("a bug; nothing is changed", extra=log_lines.fields(kind=kind))
-            problem, result = "a bug in Modelplane: see its log", Result.BUG
+            blocked, result = Blocked("a bug in Modelplane: see its log"), Result.BUG
         try:
             unchanged = kept(kind, owner, observation.composed)
-            return encode(replace(unchanged, requirements=required, fatal=problem), request, earlier), result
+            answer = replace(unchanged, requirements=required, blocked=blocked)
+            return encode(answer, request, earlier), result
         except Exception:  # noqa: BLE001 - Crossplane applies nothing of a fatal answer
             _log.exception("cannot say what is there", extra=log_lines.fields(kind=kind))
-            refusal = Answer(pace.usual(kind), requirements=required, fatal=problem)
+            refusal = Answer(pace.usual(kind), requirements=required, blocked=blocked)
             return encode(refusal, request, earlier), result
 
     def _compose(self, request: Any, question: Question) -> Answer | Blocked:
         """Return the answer to a question, or why no decision is possible."""
         composer, decoded, observation = question.composer, question.decoded, question.observation
         kind, core, composed = kind_of(composer.type), question.core, observation.composed
-        given = Answers(request, self._required)
+        given = RequiredResources(request, self._required)
         if given.awaited((*question.own, *core)):
             return kept(kind.name, question.owner, composed)
         if rejected := given.owned_by_other():

@@ -5,7 +5,7 @@ from typing import Any
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.json_format import MessageToDict
 
-from modelplane.compose.composition import Requirement
+from modelplane.compose.composition import Blocked, Requirement
 from modelplane.crossplane.function.answer import Answer, Child, Event, Statement
 from modelplane.crossplane.function.encoding import encode
 
@@ -82,7 +82,7 @@ def test_every_part_of_an_answer_is_encoded() -> None:
 
 
 def test_an_empty_answer_leaves_status_and_readiness_to_crossplane() -> None:
-    assert _encoded(Answer(15, fatal="no")) == {
+    assert _encoded(Answer(15, blocked=Blocked("no"))) == {
         "meta": {"tag": "tag", "ttl": "15s"},
         "desired": {},
         "requirements": {},
