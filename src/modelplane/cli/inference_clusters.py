@@ -7,10 +7,9 @@ writers of Secrets on that server are not necessarily trusted on this machine.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.cluster_kubeconfig import NoKubeconfig, kubeconfig_reference
 from modelplane.kube import errors, kubeconfig_secret, resources
 from modelplane.kube.client import Client
 
@@ -44,16 +43,16 @@ class InferenceClusters:
         found = await self._control_plane.get(resources.INFERENCE_CLUSTERS, name)
         if found is None:
             raise ValueError(f'there is no InferenceCluster "{name}"')
-        origin = decode_as(InferenceCluster, found).spec.cluster
-        if origin.source is not Source.EXISTING or origin.existing is None:
-            raise ValueError(f"a cluster of source {origin.source} has no kubeconfig yet")
-        reference = origin.existing.secret_ref
-        where = f'Secret "{reference.name}" in namespace "{SYSTEM_NAMESPACE}"'
-        secret = await self._control_plane.get(resources.SECRETS, reference.name, SYSTEM_NAMESPACE)
-        text = kubeconfig_secret.content(secret, reference.key, where)
-        kubeconfig = kubeconfig_secret.parsed(text, reference.key, where)
+        reference = kubeconfig_reference(decode_as(InferenceCluster, found).spec.cluster)
+        if isinstance(reference, NoKubeconfig):
+            raise ValueError(reference.reason)  # noqa: TRY004 - a value of the cluster, not a type of ours
+        secret = await self._control_plane.get(resources.SECRETS, reference.name, reference.namespace)
+        text = kubeconfig_secret.content(secret, reference.key, str(reference))
+        kubeconfig = kubeconfig_secret.parsed(text, reference.key, str(reference))
         if own := sorted(set(_OF_THIS_MACHINE).intersection(_entries(kubeconfig))):
-            raise ValueError(f"the kubeconfig in {where} has {own[0]}, which is for the controllers' machine")
+            raise ValueError(
+                f"the kubeconfig in {reference} has {own[0]}, which is for the controllers' machine"
+            )
         return kubeconfig
 
     async def close(self) -> None:

@@ -8,12 +8,12 @@ never sees.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from modelplane.api.cluster_origin import Source
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import Kind
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
+from modelplane.compose.cluster_kubeconfig import NoKubeconfig, kubeconfig_reference
 from modelplane.compose.composition import Composition, Desired, Object, Requirement
 from modelplane.compose.guards import waited_for
 from modelplane.crossplane.function import remote
@@ -59,21 +59,22 @@ def companions(
 def _connection(
     cluster: InferenceCluster, requirements: Iterable[Requirement]
 ) -> Iterator[tuple[str, Object]]:
-    existing = cluster.spec.cluster.existing
-    if cluster.spec.cluster.source is not Source.EXISTING or existing is None:
+    reference = kubeconfig_reference(cluster.spec.cluster)
+    if isinstance(reference, NoKubeconfig):
         return
     name = provider_config_name(cluster.metadata.name)
     spec: dict[str, Any] = {
         "credentials": {
             "source": "Secret",
             "secretRef": {
-                "namespace": SYSTEM_NAMESPACE,
-                "name": existing.secret_ref.name,
-                "key": existing.secret_ref.key,
+                "namespace": reference.namespace,
+                "name": reference.name,
+                "key": reference.key,
             },
         }
     }
-    if identity := existing.identity_secret_ref:
+    existing = cluster.spec.cluster.existing
+    if existing and (identity := existing.identity_secret_ref):
         spec["identity"] = {
             "type": str(identity.type),
             "source": "Secret",

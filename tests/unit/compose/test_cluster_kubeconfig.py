@@ -1,0 +1,15 @@
+from modelplane.api.cluster_origin import ClusterOrigin, Existing, KubeconfigSecret, Source
+from modelplane.compose.cluster_kubeconfig import KubeconfigReference, NoKubeconfig, kubeconfig_reference
+
+
+def test_an_existing_cluster_has_its_kubeconfig_in_the_secret_that_it_names() -> None:
+    existing = Existing(secret_ref=KubeconfigSecret(name="west", key="admin"))
+    reference = kubeconfig_reference(ClusterOrigin(source=Source.EXISTING, existing=existing))
+    assert reference == KubeconfigReference("west", "admin", "modelplane-system")
+    assert str(reference) == 'Secret "west" in namespace "modelplane-system"'
+
+
+def test_a_cluster_of_a_cloud_has_none_yet() -> None:
+    assert kubeconfig_reference(ClusterOrigin(source=Source.GKE)) == NoKubeconfig(
+        "a cluster of source GKE has no kubeconfig yet"
+    )
