@@ -45,7 +45,9 @@ class Scripted:
         """Let every collection hold these objects."""
         self._lists = {}
         for item in items:
-            self._lists.setdefault(resource_of(item).path(), []).append(item)
+            resource, namespace = resource_of(item), item["metadata"].get("namespace")
+            for path in dict.fromkeys((resource.path(), resource.path(namespace))):
+                self._lists.setdefault(path, []).append(item)
 
     def refuse(self, method: str, path: str, code: int, message: str) -> None:
         self.answers[method, path] = httpx2.Response(code, json={"kind": "Status", "message": message})

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.routes import Compose, Routes
+from modelplane.controllers.runnable import Runnable
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
 from modelplane.gateway.table import Listener, Table
@@ -31,8 +32,10 @@ _CLEAN_UP_S = 5.0
 _RETRY_S = 5.0
 
 
-class GatewayController:
+class GatewayController(Runnable):
     """Writes the configuration of one proxy; does nothing without one."""
+
+    name = "gateway"
 
     def __init__(
         self,

@@ -9,16 +9,15 @@ controller.
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 
 from modelplane.api import labels
-from modelplane.api.cluster_origin import Source
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, kind_name
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.engine_check import Definitions
 from modelplane.controllers.garbage import collect_seldom
 from modelplane.controllers.gateway_controller import GatewayController
@@ -28,22 +27,22 @@ from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.open_files import allow_many
 from modelplane.controllers.ownership import owner_of
 from modelplane.controllers.queue import WorkQueue
-from modelplane.controllers.reconciler import NotYet, Reconciler
-from modelplane.kube import errors, resources
+from modelplane.controllers.reconciler import Reconciler
+from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.controllers.workers import Workers
+from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object, Resource, resource_for
 from modelplane.proxy.interface import Proxy
-from modelplane.telemetry import log_lines, metrics, traces
+from modelplane.telemetry import metrics
 from modelplane.telemetry.observed import Queue, State
-from modelplane.telemetry.table import Result
 
 _log = logging.getLogger(__name__)
 
 _AT_A_TIME = 4
 _POLL_S = 0.2
-_RETRY_S = 5.0
 _CLUSTER = kind_name(InferenceCluster)
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
@@ -74,9 +73,6 @@ class Manager:
             name: Informer(client, resource_for(API_VERSION, name), on_change=self._changed)
             for name in COMPOSERS
         }
-        self._secrets = Informer(
-            client, resources.SECRETS, namespace=SYSTEM_NAMESPACE, on_change=self._secret_changed
-        )
         self._routes = proxy is not None and proxy.serves_clusters
         self._clusters = Clusters(self._cluster_changed, self._cluster_problem, fence, routes=self._routes)
         self._named = NamedObjects(client, self._wake, self._interests.anyone)
@@ -95,6 +91,14 @@ class Manager:
             clusters=self._clusters,
             opened=self._gateway_address_changed,
         )
+        self._runnables: tuple[Runnable, ...] = (
+            Kubeconfigs(client, self._informers[_CLUSTER], self._clusters),
+            self._named,
+            self._gateway,
+            Workers("decisions", self._decisions, self._reconciler.reconcile),
+            Workers("work", self._work, self._reconciler.reconcile),
+        )
+        """Every control loop, in the order in which they start."""
 
     def state(self) -> State:
         """Return what metrics are read from."""
@@ -121,22 +125,9 @@ class Manager:
 
     async def _run(self) -> None:
         await self._definitions.wait_until_read()
-        informers = [*self._informers.values(), self._secrets, *self._gateway.informers]
+        informers = [*self._informers.values(), *(of for each in self._runnables for of in each.informers)]
         await self._until_installed(informers)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for informer in informers:
-                    group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
-                for informer in informers:
-                    await informer.wait_until_synced()
-                await self._connect_all()
-                _log.info("watching %d kinds", len(informers))
-                group.create_task(_always(self._gateway.run))
-                for queue in (self._decisions, self._work):
-                    group.create_task(self._dispatch(queue, group))
-        finally:
-            await self._named.close()
-            await self._clusters.close()
+        await run_all(self._runnables, self._informers.values())
 
     async def _until_installed(self, informers: list[Informer]) -> None:
         """Wait for the kinds and the permission to read them, without the informers' long patience."""
@@ -179,41 +170,12 @@ class Manager:
                 self._enqueue(OwnerKey(reference["kind"], key.namespace, reference["name"]))
         self._wake(item)
         self._gateway.changed(item)
-        if COMPOSERS[key.kind].connects:
-            self._connect(key.name)
         if self._informers[key.kind].get(key.name, key.namespace) is None:
             self._uids.pop(metadata["uid"], None)
 
     def _wake(self, item: Object) -> None:
         for owner in self._interests.triggered_by(item, ""):
             self._enqueue(owner)
-
-    def _secret_changed(self, secret: Object) -> None:
-        for cluster in self._informers[_CLUSTER]:
-            existing = cluster["spec"]["cluster"].get("existing", {})
-            if existing.get("secretRef", {}).get("name") == secret["metadata"]["name"]:
-                self._connect(cluster["metadata"]["name"])
-
-    async def _connect_all(self) -> None:
-        for cluster in self._informers[_CLUSTER]:
-            self._connect(cluster["metadata"]["name"])
-            await asyncio.sleep(0)  # a thousand kubeconfigs take seconds, and the lease is to be renewed
-
-    def _connect(self, name: str) -> None:
-        if not self._secrets.synced:
-            return
-        cluster = self._informers[_CLUSTER].get(name)
-        if cluster is None:
-            self._clusters.disconnect(name)
-            return
-        origin = cluster["spec"]["cluster"]
-        if origin["source"] != Source.EXISTING:
-            self._clusters.refuse(name, f"a cluster of source {origin['source']} has no kubeconfig yet")
-            return
-        reference = origin["existing"]["secretRef"]
-        secret = self._secrets.get(reference["name"], SYSTEM_NAMESPACE)
-        where = f'Secret "{reference["name"]}" in namespace "{SYSTEM_NAMESPACE}"'
-        self._clusters.connect(name, secret, reference.get("key", "kubeconfig"), where)
 
     def _cluster_changed(self, cluster: str, item: Object) -> None:
         uid = item["metadata"].get("labels", {}).get(labels.OWNER_UID, "")
@@ -237,51 +199,3 @@ class Manager:
         for kind in (row.name for row in COMPOSERS.values() if row.follows_gateway):
             for item in self._informers[kind]:
                 self._enqueue(OwnerKey(kind, *key_of(item)))
-
-    async def _dispatch(self, queue: WorkQueue[OwnerKey], group: asyncio.TaskGroup) -> None:
-        while True:
-            key = await queue.get()
-            group.create_task(self._work_on(key, queue))
-
-    async def _work_on(self, key: OwnerKey, queue: WorkQueue[OwnerKey]) -> None:
-        about = key._asdict()
-        began = time.monotonic()
-        with traces.span("reconcile", **about) as span:
-            result = await self._reconciled(key, queue, span)
-            span.set(result=result)
-            duration_s = time.monotonic() - began
-            fields = log_lines.fields(**about, duration_s=round(duration_s, 6))
-            _log.debug("%s: %s", key, result, extra=fields)
-        metrics.reconciled(key.kind, result, duration_s)
-
-    async def _reconciled(self, key: OwnerKey, queue: WorkQueue[OwnerKey], span: traces.Span) -> Result:
-        extra = log_lines.fields(**key._asdict())
-        try:
-            later_s = await self._reconciler.reconcile(key)
-        except (NotYet, errors.KubernetesError) as problem:
-            delay_s = queue.failed(key)
-            span.failed(str(problem))
-            _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s, extra=extra)
-            return Result.RETRY
-        except Exception:  # noqa: BLE001 - one bad object must not stop all others
-            delay_s = queue.failed(key)
-            span.failed("a bug")
-            _log.exception("%s: a bug; trying again in %.1f s", key, delay_s, extra=extra)
-            return Result.BUG
-        queue.done(key)
-        if later_s is None:
-            return Result.SUCCESS
-        queue.add_later(key, later_s)
-        return Result.REQUEUE_AFTER
-
-
-async def _always(run: Callable[[], Awaitable[None]]) -> None:
-    """Run what is not to end, and again when a bug ends it."""
-    while True:
-        try:
-            await run()
-        except Exception:  # noqa: BLE001 - the rest of the controller need not go down with it
-            _log.exception("a bug; going on in %.0f s", _RETRY_S)
-            await asyncio.sleep(_RETRY_S)
-        else:
-            return

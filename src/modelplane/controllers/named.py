@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from modelplane.compose.composition import Requirement, Unknown
+from modelplane.controllers.runnable import Runnable
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object, Resource, resource_for
@@ -22,8 +23,10 @@ class _Name(NamedTuple):
     name: str
 
 
-class NamedObjects:
+class NamedObjects(Runnable):
     """What owners require by name."""
+
+    name = "named objects"
 
     def __init__(
         self, client: Client, changed: Callable[[Object], None], required: Callable[[Requirement], bool]

@@ -86,7 +86,7 @@ class Clusters:
             client = Client.from_kubeconfig(kubeconfig_secret.parsed(content, key, where), fence=self._fence)
         except ValueError as error:
             # What worked so far goes on: a Secret half-written is no reason to cut a cluster off.
-            self._refuse(name, str(error))
+            self.report(name, str(error))
             return
         self.disconnect(name)
         self._kubeconfigs[name] = content
@@ -106,9 +106,10 @@ class Clusters:
         """Have no connection to a cluster, and say why."""
         if name in self._connections:
             self.disconnect(name)
-        self._refuse(name, why)
+        self.report(name, why)
 
-    def _refuse(self, name: str, why: str) -> None:
+    def report(self, name: str, why: str) -> None:
+        """Say why a cluster cannot be connected to anew; a connection that there is stays."""
         if self._problems.get(name) != why:
             _log.warning("cannot connect to cluster %s: %s", name, why, extra=fields(cluster=name))
             self._problems[name] = why

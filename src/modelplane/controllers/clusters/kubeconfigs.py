@@ -1,0 +1,81 @@
+"""Connect to every InferenceCluster, and anew when its kubeconfig changes."""
+
+import asyncio
+
+import msgspec
+
+from modelplane.api.cluster_origin import ClusterOrigin
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.cluster_kubeconfig import KubeconfigReference, NoKubeconfig, kubeconfig_reference
+from modelplane.compose.composition import Unknown
+from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.runnable import Runnable
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
+
+
+class Kubeconfigs(Runnable):
+    """Keeps the connections in step with the InferenceClusters and their kubeconfig Secrets."""
+
+    name = "kubeconfigs"
+
+    def __init__(self, client: Client, registered: Informer, clusters: Clusters) -> None:
+        """``registered`` is the copy of the InferenceClusters."""
+        self._registered = registered
+        self._clusters = clusters
+        self._secrets = Informer(
+            client, resources.SECRETS, namespace=SYSTEM_NAMESPACE, on_change=self._secret_changed
+        )
+        registered.add_handler(lambda cluster: self._connect(cluster["metadata"]["name"]))
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """The Secrets that kubeconfigs are in."""
+        return (self._secrets,)
+
+    async def start(self) -> None:
+        """Begin to connect to every cluster."""
+        for cluster in self._registered:
+            self._connect(cluster["metadata"]["name"])
+            await asyncio.sleep(0)  # a thousand kubeconfigs take seconds, and the lease is to be renewed
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._clusters.close()
+
+    def _secret_changed(self, secret: Object) -> None:
+        if not self._secrets.synced:
+            return
+        name = secret["metadata"]["name"]
+        for cluster in self._registered:
+            reference = _reference(cluster)
+            if isinstance(reference, KubeconfigReference) and reference.name == name:
+                self._connect(cluster["metadata"]["name"])
+
+    def _connect(self, name: str) -> None:
+        if not self._secrets.synced:
+            return
+        cluster = self._registered.get(name)
+        if cluster is None:
+            self._clusters.disconnect(name)
+            return
+        reference = _reference(cluster)
+        if isinstance(reference, NoKubeconfig):
+            self._clusters.refuse(name, reference.reason)
+            return
+        if isinstance(reference, Unknown):
+            self._clusters.report(name, reference.cause)
+            return
+        secret = self._secrets.get(reference.name, reference.namespace)
+        self._clusters.connect(name, secret, reference.key, str(reference))
+
+
+def _reference(cluster: Object) -> KubeconfigReference | NoKubeconfig | Unknown:
+    # Of the origin alone: a pool that cannot be read is no reason to do without the connection.
+    try:
+        origin = msgspec.convert(cluster["spec"]["cluster"], ClusterOrigin)
+    except msgspec.ValidationError as error:
+        return Unknown(f"cannot read spec.cluster: {error}")
+    return kubeconfig_reference(origin)

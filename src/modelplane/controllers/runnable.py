@@ -1,0 +1,69 @@
+"""Runnables: what a manager starts, keeps running and closes.
+
+A control loop is a module with a ``Runnable``, and a row in the manager's list.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+
+from modelplane.kube.informer import Informer
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S = 5.0
+
+
+class Runnable:
+    """A control loop. Everything but ``name`` has a default that does nothing."""
+
+    name: str
+    """Name in logs."""
+
+    @property
+    def informers(self) -> Iterable[Informer]:
+        """Informers of its own. They run, and have synced before ``start``."""
+        return ()
+
+    async def start(self) -> None:
+        """Do what must be done before any control loop runs."""
+
+    async def run(self) -> None:
+        """Run until cancelled. A bug is logged, and the loop is run again."""
+
+    async def close(self) -> None:
+        """Release what it holds, after every control loop has stopped."""
+
+
+async def run_all(runnables: Sequence[Runnable], shared: Iterable[Informer]) -> None:
+    """Run control loops and their informers until cancelled, then close the last one first.
+
+    ``shared`` are informers that several of them read.
+    """
+    informers = [*shared, *(informer for each in runnables for informer in each.informers)]
+    async with AsyncExitStack() as closing:
+        for each in runnables:
+            closing.push_async_callback(each.close)
+        async with asyncio.TaskGroup() as group:
+            for informer in informers:
+                group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+            for informer in informers:
+                await informer.wait_until_synced()
+            for each in runnables:
+                await each.start()
+            _log.info("watching %d kinds", len(informers))
+            for each in runnables:
+                group.create_task(_always(each), name=each.name)
+
+
+async def _always(runnable: Runnable) -> None:
+    """Run a control loop, and again if a bug ends it."""
+    while True:
+        try:
+            await runnable.run()
+        except Exception:  # noqa: BLE001 - the rest of the controller need not go down with it
+            _log.exception("%s: a bug; going on in %.0f s", runnable.name, _RETRY_S)
+            await asyncio.sleep(_RETRY_S)
+        else:
+            return

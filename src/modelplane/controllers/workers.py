@@ -1,0 +1,73 @@
+"""Workers: reconcile the owners that wait in a queue, and measure each reconcile."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from modelplane.controllers.interests import OwnerKey
+from modelplane.controllers.queue import WorkQueue
+from modelplane.controllers.reconciler import NotYet
+from modelplane.controllers.runnable import Runnable
+from modelplane.kube import errors
+from modelplane.telemetry import log_lines, metrics, traces
+from modelplane.telemetry.table import Result
+
+_log = logging.getLogger(__name__)
+
+
+class Workers(Runnable):
+    """Reconcile what a queue hands out, as much at a time as the queue allows."""
+
+    def __init__(
+        self,
+        name: str,
+        queue: WorkQueue[OwnerKey],
+        reconcile: Callable[[OwnerKey], Awaitable[float | None]],
+    ) -> None:
+        """``reconcile`` returns after how many seconds to look again, if at all."""
+        self.name = name
+        self._queue = queue
+        self._reconcile = reconcile
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                key = await self._queue.get()
+                group.create_task(self._work_on(key))
+
+    async def _work_on(self, key: OwnerKey) -> None:
+        about = key._asdict()
+        began = time.monotonic()
+        with traces.span("reconcile", **about) as span:
+            result = await self._reconciled(key, span)
+            span.set(result=result)
+            duration_s = time.monotonic() - began
+            fields = log_lines.fields(**about, duration_s=round(duration_s, 6))
+            _log.debug("%s: %s", key, result, extra=fields)
+        metrics.reconciled(key.kind, result, duration_s)
+
+    async def _reconciled(self, key: OwnerKey, span: traces.Span) -> Result:
+        extra = log_lines.fields(**key._asdict())
+        try:
+            later_s = await self._reconcile(key)
+        except (NotYet, errors.KubernetesError) as problem:
+            delay_s = self._queue.failed(key)
+            span.failed(str(problem))
+            _log.info("%s: %s; trying again in %.1f s", key, problem, delay_s, extra=extra)
+            return Result.RETRY
+        except Exception:  # noqa: BLE001 - one bad object must not stop all others
+            delay_s = self._queue.failed(key)
+            span.failed("a bug")
+            _log.exception("%s: a bug; trying again in %.1f s", key, delay_s, extra=extra)
+            return Result.BUG
+        except asyncio.CancelledError:
+            # These workers stop. If that is for a bug, they are run again and must find the key.
+            self._queue.failed(key)
+            raise
+        self._queue.done(key)
+        if later_s is None:
+            return Result.SUCCESS
+        self._queue.add_later(key, later_s)
+        return Result.REQUEUE_AFTER
