@@ -17,7 +17,7 @@ import pytest
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.readiness import condition_of, holds
-from modelplane.controllers import ownership
+from modelplane.controllers import fleet_resources, ownership
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -34,8 +34,8 @@ pytestmark = [
 ]
 
 CHILDREN = (
-    resources.MODEL_REPLICAS,
-    resources.MODEL_ENDPOINTS,
+    fleet_resources.MODEL_REPLICAS,
+    fleet_resources.MODEL_ENDPOINTS,
     resources.DEPLOYMENTS,
     resources.SERVICES,
     resources.HTTP_ROUTES,
@@ -87,7 +87,7 @@ class Bench:
         """Deploy the model and bring its service up."""
         await self.deployment()
         await self.serve()
-        await self.condition(resources.MODEL_SERVICES, "Ready", "True")
+        await self.condition(fleet_resources.MODEL_SERVICES, "Ready", "True")
 
     async def looked_at(self) -> None:
         """Wait until the controllers have reconciled what changed before.
@@ -233,7 +233,7 @@ async def bench(
     yield Bench(client, namespace)
     # Not the namespace: Kubernetes takes ten seconds over one, and the next test has another.
     async with controllers(control_plane):
-        for resource in (resources.MODEL_SERVICES, resources.MODEL_DEPLOYMENTS):
+        for resource in (fleet_resources.MODEL_SERVICES, fleet_resources.MODEL_DEPLOYMENTS):
             await client.delete(resource, "model", namespace)
 
         async def gone() -> bool:
@@ -245,19 +245,19 @@ async def bench(
 async def test_a_deployment_serves_once_its_pod_does(control_plane: ControlPlane, bench: Bench) -> None:
     async with controllers(control_plane):
         await bench.deployment()
-        message = await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "True")
+        message = await bench.condition(fleet_resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "True")
         assert message == "1 of 1 replicas placed, on test"
-        assert (await bench.client.list(resources.MODEL_ENDPOINTS, bench.namespace)).items == ()
+        assert (await bench.client.list(fleet_resources.MODEL_ENDPOINTS, bench.namespace)).items == ()
         await bench.serve()
-        await bench.condition(resources.MODEL_DEPLOYMENTS, "Ready", "True")
-        await bench.condition(resources.MODEL_SERVICES, "Ready", "True")
-        service = await bench.get(resources.MODEL_SERVICES)
+        await bench.condition(fleet_resources.MODEL_DEPLOYMENTS, "Ready", "True")
+        await bench.condition(fleet_resources.MODEL_SERVICES, "Ready", "True")
+        service = await bench.get(fleet_resources.MODEL_SERVICES)
         assert service["status"]["address"] == f"http://127.0.0.1:8080/{bench.namespace}/model"
-        [endpoint] = (await bench.client.list(resources.MODEL_ENDPOINTS, bench.namespace)).items
+        [endpoint] = (await bench.client.list(fleet_resources.MODEL_ENDPOINTS, bench.namespace)).items
         assert endpoint["spec"]["rewritePath"] == f"/{bench.namespace}/{endpoint['metadata']['name']}/"
         await bench.serve(ready=False)
-        await bench.condition(resources.MODEL_SERVICES, "Ready", "False")
-        assert (await bench.get(resources.MODEL_SERVICES))["status"]["address"], "the address stays"
+        await bench.condition(fleet_resources.MODEL_SERVICES, "Ready", "False")
+        assert (await bench.get(fleet_resources.MODEL_SERVICES))["status"]["address"], "the address stays"
 
 
 async def test_controllers_that_restart_write_nothing(control_plane: ControlPlane, bench: Bench) -> None:
@@ -265,11 +265,11 @@ async def test_controllers_that_restart_write_nothing(control_plane: ControlPlan
         await bench.served()
         await bench.looked_at()
     before = await bench.children()
-    owner = await bench.get(resources.MODEL_DEPLOYMENTS)
+    owner = await bench.get(fleet_resources.MODEL_DEPLOYMENTS)
     async with controllers(control_plane):
         await bench.looked_at()
         assert await bench.children() == before
-        assert await bench.get(resources.MODEL_DEPLOYMENTS) == owner
+        assert await bench.get(fleet_resources.MODEL_DEPLOYMENTS) == owner
 
 
 async def test_a_restart_half_way_makes_no_second_replica(control_plane: ControlPlane, bench: Bench) -> None:
@@ -279,13 +279,13 @@ async def test_a_restart_half_way_makes_no_second_replica(control_plane: Control
             await asyncio.sleep(0.12)
         gc.collect()
     async with controllers(control_plane):
-        await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "True")
+        await bench.condition(fleet_resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "True")
 
         async def three_workloads() -> bool:
             return len((await bench.client.list(resources.DEPLOYMENTS, bench.namespace)).items) == 3
 
         await eventually(three_workloads)
-        assert len((await bench.client.list(resources.MODEL_REPLICAS, bench.namespace)).items) == 3
+        assert len((await bench.client.list(fleet_resources.MODEL_REPLICAS, bench.namespace)).items) == 3
 
 
 @pytest.mark.parametrize(
@@ -302,8 +302,8 @@ async def test_an_edit_that_cannot_be_met_deletes_nothing(
         await bench.served()
         before = set(await bench.children())
         await bench.deployment(memory=memory)
-        await bench.condition(resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "False")
-        found = condition_of(await bench.get(resources.MODEL_DEPLOYMENTS), "ReplicasScheduled")
+        await bench.condition(fleet_resources.MODEL_DEPLOYMENTS, "ReplicasScheduled", "False")
+        found = condition_of(await bench.get(fleet_resources.MODEL_DEPLOYMENTS), "ReplicasScheduled")
         assert found["reason"] == reason
         await asyncio.sleep(0.5)
         assert set(await bench.children()) == before
@@ -313,7 +313,7 @@ async def test_an_edit_that_cannot_be_met_deletes_nothing(
     ("resource", "name"),
     [
         pytest.param(resources.SECRETS, "test-kubeconfig", id="the cluster's kubeconfig"),
-        pytest.param(resources.INFERENCE_GATEWAYS, "default", id="the gateway"),
+        pytest.param(fleet_resources.INFERENCE_GATEWAYS, "default", id="the gateway"),
     ],
 )
 async def test_losing_what_it_depends_on_deletes_nothing(
@@ -344,19 +344,19 @@ async def test_a_class_in_use_is_held_until_its_cluster_is_gone(
         await client.apply(_cluster_scoped("InferenceCluster", "model", cluster))
 
         async def held() -> bool:
-            found = await bench.get(resources.INFERENCE_CLASSES)
+            found = await bench.get(fleet_resources.INFERENCE_CLASSES)
             return ownership.IN_USE in found["metadata"].get("finalizers", ())
 
         await eventually(held)
-        await client.delete(resources.INFERENCE_CLASSES, "model")
-        message = await bench.condition(resources.INFERENCE_CLASSES, "Ready", "False")
+        await client.delete(fleet_resources.INFERENCE_CLASSES, "model")
+        message = await bench.condition(fleet_resources.INFERENCE_CLASSES, "Ready", "False")
         assert message == 'waiting for InferenceCluster "model" to go'
-        await client.delete(resources.INFERENCE_CLUSTERS, "model")
+        await client.delete(fleet_resources.INFERENCE_CLUSTERS, "model")
 
         async def gone() -> bool:
             found = [
                 await client.get(each, "model")
-                for each in (resources.INFERENCE_CLASSES, resources.INFERENCE_CLUSTERS)
+                for each in (fleet_resources.INFERENCE_CLASSES, fleet_resources.INFERENCE_CLUSTERS)
             ]
             return found == [None, None]
 
@@ -376,7 +376,7 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
         await client.apply(bench._of("ModelCache", {"source": "HuggingFace", "huggingFace": source}))
 
         async def without_token() -> bool:
-            found = condition_of(await bench.get(resources.MODEL_CACHES), "ArtifactReady")
+            found = condition_of(await bench.get(fleet_resources.MODEL_CACHES), "ArtifactReady")
             return found.get("reason") == "AuthSecretMissing"
 
         await eventually(without_token)
@@ -390,7 +390,7 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
         await bench.report(resources.PERSISTENT_VOLUME_CLAIMS, claim, {"phase": "Bound"})
         [attempt] = (await client.list(resources.PODS, namespace)).items
         await bench.report(resources.PODS, attempt, {"phase": "Succeeded"})
-        await bench.condition(resources.MODEL_CACHES, "Ready", "True")
+        await bench.condition(fleet_resources.MODEL_CACHES, "Ready", "True")
 
         async def only_the_volume() -> bool:
             kinds = (resources.JOBS, resources.PODS, resources.SECRETS)
@@ -401,7 +401,7 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
     async with controllers(control_plane):
         await bench.looked_at()
         assert not (await client.list(resources.JOBS, namespace)).items, "what is staged stays staged"
-        await client.delete(resources.MODEL_CACHES, "model", namespace)
+        await client.delete(fleet_resources.MODEL_CACHES, "model", namespace)
 
         async def let_go() -> bool:
             for each in (await client.list(resources.PERSISTENT_VOLUME_CLAIMS, namespace)).items:
@@ -413,7 +413,7 @@ async def test_a_cache_is_staged_and_leaves_nothing_when_it_is_deleted(
                         {"metadata": {"finalizers": []}},
                         namespace,
                     )
-            return await client.get(resources.MODEL_CACHES, "model", namespace) is None
+            return await client.get(fleet_resources.MODEL_CACHES, "model", namespace) is None
 
         await eventually(let_go, 30)
         assert not (await client.list(resources.PERSISTENT_VOLUME_CLAIMS, namespace)).items
@@ -430,7 +430,7 @@ async def test_scaling_down_withdraws_the_endpoint_and_then_the_replica(
 
         await eventually(two_pods)
         await bench.serve()
-        await bench.condition(resources.MODEL_DEPLOYMENTS, "Ready", "True")
+        await bench.condition(fleet_resources.MODEL_DEPLOYMENTS, "Ready", "True")
         await bench.deployment(replicas=1)
 
         async def one_of_each() -> bool:
@@ -438,13 +438,13 @@ async def test_scaling_down_withdraws_the_endpoint_and_then_the_replica(
             return counts == [1] * len(CHILDREN)
 
         await eventually(one_of_each, 30)
-        assert holds(await bench.get(resources.MODEL_DEPLOYMENTS), "Ready")
+        assert holds(await bench.get(fleet_resources.MODEL_DEPLOYMENTS), "Ready")
 
 
 async def test_a_deleted_deployment_leaves_nothing(control_plane: ControlPlane, bench: Bench) -> None:
     async with controllers(control_plane):
         await bench.served()
-        await bench.client.delete(resources.MODEL_DEPLOYMENTS, "model", bench.namespace)
+        await bench.client.delete(fleet_resources.MODEL_DEPLOYMENTS, "model", bench.namespace)
 
         async def nothing() -> bool:
             left: dict[Any, str] = await bench.children()

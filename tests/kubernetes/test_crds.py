@@ -15,13 +15,10 @@ import yaml
 from modelplane.api.crd import crd, schema
 from modelplane.api.decode import decode
 from modelplane.api.kinds import KINDS
+from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    INFERENCE_CLUSTERS,
-    MODEL_DEPLOYMENTS,
-)
+from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 pytestmark = pytest.mark.kubernetes
 

@@ -12,6 +12,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli.cleanup import cleanup
+from modelplane.controllers import fleet_resources
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.crossplane.package.prerequisites import prerequisites
 from modelplane.kube import resources
@@ -129,7 +130,7 @@ async def _registered(client: Client, kubeconfig: bytes) -> None:
     )
     await client.apply(
         {
-            "apiVersion": resources.INFERENCE_CLUSTERS.api_version,
+            "apiVersion": fleet_resources.INFERENCE_CLUSTERS.api_version,
             "kind": "InferenceCluster",
             "metadata": {"name": "a"},
             "spec": {

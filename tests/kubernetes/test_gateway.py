@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from modelplane.compose.readiness import condition_of
+from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -190,7 +191,7 @@ class Bench:
         await self.client.apply(service)
 
     async def gateway(self) -> Object:
-        found = await self.client.get(resources.INFERENCE_GATEWAYS, "default")
+        found = await self.client.get(fleet_resources.INFERENCE_GATEWAYS, "default")
         assert found is not None
         return found
 
@@ -273,7 +274,7 @@ async def test_every_envoy_serves_what_is_published_and_a_change_arrives_at_once
         await bench.service("chat", b)
         await asyncio.gather(*(pod.serves("/team/chat/v1/models", "b") for pod in (first, second)))
         assert time.monotonic() - began < 3
-    found = await bench.client.get(resources.MODEL_SERVICES, "chat", TEAM)
+    found = await bench.client.get(fleet_resources.MODEL_SERVICES, "chat", TEAM)
     assert found is not None
     assert found["status"]["address"] == f"http://{ADDRESS}/team/chat"
 
@@ -360,7 +361,7 @@ async def test_a_pod_that_is_to_end_is_not_ready_first_and_lets_nobody_down(benc
 
 async def test_the_address_is_that_of_the_load_balancer_once_it_has_one(bench: Bench) -> None:
     await bench.client.delete(resources.SERVICES, SERVICE, SYSTEM)
-    await bench.client.delete(resources.INFERENCE_GATEWAYS, "default")
+    await bench.client.delete(fleet_resources.INFERENCE_GATEWAYS, "default")
     await bench.client.apply(_object("InferenceGateway", "default") | {"spec": {"backend": "Envoy"}})
 
     async def said(words: str) -> None:

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from modelplane.compose.readiness import is_true
+from modelplane.controllers import fleet_resources
 from modelplane.controllers.leader import LEASE, STANDARD
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -41,7 +42,7 @@ RESTS_S = 0.4
 LEASES = resources.LEASES.path(SYSTEM)
 
 CHILDREN = (
-    resources.MODEL_REPLICAS,
+    fleet_resources.MODEL_REPLICAS,
     resources.DEPLOYMENTS,
     resources.SERVICES,
     resources.HTTP_ROUTES,
@@ -157,7 +158,7 @@ class Bench:
             await asyncio.sleep(pause_s)
 
     async def placed(self, name: str) -> bool:
-        found = await self.client.get(resources.MODEL_DEPLOYMENTS, name, TEAM)
+        found = await self.client.get(fleet_resources.MODEL_DEPLOYMENTS, name, TEAM)
         return found is not None and is_true(found, "ReplicasScheduled")
 
     async def complete(self) -> None:
@@ -165,9 +166,9 @@ class Bench:
 
         async def done() -> bool:
             placed = [await self.placed(name) for name in self.applied]
-            replicas = (await self.client.list(resources.MODEL_REPLICAS, TEAM)).items
+            replicas = (await self.client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items
             workloads = (await self.client.list(resources.DEPLOYMENTS, TEAM)).items
-            wanted = (await self.client.list(resources.MODEL_DEPLOYMENTS, TEAM)).items
+            wanted = (await self.client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items
             expected = sum(each["spec"]["replicas"] for each in wanted)
             return all(placed) and len(replicas) == len(workloads) == expected
 
@@ -177,8 +178,8 @@ class Bench:
         """Every child was made once, under one name, and written as it is from the start."""
         created = Counter(write.path for write in self.proxy.writes if write.status == 201 and _names(write))
         assert [path for path, times in created.items() if times > 1] == []
-        deployments = (await self.client.list(resources.MODEL_DEPLOYMENTS, TEAM)).items
-        replicas = (await self.client.list(resources.MODEL_REPLICAS, TEAM)).items
+        deployments = (await self.client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items
+        replicas = (await self.client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items
         assert Counter(each["metadata"]["labels"]["modelplane.ai/deployment"] for each in replicas) == {
             each["metadata"]["name"]: each["spec"]["replicas"] for each in deployments
         }

@@ -17,6 +17,7 @@ import yaml
 from modelplane.api.crd import crd
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import condition_of
+from modelplane.controllers import fleet_resources
 from modelplane.kube import resources, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -47,7 +48,7 @@ class Member:
     relay: Relay
 
     async def cluster(self) -> Object:
-        found = await self.client.get(resources.INFERENCE_CLUSTERS, NAME)
+        found = await self.client.get(fleet_resources.INFERENCE_CLUSTERS, NAME)
         assert found is not None
         return found
 
@@ -81,7 +82,7 @@ async def member(own_control_plane: ControlPlane) -> AsyncIterator[Member]:
             await client.apply(manifest)
         async with running_controllers(own_control_plane):
             yield Member(client, relay)
-        await client.delete(resources.INFERENCE_CLUSTERS, NAME)
+        await client.delete(fleet_resources.INFERENCE_CLUSTERS, NAME)
 
 
 def _registered(kubeconfig: str) -> list[Object]:

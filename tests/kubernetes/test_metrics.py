@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -154,9 +155,9 @@ async def controller(
     async with _running(control_plane, collector, tmp_path / "controller.log") as running:
         yield running
         for resource in (
-            resources.MODEL_DEPLOYMENTS,
-            resources.INFERENCE_CLUSTERS,
-            resources.INFERENCE_CLASSES,
+            fleet_resources.MODEL_DEPLOYMENTS,
+            fleet_resources.INFERENCE_CLUSTERS,
+            fleet_resources.INFERENCE_CLASSES,
         ):
             namespace = NAMESPACE if resource.namespaced else None
             await client.delete(resource, "metered", namespace)
@@ -217,7 +218,7 @@ async def test_a_controller_tells_of_its_fleet_while_there_is_one(
     assert counted["modelplane_reconcile_total", "ModelDeployment", "success"] >= 1
     assert counted["modelplane_reconcile_duration_seconds_count", "ModelDeployment"] >= 1
     assert counted["modelplane_queue_latency_seconds_count", "decisions"] >= 1
-    await client.delete(resources.MODEL_DEPLOYMENTS, "metered", NAMESPACE)
+    await client.delete(fleet_resources.MODEL_DEPLOYMENTS, "metered", NAMESPACE)
     await controller.until(
         {
             ("modelplane_replicas", "metered", NAMESPACE, "desired"): None,

@@ -20,6 +20,8 @@ import yaml
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import workload_kinds
 from modelplane.compose.readiness import is_true
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.install import inference_cluster, permissions
 from modelplane.install.identity import CONTROLLER, GATEWAY
 from modelplane.install.manifests import manifests
@@ -27,7 +29,7 @@ from modelplane.install.options import Options
 from modelplane.install.permissions import INFERENCE_CLUSTER, Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import Object, Resource, resource_for
+from modelplane.kube.resources import Object, Resource
 from modelplane.local import applying, cluster_objects, lifecycle, setup
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
@@ -200,7 +202,7 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
     async def missing() -> list[str]:
         # A Job is there for as long as it works.
         seen.update([kind.kind for kind in CHILDREN if await _children(cluster, kind)])
-        deployment = await control.get(resources.MODEL_DEPLOYMENTS, "settings", TEAM)
+        deployment = await control.get(fleet_resources.MODEL_DEPLOYMENTS, "settings", TEAM)
         unseen = [kind.kind for kind in CHILDREN if kind.kind not in seen]
         return unseen + ([] if is_true(deployment or {}, "Ready") else ["a deployment that serves"])
 
@@ -211,7 +213,7 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
         of_it = "modelplane.ai/deployment=settings"
         names = [
             each["metadata"]["name"]
-            for each in (await control.list(resources.MODEL_REPLICAS, TEAM, labels=of_it)).items
+            for each in (await control.list(fleet_resources.MODEL_REPLICAS, TEAM, labels=of_it)).items
         ]
         return names[1:]
 
@@ -246,8 +248,8 @@ def _settings(replicas: int) -> Object:
 async def _delete(control: Client, cluster: Client) -> None:
     """Delete everything, and wait until nothing of it is left anywhere."""
     for kinds in (
-        (resources.MODEL_SERVICES, resources.MODEL_DEPLOYMENTS, resources.MODEL_CACHES),
-        (resources.INFERENCE_CLUSTERS, resources.INFERENCE_CLASSES),
+        (fleet_resources.MODEL_SERVICES, fleet_resources.MODEL_DEPLOYMENTS, fleet_resources.MODEL_CACHES),
+        (fleet_resources.INFERENCE_CLUSTERS, fleet_resources.INFERENCE_CLASSES),
     ):
         for kind in kinds:
             for item in (await control.list(kind)).items:

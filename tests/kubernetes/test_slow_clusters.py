@@ -17,6 +17,7 @@ from modelplane.api import labels
 from modelplane.api.crd import crd
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
+from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
@@ -91,7 +92,7 @@ class Fleet:
 
     async def _composed(self, name: str) -> set[str]:
         mine = f"{labels.DEPLOYMENT}={name}"
-        replicas = (await self.client.list(resources.MODEL_REPLICAS, TEAM, labels=mine)).items
+        replicas = (await self.client.list(fleet_resources.MODEL_REPLICAS, TEAM, labels=mine)).items
         done = [each for each in replicas if is_true(each, "Synced") and is_true(each, "ModelAccepted")]
         return {each["spec"]["clusterName"] for each in done}
 
@@ -101,7 +102,7 @@ class Fleet:
                 await asyncio.sleep(0.05)
 
     async def _ready(self) -> bool:
-        found = (await self.client.list(resources.INFERENCE_CLUSTERS, labels=f"test={TEAM}")).items
+        found = (await self.client.list(fleet_resources.INFERENCE_CLUSTERS, labels=f"test={TEAM}")).items
         return all(is_true(each, "Ready") for each in found)
 
 
@@ -168,17 +169,17 @@ async def fleet(control_plane: ControlPlane, client: Client) -> AsyncIterator[Fl
 
 
 async def _remove(client: Client) -> None:
-    for each in (await client.list(resources.MODEL_DEPLOYMENTS, TEAM)).items:
-        await client.delete(resources.MODEL_DEPLOYMENTS, each["metadata"]["name"], TEAM)
+    for each in (await client.list(fleet_resources.MODEL_DEPLOYMENTS, TEAM)).items:
+        await client.delete(fleet_resources.MODEL_DEPLOYMENTS, each["metadata"]["name"], TEAM)
     async with asyncio.timeout(60):
-        while (await client.list(resources.MODEL_REPLICAS, TEAM)).items:
+        while (await client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items:
             await asyncio.sleep(0.2)
         for name in CLUSTERS:
-            await client.delete(resources.INFERENCE_CLUSTERS, name)
+            await client.delete(fleet_resources.INFERENCE_CLUSTERS, name)
             await client.delete(resources.SECRETS, f"{TEAM}-{name}", "modelplane-system")
-        while (await client.list(resources.INFERENCE_CLUSTERS, labels=f"test={TEAM}")).items:
+        while (await client.list(fleet_resources.INFERENCE_CLUSTERS, labels=f"test={TEAM}")).items:
             await asyncio.sleep(0.2)
-    await client.delete(resources.INFERENCE_CLASSES, TEAM)
+    await client.delete(fleet_resources.INFERENCE_CLASSES, TEAM)
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["while they run", "when they start"])

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.resources import Object, resource_for
+from modelplane.kube.resources import Object
 from modelplane.local import applying
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from modelplane.controllers.observed import State, samples
 from modelplane.telemetry import metrics, server
-from modelplane.telemetry.observed import State
 from modelplane.telemetry.table import Program
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -118,7 +118,7 @@ def fetch(address: str, path: str = "/metrics", **headers: str) -> tuple[int, Me
 
 def scraped(program: Program, observe: Callable[[], State] = State) -> Series:
     """Return what a program exports over HTTP."""
-    registry = metrics.registry(program, observe)
+    registry = metrics.registry(program, lambda: samples(observe()))
     with server.serve("127.0.0.1:0", alive=well, ready=well, registry=registry) as serving:
         status, _, body = fetch(serving.address)
     assert status == 200

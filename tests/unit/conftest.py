@@ -10,8 +10,8 @@ import pytest
 
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.fleet_resources import known, resource_of
 from modelplane.kube.client import Client
-from modelplane.kube.resources import resource_of
 from support import virtual_time
 
 
@@ -100,7 +100,8 @@ def east() -> Scripted:
 
 def _connect(server: Scripted) -> Client:
     transport = httpx2.MockTransport(server)
-    return Client(httpx2.AsyncClient(base_url="http://server", transport=transport), "modelplane")
+    http = httpx2.AsyncClient(base_url="http://server", transport=transport)
+    return Client(http, "modelplane", known=known)
 
 
 @pytest.fixture

@@ -78,7 +78,8 @@ def _user(text: str) -> dict[str, str]:
 
 async def _find(name: str, namespace: str, home: Path | None) -> _Service:
     from modelplane.compose.readiness import condition_of, holds
-    from modelplane.kube import errors, resources
+    from modelplane.controllers import fleet_resources
+    from modelplane.kube import errors
     from modelplane.kube.client import Client
     from modelplane.local.home import home_directory
 
@@ -87,8 +88,8 @@ async def _find(name: str, namespace: str, home: Path | None) -> _Service:
     what = _called(name, namespace)
     try:
         async with Client.from_kubeconfig(str(place.kubeconfig)) as client:
-            found = await client.get(resources.MODEL_SERVICES, name, namespace)
-            known = [item["metadata"] for item in (await client.list(resources.MODEL_SERVICES)).items]
+            found = await client.get(fleet_resources.MODEL_SERVICES, name, namespace)
+            known = [item["metadata"] for item in (await client.list(fleet_resources.MODEL_SERVICES)).items]
     except errors.KubernetesError as error:
         raise UserError(f"cannot read {what}: {error}: see `modelplane status`") from error
     if found is None:

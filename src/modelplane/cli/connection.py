@@ -6,17 +6,22 @@ from modelplane.cli.errors import UserError
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
+    from modelplane.kube.discovery import Known
     from modelplane.kube.fence import Fence
 
 
-def connect(kubeconfig: str | None, fence: "Fence | None" = None) -> "Client":
+def connect(
+    kubeconfig: str | None, *, fence: "Fence | None" = None, known: "Known | None" = None
+) -> "Client":
     """Return a client from a kubeconfig, or without one from this pod's service account."""
+    from modelplane.kube import resources
     from modelplane.kube.client import Client
 
+    known = known or resources.known
     try:
         if kubeconfig is None:
-            return Client.in_cluster(fence=fence)
-        return Client.from_kubeconfig(kubeconfig, fence=fence)
+            return Client.in_cluster(fence=fence, known=known)
+        return Client.from_kubeconfig(kubeconfig, fence=fence, known=known)
     except ValueError as error:
         outside = f'correct "{kubeconfig}", or name another file with --kubeconfig'
         remedy = "outside a pod, give --kubeconfig" if kubeconfig is None else outside

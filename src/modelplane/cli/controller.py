@@ -76,7 +76,9 @@ def controller(log_format: str, debug: bool, **options: object) -> None:
 
 
 async def _run(options: _Options) -> None:
+    from modelplane.controllers import observed
     from modelplane.controllers.engine_check import NotOurs
+    from modelplane.controllers.fleet_resources import known
     from modelplane.controllers.leader import Deposed, Election
     from modelplane.controllers.manager import Manager
     from modelplane.host import addresses
@@ -91,7 +93,7 @@ async def _run(options: _Options) -> None:
             own = await stack.enter_async_context(connect(options.kubeconfig))
             election = Election(own, options.namespace)
         fence = election.fence if election else None
-        client = await stack.enter_async_context(connect(options.kubeconfig, fence))
+        client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=known))
         manager = Manager(client, proxy=_proxy(options, client), dial=addresses.bound, fence=fence)
 
         async def work() -> None:
@@ -102,8 +104,15 @@ async def _run(options: _Options) -> None:
             return (election.problem if election else "") or manager.problem
 
         stack.enter_context(traces.exporting("modelplane-controller"))
-        asked = event_loop.asked(asyncio.get_running_loop(), ready)
-        stack.enter_context(health(options.metrics_address, Program.CONTROLLER, asked, manager.state))
+        loop = asyncio.get_running_loop()
+        state = event_loop.asked(loop, manager.state)
+        checks = health(
+            options.metrics_address,
+            Program.CONTROLLER,
+            event_loop.asked(loop, ready),
+            lambda: observed.samples(state()),
+        )
+        stack.enter_context(checks)
         try:
             await until_signalled(election.lead(work) if election else work())
         except (Deposed, NotOurs) as error:

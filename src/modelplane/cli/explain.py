@@ -185,18 +185,22 @@ def _files(fleet: tuple[str, ...], live: Live, kind: "Kind") -> "Files":
 
 def _resources(kind: "Kind") -> "tuple[Resource, ...]":
     """Return the resources from which an explanation of a kind is computed."""
-    from modelplane.kube import resources
+    from modelplane.controllers import fleet_resources
 
     placing_needs = (
-        resources.INFERENCE_CLUSTERS,
-        resources.MODEL_CACHES,
-        resources.MODEL_DEPLOYMENTS,
-        resources.MODEL_REPLICAS,
+        fleet_resources.INFERENCE_CLUSTERS,
+        fleet_resources.MODEL_CACHES,
+        fleet_resources.MODEL_DEPLOYMENTS,
+        fleet_resources.MODEL_REPLICAS,
     )
-    routing_needs = (resources.INFERENCE_GATEWAYS, resources.MODEL_SERVICES, resources.MODEL_ENDPOINTS)
+    routing_needs = (
+        fleet_resources.INFERENCE_GATEWAYS,
+        fleet_resources.MODEL_SERVICES,
+        fleet_resources.MODEL_ENDPOINTS,
+    )
     needed = {
         "ModelDeployment": placing_needs,
-        "ModelService": (*routing_needs, resources.MODEL_DEPLOYMENTS, resources.MODEL_REPLICAS),
+        "ModelService": (*routing_needs, fleet_resources.MODEL_DEPLOYMENTS, fleet_resources.MODEL_REPLICAS),
         "ModelReplica": (*placing_needs, *routing_needs),
     }
     return needed[kind.name]

@@ -10,6 +10,7 @@ from typing import Any, Final
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.compose.cluster_kubeconfig import NoKubeconfig, kubeconfig_reference
+from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, kubeconfig_secret, resources
 from modelplane.kube.client import Client
 
@@ -40,7 +41,7 @@ class InferenceClusters:
         return self._clients[name]
 
     async def _kubeconfig(self, name: str) -> Mapping[str, Any]:
-        found = await self._control_plane.get(resources.INFERENCE_CLUSTERS, name)
+        found = await self._control_plane.get(fleet_resources.INFERENCE_CLUSTERS, name)
         if found is None:
             raise ValueError(f'there is no InferenceCluster "{name}"')
         reference = kubeconfig_reference(decode_as(InferenceCluster, found).spec.cluster)

@@ -16,13 +16,15 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import GROUP
 from modelplane.cli.inference_clusters import InferenceClusters, NoWay
 from modelplane.compose.workload_kinds import has_pods
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.fleet_resources import resource_of
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.install.refusals import Refused
 from modelplane.install.waiting import Deadline
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import Object, Resource, resource_of
+from modelplane.kube.resources import Object, Resource
 
 _GROUP, _, _VERSION = remote.API_VERSION.partition("/")
 OBJECTS: Final = Resource(_GROUP, _VERSION, remote.KIND, "objects")
@@ -94,7 +96,7 @@ class Cleaner:
 
     async def _names(self) -> dict[str, str]:
         """Return the InferenceClusters by the name of their ClusterProviderConfig."""
-        found = await self._client.list(resources.INFERENCE_CLUSTERS)
+        found = await self._client.list(fleet_resources.INFERENCE_CLUSTERS)
         names = [item["metadata"]["name"] for item in found.items]
         return {provider_config_name(name): name for name in names}
 

@@ -17,7 +17,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Object, Requirement
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.kube import resources
+from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Resource
 
@@ -38,7 +38,7 @@ async def behind(client: Client, item: Object) -> Behind:
 async def _of_deployment(client: Client, item: Object) -> Behind:
     metadata = item["metadata"]
     selector = f"{labels.DEPLOYMENT}={metadata['name']}"
-    replicas = await client.list(resources.MODEL_REPLICAS, metadata["namespace"], labels=selector)
+    replicas = await client.list(fleet_resources.MODEL_REPLICAS, metadata["namespace"], labels=selector)
     hint = f"modelplane explain md/{metadata['name']} -n {metadata['namespace']}"
     return _of_replicas(replicas.items, f"it has no replica: `{hint}` says why")
 
@@ -46,7 +46,7 @@ async def _of_deployment(client: Client, item: Object) -> Behind:
 async def _of_service(client: Client, item: Object) -> Behind:
     # Not by its endpoints: a replica whose engine does not come up has none yet.
     service = decode_as(ModelService, item)
-    replicas = (await client.list(resources.MODEL_REPLICAS, service.metadata.namespace)).items
+    replicas = (await client.list(fleet_resources.MODEL_REPLICAS, service.metadata.namespace)).items
     selectors = [entry.selector.match_labels for entry in service.spec.endpoints]
     selected = [each for each in replicas if any(_carries(each, wanted) for wanted in selectors)]
     return _of_replicas(
@@ -87,9 +87,9 @@ _OF: Final[Mapping[str, Callable[[Client, Object], Awaitable[Behind]]]] = {
 }
 
 RESOURCES: Final[Mapping[Kind, Resource]] = {
-    kind_of(ModelDeployment): resources.MODEL_DEPLOYMENTS,
-    kind_of(ModelService): resources.MODEL_SERVICES,
-    kind_of(ModelReplica): resources.MODEL_REPLICAS,
-    kind_of(ModelCache): resources.MODEL_CACHES,
+    kind_of(ModelDeployment): fleet_resources.MODEL_DEPLOYMENTS,
+    kind_of(ModelService): fleet_resources.MODEL_SERVICES,
+    kind_of(ModelReplica): fleet_resources.MODEL_REPLICAS,
+    kind_of(ModelCache): fleet_resources.MODEL_CACHES,
 }
 """The kinds of objects that have pods, and their resources."""

@@ -81,16 +81,16 @@ def _gateway_problem(place: Home) -> str:
 
 async def _counts(place: Home) -> Counts:
     """Return the number of objects, and of Ready ones, by kind."""
-    from modelplane.kube import resources
+    from modelplane.controllers import fleet_resources
     from modelplane.kube.client import Client
     from modelplane.kube.errors import KubernetesError
 
     kinds = (
-        resources.INFERENCE_CLUSTERS,
-        resources.INFERENCE_GATEWAYS,
-        resources.MODEL_DEPLOYMENTS,
-        resources.MODEL_REPLICAS,
-        resources.MODEL_SERVICES,
+        fleet_resources.INFERENCE_CLUSTERS,
+        fleet_resources.INFERENCE_GATEWAYS,
+        fleet_resources.MODEL_DEPLOYMENTS,
+        fleet_resources.MODEL_REPLICAS,
+        fleet_resources.MODEL_SERVICES,
     )
     counted = {}
     try:

@@ -16,6 +16,7 @@ from modelplane.cli.build_progress import BuildProgress
 from modelplane.cli.errors import UserError
 from modelplane.cli.listening import sentence
 from modelplane.cli.options import home_option
+from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
@@ -132,7 +133,7 @@ async def _until_ready(place: Home, console: Console, timeout_s: float) -> None:
         step(record.name)
 
     await lifecycle.until_running(place, first, timeout_s, running)
-    async with Client.from_kubeconfig(str(place.kubeconfig)) as client:
+    async with Client.from_kubeconfig(str(place.kubeconfig), known=known) as client:
         others = asyncio.create_task(lifecycle.until_running(place, later, timeout_s, running))
         fleet = asyncio.create_task(_install(client, place, chosen, step, timeout_s))
         # A process that keeps dying explains a fleet that never becomes ready, so its error comes first.

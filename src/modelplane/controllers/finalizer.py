@@ -24,12 +24,13 @@ from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.health import LOST_S
+from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, key_of
-from modelplane.kube.resources import Object, resource_of
+from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
 

@@ -19,11 +19,13 @@ from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.engine_check import Definitions
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.garbage import collect_seldom
 from modelplane.controllers.gateway_controller import GatewayController
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
+from modelplane.controllers.observed import Queue, State
 from modelplane.controllers.open_files import allow_many
 from modelplane.controllers.ownership import owner_of
 from modelplane.controllers.queue import WorkQueue
@@ -34,10 +36,9 @@ from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
 from modelplane.kube.informer import Informer, key_of
-from modelplane.kube.resources import Object, Resource, resource_for
+from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.interface import Proxy
 from modelplane.telemetry import metrics
-from modelplane.telemetry.observed import Queue, State
 
 _log = logging.getLogger(__name__)
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from modelplane.compose.composition import Requirement, Unknown
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object, Resource, resource_for
+from modelplane.kube.resources import Object, Resource
 
 _POLL_S = 0.1
 

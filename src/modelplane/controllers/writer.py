@@ -16,12 +16,13 @@ from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.settled import Settled
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer, key_of
-from modelplane.kube.resources import Object, resource_of
+from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
 

@@ -12,6 +12,8 @@ from modelplane import __version__
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.readiness import is_true
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install import availability, refusals
 from modelplane.install.found import Found, identity, look
 from modelplane.install.identity import VERSION
@@ -22,7 +24,7 @@ from modelplane.install.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of
-from modelplane.kube.resources import Object, resource_of
+from modelplane.kube.resources import Object
 
 _DEFINITION = "CustomResourceDefinition"
 _BOOKKEEPING = frozenset({"generation", "managedFields", "resourceVersion"})
@@ -66,7 +68,7 @@ class Installer:
     async def _stored(self, found: Found) -> list[Object]:
         """Return every object of the kinds that are there."""
         kinds = [definition["spec"]["names"]["kind"] for definition in found.definitions]
-        asked = [partial(self.client.list, resources.resource_for(API_VERSION, kind)) for kind in kinds]
+        asked = [partial(self.client.list, fleet_resources.resource_for(API_VERSION, kind)) for kind in kinds]
         return [_own(item) for ask in asked for item in (await self.deadline.answered(ask)).items]
 
     async def _apply(self, what: str, wanted: Sequence[Object]) -> None:

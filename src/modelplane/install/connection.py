@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from modelplane.controllers.fleet_resources import known
 from modelplane.kube.client import Client
 
 _MANAGER = "modelplane-install"
@@ -17,7 +18,9 @@ def connect(kubeconfig: Path | None, context: str) -> Client:
     """Return a client; nothing is sent yet. Raises ``NoCluster``."""
     path = kubeconfig or _default()
     try:
-        return Client.from_kubeconfig(str(path), context=context, field_manager=_MANAGER, timeout_s=30.0)
+        return Client.from_kubeconfig(
+            str(path), context=context, field_manager=_MANAGER, timeout_s=30.0, known=known
+        )
     except ValueError as error:
         raise NoCluster(f'{error}, in "{path}": name another with --kubeconfig or --context') from error
 

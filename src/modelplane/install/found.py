@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.definitions import definitions
 from modelplane.install.identity import CONTROLLER, INSTALLATION, MANAGED_BY, MANAGER, PART_OF, VERSION
 from modelplane.install.manifests import manifests
@@ -11,7 +12,7 @@ from modelplane.install.options import Options
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Key, key_of
-from modelplane.kube.resources import Object, Resource, resource_of
+from modelplane.kube.resources import Object, Resource
 
 PARTS = f"{PART_OF}={INSTALLATION}"
 """Selects everything of an installation."""

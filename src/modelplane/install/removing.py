@@ -13,6 +13,8 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.engines import crossplane_owns
 from modelplane.compose.readiness import condition_of
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.leader import LEASE
 from modelplane.install import refusals
 from modelplane.install.found import PARTS, Found, look, metadata_of
@@ -22,22 +24,22 @@ from modelplane.install.waiting import Deadline, Report
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of
-from modelplane.kube.resources import Object, Resource, resource_of
+from modelplane.kube.resources import Object, Resource
 from modelplane.proxy.config_maps import SELECTOR
 
 _MODELS = (
-    resources.MODEL_SERVICES,
-    resources.MODEL_DEPLOYMENTS,
-    resources.MODEL_REPLICAS,
-    resources.MODEL_CACHES,
+    fleet_resources.MODEL_SERVICES,
+    fleet_resources.MODEL_DEPLOYMENTS,
+    fleet_resources.MODEL_REPLICAS,
+    fleet_resources.MODEL_CACHES,
 )
 """What ML teams made, and what runs for it."""
 
 _FLEET = (
-    resources.MODEL_ENDPOINTS,
-    resources.INFERENCE_GATEWAYS,
-    resources.INFERENCE_CLUSTERS,
-    resources.INFERENCE_CLASSES,
+    fleet_resources.MODEL_ENDPOINTS,
+    fleet_resources.INFERENCE_GATEWAYS,
+    fleet_resources.INFERENCE_CLUSTERS,
+    fleet_resources.INFERENCE_CLASSES,
 )
 """What describes the fleet; clusters come before the classes that they need."""
 

@@ -14,8 +14,8 @@ import httpx2
 import msgspec
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
-from modelplane.kube import connection, errors, list_watch, responses
-from modelplane.kube.discovery import Discovery
+from modelplane.kube import connection, errors, list_watch, resources, responses
+from modelplane.kube.discovery import Discovery, Known
 from modelplane.kube.fence import Fence, stopping
 from modelplane.kube.list_watch import ObjectList, WatchEvent
 from modelplane.kube.resources import Object, Resource
@@ -44,12 +44,14 @@ class Client:
         field_manager: str,
         timeout_s: float = 10.0,
         fence: Fence | None = None,
+        known: Known = resources.known,
     ) -> None:
+        """``known`` tells the kinds that need not be discovered."""
         self._http = http
         self._timeout_s = timeout_s
         self._turn = asyncio.Semaphore(_AT_A_TIME)
         self._extensions = {} if fence is None else {"trace": stopping(fence)}
-        self._discovery = Discovery(partial(self._request, "GET"))
+        self._discovery = Discovery(partial(self._request, "GET"), known)
         self.field_manager = field_manager
 
     @classmethod
@@ -61,6 +63,7 @@ class Client:
         timeout_s: float = 10.0,
         fence: Fence | None = None,
         context: str = "",
+        known: Known = resources.known,
     ) -> Self:
         """Connect as the current context of a kubeconfig, or a named one, given as a path or as its content.
 
@@ -68,7 +71,7 @@ class Client:
         before each write, at the last moment.
         """
         http = connection.of_kubeconfig(kubeconfig, timeout_s, context)
-        return cls(http, field_manager, timeout_s, fence)
+        return cls(http, field_manager, timeout_s, fence, known)
 
     @classmethod
     def in_cluster(
@@ -78,6 +81,7 @@ class Client:
         field_manager: str = "modelplane",
         timeout_s: float = 10.0,
         fence: Fence | None = None,
+        known: Known = resources.known,
     ) -> Self:
         """Connect as the service account of the pod that this runs in.
 
@@ -85,7 +89,7 @@ class Client:
         where this is no pod, or one without a service account.
         """
         http = connection.of_service_account(account, timeout_s)
-        return cls(http, field_manager, timeout_s, fence)
+        return cls(http, field_manager, timeout_s, fence, known)
 
     async def __aenter__(self) -> Self:
         return self

@@ -7,17 +7,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from modelplane.kube import errors
-from modelplane.kube.resources import Object, Resource, known
+from modelplane.kube.resources import Object, Resource
 
 Get = Callable[[str], Awaitable[Object]]
 """Return what the server answers at a path."""
+
+Known = Callable[[str, str], Resource | None]
+"""Return the resource of an ``apiVersion`` and a kind that need not be discovered."""
 
 
 class Discovery:
     """The kinds of one API server: those known beforehand, and others as it names them."""
 
-    def __init__(self, get: Get) -> None:
+    def __init__(self, get: Get, known: Known) -> None:
         self._get = get
+        self._known = known
         self._found: dict[tuple[str, str], Resource] = {}
 
     async def resource_of(self, manifest: Mapping[str, Any]) -> Resource:
@@ -27,7 +31,7 @@ class Discovery:
         clear answer.
         """
         api_version, kind = manifest.get("apiVersion", ""), manifest.get("kind", "")
-        if resource := known(api_version, kind) or self._found.get((api_version, kind)):
+        if resource := self._known(api_version, kind) or self._found.get((api_version, kind)):
             return resource
         for each in await self.served(api_version):
             self._found[api_version, each.kind] = each

@@ -19,9 +19,11 @@ from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.fleet_resources import resource_of
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import Object, Resource, resource_of
+from modelplane.kube.resources import Object, Resource
 from modelplane.kubelet.devices.device import DiscoveredDevice
 from modelplane.kubelet.devices.discovery import Share, discover
 from modelplane.kubelet.volumes.storage_class import STORAGE_CLASS
@@ -75,7 +77,7 @@ async def _install_kinds(client: Client) -> None:
 
 
 async def _prepare(plane: ControlPlane, devices: Iterable[DiscoveredDevice]) -> None:
-    async with Client.from_kubeconfig(str(plane.home.kubeconfig)) as client:
+    async with Client.from_kubeconfig(str(plane.home.kubeconfig), known=fleet_resources.known) as client:
         await cluster_objects.install(client, plane.ports.workload_gateway, devices)
 
 
@@ -152,8 +154,8 @@ def inference_devices(devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
 
 
 async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[ControlPlane]) -> None:
-    needed = [(resources.INFERENCE_GATEWAYS, "default")]
-    needed += [(resources.INFERENCE_CLUSTERS, name) for name in names]
+    needed = [(fleet_resources.INFERENCE_GATEWAYS, "default")]
+    needed += [(fleet_resources.INFERENCE_CLUSTERS, name) for name in names]
     waiting = "nothing"
     try:
         async with asyncio.timeout(_READY_S):

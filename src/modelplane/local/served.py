@@ -11,7 +11,8 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from modelplane.compose.readiness import is_true
-from modelplane.kube import errors, resources
+from modelplane.controllers import fleet_resources
+from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 
@@ -31,7 +32,7 @@ async def services(client: Client) -> Services:
     deadline = asyncio.get_running_loop().time() + _STARTING_S
     while True:
         try:
-            found = (await client.list(resources.MODEL_SERVICES)).items
+            found = (await client.list(fleet_resources.MODEL_SERVICES)).items
         except errors.NotFound:  # a fleet that never ran has no such kind
             return {}
         except errors.KubernetesError:
@@ -59,7 +60,7 @@ async def until_answering(client: Client, before: Services, timeout_s: float) ->
 
 
 async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> tuple[Key, ...]:
-    ready = {_key(item): _ready(item) for item in (await client.list(resources.MODEL_SERVICES)).items}
+    ready = {_key(item): _ready(item) for item in (await client.list(fleet_resources.MODEL_SERVICES)).items}
     # One that has been deleted is not waited for.
     left = [key for key in waiting if key in ready]
     answers = await asyncio.gather(*(asyncio.to_thread(_answers, before[key]) for key in left))

@@ -1,26 +1,25 @@
 """Counting what happens, and exporting it with what is observed, in the text format of Prometheus.
 
-One rule: a metric is counted here, or read from the objects when somebody asks (``observed``). The labels of
+One rule: a metric is counted here, or read from the objects at scrape time. The labels of
 what is counted have a handful of values that are known beforehand, so that nothing of an object that is gone
 is left here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import prometheus_client
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from modelplane import __version__
-from modelplane.compose.kinds import COMPOSERS
-from modelplane.telemetry import observed, table
-from modelplane.telemetry.observed import State
-from modelplane.telemetry.table import METRICS, Metric, Program, Result, Type
+from modelplane.telemetry import table
+from modelplane.telemetry.table import METRICS, Metric, Program, Result, Sample, Type
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped
 
 _FAILED = frozenset({Result.RETRY, Result.BUG})
-_OTHER = "other"
+OTHER = "other"
+"""The kind of an object of no kind of ours."""
 
 
 def _counted(type_: Type) -> list[Metric]:
@@ -45,8 +44,7 @@ _gauges[table.BUILD_INFO].labels(__version__).set(1)
 
 
 def reconciled(kind: str, result: Result, duration_s: float) -> None:
-    """Count one reconcile."""
-    kind = _known(kind)
+    """Count one reconcile of an object of a kind of ours."""
     _counters[table.RECONCILES].labels(kind, result).inc()
     _histograms[table.RECONCILE_DURATION].labels(kind).observe(duration_s)
     if result in _FAILED:
@@ -64,8 +62,7 @@ def leading(leads: bool) -> None:
 
 
 def answered(kind: str, result: Result, duration_s: float) -> None:
-    """Count one request of Crossplane's."""
-    kind = _known(kind)
+    """Count one request of Crossplane's, for a kind of ours or ``OTHER``."""
     _counters[table.FUNCTION_REQUESTS].labels(kind, result).inc()
     _histograms[table.FUNCTION_DURATION].labels(kind).observe(duration_s)
 
@@ -76,12 +73,8 @@ def decoded(objects: int, remembered: int) -> None:
     _gauges[table.FUNCTION_CACHED].set(remembered)
 
 
-def _known(kind: str) -> str:
-    return kind if kind in COMPOSERS else _OTHER
-
-
 class _Observed(Collector):
-    def __init__(self, observe: Callable[[], State]) -> None:
+    def __init__(self, observe: Callable[[], Iterable[Sample]]) -> None:
         self._observe = observe
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -90,15 +83,15 @@ class _Observed(Collector):
             for metric in METRICS
             if metric.observed
         }
-        for sample in observed.samples(self._observe()):
+        for sample in self._observe():
             families[sample.metric].add_metric(sample.labels, sample.value)
         yield from families.values()
 
 
-def registry(program: Program, observe: Callable[[], State] = State) -> CollectorRegistry:
+def registry(program: Program, observe: Callable[[], Iterable[Sample]] = tuple) -> CollectorRegistry:
     """Return what a program exports: its metrics, and those of its process.
 
-    ``observe`` returns what controllers know; it is called for each answer, in a thread of the server's.
+    ``observe`` returns what controllers observe; it is called for each answer, in a thread of the server's.
     """
     collectors = CollectorRegistry(auto_describe=False)
     prometheus_client.ProcessCollector(registry=collectors)

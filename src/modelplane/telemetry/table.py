@@ -7,6 +7,7 @@ this table, and so are the metrics.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Program(StrEnum):
@@ -61,6 +62,14 @@ class Metric:
     programs: frozenset[Program] = _CONTROLLER
     observed: bool = False
     buckets: tuple[float, ...] = ()
+
+
+class Sample(NamedTuple):
+    """One value of one metric."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
 
 
 LABELS = {

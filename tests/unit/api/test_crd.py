@@ -4,7 +4,7 @@ from modelplane.api.crd import crd, schema
 from modelplane.api.kinds import KINDS
 from modelplane.api.model_service import EndpointEntry
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.kube.resources import resource_for
+from modelplane.controllers.fleet_resources import resource_for
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from modelplane.controllers import fleet_resources
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.ownership import controller_uid
-from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 
@@ -28,7 +28,7 @@ def _replica(owner: str, version: int, uid: str = "u", **metadata: Any) -> dict[
 
 @pytest.fixture
 def followed(client: Client) -> tuple[ChildIndex, Informer]:
-    index, informer = ChildIndex(controller_uid), Informer(client, resources.MODEL_REPLICAS)
+    index, informer = ChildIndex(controller_uid), Informer(client, fleet_resources.MODEL_REPLICAS)
     index.follow(informer)
     return index, informer
 

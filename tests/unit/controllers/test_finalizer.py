@@ -10,11 +10,11 @@ from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.finalizer import Finalizer
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.reporter import Reporter
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import resource_for
 
 REPLICA = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/r"
 CLUSTER = "/apis/modelplane.ai/v1alpha1/inferenceclusters/east"

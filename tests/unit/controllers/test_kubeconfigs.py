@@ -7,10 +7,10 @@ import pytest
 
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.runnable import run_all
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import resource_for
 from unit.conftest import Scripted
 
 pytestmark = pytest.mark.virtual_time

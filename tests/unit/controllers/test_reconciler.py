@@ -6,12 +6,12 @@ import pytest
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import resource_for
 from modelplane.proxy.interface import GatewayAddress
 
 CLASS = OwnerKey("InferenceClass", "", "l4")

@@ -6,11 +6,11 @@ from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import false, true
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.reporter import Reporter
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import resource_for
 
 STATUS = "/apis/modelplane.ai/v1alpha1/inferenceclasses/a/status"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -13,12 +13,12 @@ from modelplane.compose.readiness import exists
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer, delete
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import resource_for
 
 OWNER = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/owner"
 SERVICES = "/api/v1/namespaces/n/services/"

@@ -6,12 +6,12 @@ from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.identity import INSTALLATION, MANAGER
 from modelplane.install.inference_cluster import manifests as of_a_cluster
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
 from modelplane.kube.informer import key_of
-from modelplane.kube.resources import resource_of
 
 ALL = Options(
     team_namespaces=("team-a", "team-b"),

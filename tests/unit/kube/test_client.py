@@ -4,6 +4,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from support.api_server import POD, Chunks, Recorder, client_of
@@ -142,7 +143,7 @@ _PREFIX = "/apis/modelplane.ai/v1alpha1"
     ],
 )
 async def test_a_server_says_itself_which_kinds_it_serves(answers: dict[str, Any], served: bool) -> None:
-    assert await _discovery(answers).serves(resources.MODEL_CACHES) is served
+    assert await _discovery(answers).serves(fleet_resources.MODEL_CACHES) is served
 
 
 @pytest.mark.parametrize(
@@ -154,4 +155,4 @@ async def test_a_server_says_itself_which_kinds_it_serves(answers: dict[str, Any
 )
 async def test_no_clear_answer_is_not_an_absent_kind(answers: dict[str, Any]) -> None:
     with pytest.raises(errors.ApiError):
-        await _discovery(answers).serves(resources.MODEL_CACHES)
+        await _discovery(answers).serves(fleet_resources.MODEL_CACHES)

@@ -1,5 +1,6 @@
 import pytest
 
+from modelplane.controllers import fleet_resources
 from modelplane.kube import resources
 from modelplane.kube.resources import Resource
 
@@ -16,13 +17,13 @@ from modelplane.kube.resources import Resource
             id="a subresource of one object",
         ),
         pytest.param(
-            resources.INFERENCE_CLUSTERS,
+            fleet_resources.INFERENCE_CLUSTERS,
             (None, "b"),
             "/apis/modelplane.ai/v1alpha1/inferenceclusters/b",
             id="a cluster-scoped object",
         ),
         pytest.param(
-            resources.LEADER_WORKER_SETS,
+            Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"),
             ("a",),
             "/apis/leaderworkerset.x-k8s.io/v1/namespaces/a/leaderworkersets",
             id="a kind that not every cluster has",
@@ -45,8 +46,3 @@ def test_a_path_that_cannot_exist_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=problem):
         resource.path(*arguments)
-
-
-def test_a_kind_that_is_not_written_is_named() -> None:
-    with pytest.raises(KeyError, match="kind 'CronJob' of 'batch/v1'"):
-        resources.resource_for("batch/v1", "CronJob")

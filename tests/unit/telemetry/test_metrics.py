@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from modelplane import __version__
+from modelplane.controllers.observed import Queue, State
 from modelplane.telemetry import metrics, table
-from modelplane.telemetry.observed import Queue, State
 from modelplane.telemetry.table import LABELS, METRICS, Metric, Program, Result, Type
 from support.telemetry import Series, cluster, deployment, item, pool, replica, scraped
 
@@ -106,19 +106,6 @@ def test_a_reconcile_is_counted_with_its_result_and_its_time() -> None:
     assert grown(table.RECONCILE_DURATION, "_count", kind="ModelService") == 3
     assert grown(table.RECONCILE_DURATION, "_sum", kind="ModelService") == 0.875
     assert grown(table.RECONCILE_DURATION, "_bucket", kind="ModelService", le="0.25") == 2
-
-
-def test_a_kind_that_is_not_known_makes_no_series_of_its_own() -> None:
-    before = scraped(Program.FUNCTION)
-    for number in range(3):
-        metrics.answered(f"Kind{number}", Result.FATAL, 0.01)
-    after = scraped(Program.FUNCTION)
-    labels = {"kind": "other", "result": "fatal"}
-    grown = _value(after, table.FUNCTION_REQUESTS, **labels) - _value(
-        before, table.FUNCTION_REQUESTS, **labels
-    )
-    assert grown == 3
-    assert not any(value.startswith("Kind") for _, labels in after for _, value in labels)
 
 
 def test_what_is_gone_is_told_no_more() -> None:

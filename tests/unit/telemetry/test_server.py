@@ -3,7 +3,7 @@
 import contextlib
 import gzip
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,9 +11,8 @@ from prometheus_client.registry import CollectorRegistry
 
 from modelplane.telemetry import metrics, server
 from modelplane.telemetry.event_loop import Unanswered
-from modelplane.telemetry.observed import State
 from modelplane.telemetry.server import CannotListen, Check, Server
-from modelplane.telemetry.table import Program
+from modelplane.telemetry.table import Program, Sample
 from support.telemetry import fetch, well
 
 REGISTRY = metrics.registry(Program.GATEWAY)
@@ -77,7 +76,7 @@ def test_a_check_with_a_bug_fails_and_the_log_has_it(caplog: pytest.LogCaptureFi
 
 
 def test_metrics_that_cannot_be_read_are_an_error_not_an_empty_page() -> None:
-    def observe() -> State:
+    def observe() -> Iterable[Sample]:
         raise Unanswered("the event loop has ended")
 
     with serving(registry=metrics.registry(Program.CONTROLLER, observe)) as running:

@@ -15,10 +15,11 @@ from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.health import Health
 from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object, Resource, resource_for
+from modelplane.kube.resources import Object, Resource
 from modelplane.telemetry import traces
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.compose.guards import recorded
+from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.watches import Changed
 from modelplane.kube import kubeconfig_secret
@@ -83,7 +84,8 @@ class Clusters:
             if self._kubeconfigs.get(name) == content:
                 self._problems.pop(name, None)
                 return
-            client = Client.from_kubeconfig(kubeconfig_secret.parsed(content, key, where), fence=self._fence)
+            kubeconfig = kubeconfig_secret.parsed(content, key, where)
+            client = Client.from_kubeconfig(kubeconfig, fence=self._fence, known=fleet_resources.known)
         except ValueError as error:
             # What worked so far goes on: a Secret half-written is no reason to cut a cluster off.
             self.report(name, str(error))

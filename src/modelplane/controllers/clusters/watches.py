@@ -17,11 +17,12 @@ from modelplane.compose import workload_kinds
 from modelplane.compose.composition import Requirement
 from modelplane.compose.workload_kinds import WorkloadKind
 from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.fleet_resources import resource_for
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object, Resource, resource_for
+from modelplane.kube.resources import Object, Resource
 from modelplane.telemetry.log_lines import fields
 
 _log = logging.getLogger(__name__)

@@ -69,7 +69,7 @@ class Runner:
         with traces.span("RunFunction", kind=kind) as span:
             response, result = self._answered(request, kind)
             span.set(result=str(result))
-        metrics.answered(kind, result, perf_counter() - begun)
+        metrics.answered(kind if kind in COMPOSERS else metrics.OTHER, result, perf_counter() - begun)
         decoders = (self._composed, self._required)
         metrics.decoded(sum(each.decoded() for each in decoders), sum(map(len, decoders)))
         return response

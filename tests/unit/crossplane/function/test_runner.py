@@ -12,6 +12,8 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from modelplane.telemetry import metrics, table
+from modelplane.telemetry.table import Program, Result
 from unit.crossplane.function.conftest import DEFINITION, Ask, children, conditions, fatal
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "composition"
@@ -22,6 +24,7 @@ def _case(name: str) -> dict[str, Any]:
     return copy.deepcopy(loaded)
 
 
+REGISTRY = metrics.registry(Program.FUNCTION)
 CLASS = {
     "apiVersion": "modelplane.ai/v1alpha1",
     "kind": "InferenceClass",
@@ -62,6 +65,16 @@ def test_a_kind_of_nobody_is_refused_and_keeps_what_is_there(ask: Ask) -> None:
         answered = ask({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}, {}, {"c": child})
         assert fatal(answered) == [f'"{kind}" of "{api_version}" is not a kind that Modelplane composes']
         assert children(answered) == {"c": child}
+
+
+def test_a_kind_of_nobody_makes_no_series_of_its_own(ask: Ask) -> None:
+    labels = {"kind": "other", "result": str(Result.FATAL)}
+    before = REGISTRY.get_sample_value(table.FUNCTION_REQUESTS.name, labels) or 0
+    for number in range(3):
+        ask({"apiVersion": "example.org/v1", "kind": f"Kind{number}", "metadata": {"name": "x"}}, {}, {})
+    assert REGISTRY.get_sample_value(table.FUNCTION_REQUESTS.name, labels) == before + 3
+    named = {sample.labels.get("kind", "") for family in REGISTRY.collect() for sample in family.samples}
+    assert not any(kind.startswith("Kind") for kind in named)
 
 
 def test_crossplane_must_own_the_definition(ask: Ask) -> None:

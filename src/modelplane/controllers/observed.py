@@ -5,7 +5,7 @@ One rule: what of a pool is used is what the scheduler says; nothing is counted 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from modelplane import scheduler
 from modelplane.api.decode import InvalidObject
@@ -18,19 +18,11 @@ from modelplane.compose import fleet
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.telemetry import table
-from modelplane.telemetry.table import Metric
+from modelplane.telemetry.table import Metric, Sample
 
 Object = Mapping[str, Any]
 _READY = {"True": "true", "False": "false"}
 _UNKNOWN = "unknown"
-
-
-class Sample(NamedTuple):
-    """One value of one metric."""
-
-    metric: Metric
-    labels: tuple[str, ...]
-    value: float
 
 
 @dataclass(frozen=True, slots=True)

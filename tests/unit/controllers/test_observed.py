@@ -7,8 +7,8 @@ import pytest
 
 from modelplane import scheduler
 from modelplane.compose import fleet
-from modelplane.telemetry import observed
-from modelplane.telemetry.observed import Queue, State
+from modelplane.controllers import observed
+from modelplane.controllers.observed import Queue, State
 from support.telemetry import cluster, deployment, device, item, pool, ready, replica
 
 EMPTY: dict[str, Any] = {}

@@ -1,0 +1,61 @@
+"""Resources of the fleet: our own kinds, and those that are written to clusters, as API servers serve them.
+
+``kube`` knows the kinds of Kubernetes only. A client that gets ``known`` from here need not discover these.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.kinds import KINDS, Kind, kind_of
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.model_service import ModelService
+from modelplane.compose.workload_kinds import ROWS, WorkloadKind
+from modelplane.kube import resources
+from modelplane.kube.resources import Resource
+
+
+def _of_kind(kind: Kind) -> Resource:
+    return Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced)
+
+
+def of_row(row: WorkloadKind) -> Resource:
+    """Return the resource of a kind that is written to clusters."""
+    return Resource(row.group, row.version, row.kind, row.plural, row.namespaced)
+
+
+INFERENCE_CLASSES = _of_kind(kind_of(InferenceClass))
+INFERENCE_CLUSTERS = _of_kind(kind_of(InferenceCluster))
+INFERENCE_GATEWAYS = _of_kind(kind_of(InferenceGateway))
+MODEL_CACHES = _of_kind(kind_of(ModelCache))
+MODEL_DEPLOYMENTS = _of_kind(kind_of(ModelDeployment))
+MODEL_ENDPOINTS = _of_kind(kind_of(ModelEndpoint))
+MODEL_REPLICAS = _of_kind(kind_of(ModelReplica))
+MODEL_SERVICES = _of_kind(kind_of(ModelService))
+
+_OURS = {(kind.api_version, kind.name): _of_kind(kind) for kind in KINDS}
+
+
+def known(api_version: str, kind: str) -> Resource | None:
+    """Return the resource of a kind that need not be discovered."""
+    if resource := _OURS.get((api_version, kind)):
+        return resource
+    row = ROWS.get((api_version, kind))
+    return of_row(row) if row else resources.known(api_version, kind)
+
+
+def resource_for(api_version: str, kind: str) -> Resource:
+    """Return the resource of a kind; ``KeyError`` names one that is not known."""
+    if resource := known(api_version, kind):
+        return resource
+    raise KeyError(f"kind {kind!r} of {api_version!r} is not one that Modelplane writes")
+
+
+def resource_of(manifest: Mapping[str, Any]) -> Resource:
+    """Return the resource that serves a manifest; ``KeyError`` names an unknown kind."""
+    return resource_for(manifest.get("apiVersion", ""), manifest.get("kind", ""))

@@ -1,0 +1,33 @@
+import pytest
+
+from modelplane.api.kinds import KINDS
+from modelplane.compose import workload_kinds
+from modelplane.compose.workload_kinds import WorkloadKind
+from modelplane.controllers import fleet_resources
+from modelplane.kube import resources
+from modelplane.kube.resources import Resource
+
+
+def test_our_kinds_and_those_of_kubernetes_are_known() -> None:
+    assert [fleet_resources.known(kind.api_version, kind.name) for kind in KINDS] == [
+        Resource(kind.group, kind.version, kind.name, kind.plural, kind.namespaced) for kind in KINDS
+    ]
+    assert fleet_resources.known("v1", "Pod") == resources.PODS
+
+
+def test_a_kind_is_known_as_soon_as_it_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = WorkloadKind("orbits.example.com", "v1", "Orbit", "orbits", "Engines that go round.")
+    assert fleet_resources.known("orbits.example.com/v1", "Orbit") is None
+    monkeypatch.setitem(workload_kinds.ROWS, (row.api_version, row.kind), row)
+    orbits = Resource("orbits.example.com", "v1", "Orbit", "orbits")
+    assert fleet_resources.known("orbits.example.com/v1", "Orbit") == orbits
+
+
+@pytest.mark.parametrize("row", workload_kinds.ROWS.values(), ids=lambda row: row.kind)
+def test_a_row_and_the_kinds_of_kubernetes_say_the_same(row: WorkloadKind) -> None:
+    assert resources.known(row.api_version, row.kind) in (None, fleet_resources.of_row(row))
+
+
+def test_a_kind_that_is_not_written_is_named() -> None:
+    with pytest.raises(KeyError, match="kind 'CronJob' of 'batch/v1'"):
+        fleet_resources.resource_for("batch/v1", "CronJob")
