@@ -290,7 +290,7 @@ def test_nothing_that_was_asked_for_is_refused(everything_asked: tuple[Asked, ..
 
 EVERYWHERE = "everywhere"
 GRANTED = [
-    *((CONTROLLER, EVERYWHERE, rule) for rule in permissions.FLEET),
+    *((CONTROLLER, EVERYWHERE, rule) for rule in permissions.on_control_plane()),
     *((CONTROLLER, TEAM, rule) for rule in permissions.TEAMS),
     *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in permissions.SYSTEM),
     *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in permissions.COMPANION),

@@ -132,7 +132,8 @@ class Desired:
     """The InferenceCluster to write it to; empty is the control plane."""
 
     def __post_init__(self) -> None:
-        if self.cluster and workload_kinds.row_of(self.manifest) is None:
+        row = workload_kinds.row_of(self.manifest)
+        if self.cluster and (row is None or row.place is not workload_kinds.Place.CLUSTERS):
             kind, version = self.manifest.get("kind", ""), self.manifest.get("apiVersion", "")
             raise NoRow(
                 f'child "{self.key}" for cluster "{self.cluster}" is of kind "{kind}" of "{version}", which '

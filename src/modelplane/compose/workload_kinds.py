@@ -1,16 +1,26 @@
-"""Kinds of objects on inference clusters: one row each.
+"""Kinds of children that are not Modelplane's own: one row each.
 
-One rule: every property that depends on the kind of a child is in its row. The controllers' watches, the
-search for children after a restart, RBAC, readiness here and under Crossplane, the capabilities of a cluster
-and the pods of a workload follow from this table. A composition cannot write a kind without a row to a
-cluster (``Desired`` rejects it), because such an object would be orphaned.
+Every property that depends on the kind of a child is in its row. The controllers' watches, the search for
+children after a restart, RBAC, readiness here and under Crossplane, the capabilities of a cluster and the
+pods of a workload follow from this table. A kind without a row cannot be written (``Desired`` rejects it for
+a cluster, the writer for the control plane), because such an object would be orphaned.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from modelplane.api import labels
+
+
+class Place(Enum):
+    """API servers that children of a kind are written to."""
+
+    CLUSTERS = auto()
+    """The inference clusters."""
+    CONTROL_PLANE = auto()
+    """The control plane, where the CustomResourceDefinition of the kind is installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,7 @@ class InPhase:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadKind:
-    """A kind of children on inference clusters."""
+    """A kind of children that is not our own."""
 
     group: str
     version: str
@@ -84,6 +94,7 @@ class WorkloadKind:
     why: str
     """The reason for the permission to write it; kinds of one group and reason share a rule."""
     namespaced: bool = True
+    place: Place = Place.CLUSTERS
     ready: Copies | Finished | InPhase | None = None
     """Readiness rule; without one, it is ready once it exists."""
     pods: str = ""
@@ -219,8 +230,13 @@ include a row that is added later.
 
 
 def row_of(item: Mapping[str, Any]) -> WorkloadKind | None:
-    """Return the row of an object's kind; None if such objects are not written to clusters."""
+    """Return the row of an object's kind; None if it has no row."""
     return ROWS.get((item.get("apiVersion", ""), item.get("kind", "")))
+
+
+def rows(place: Place) -> tuple[WorkloadKind, ...]:
+    """Return the kinds that are written to a place."""
+    return tuple(row for row in ROWS.values() if row.place is place)
 
 
 def has_pods(item: Mapping[str, Any]) -> bool:

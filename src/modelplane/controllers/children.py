@@ -8,14 +8,14 @@ from modelplane.controllers.ownership import child_key
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
 
-Identity = tuple[str, str, str]
-"""Kind, namespace and name."""
+Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name: two groups may have a kind of one name."""
 
 
 def identity(item: Mapping[str, Any]) -> Identity:
     """Return what tells an object from every other on its API server."""
-    metadata = item["metadata"]
-    return item["kind"], metadata.get("namespace", ""), metadata["name"]
+    group, metadata = item["apiVersion"].rpartition("/")[0], item["metadata"]
+    return group, item["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
 class ChildIndex:

@@ -14,10 +14,12 @@ from functools import partial
 
 from modelplane.api import labels
 from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, kind_name
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
+from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.engine_check import Definitions
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.garbage import collect_seldom
@@ -76,10 +78,14 @@ class Manager:
         }
         self._routes = proxy is not None and proxy.serves_clusters
         self._clusters = Clusters(self._cluster_changed, self._cluster_problem, fence, routes=self._routes)
+        self._children = ControlPlaneChildren(
+            client, self._informers, self._definitions.informer, self._child_changed
+        )
         self._named = NamedObjects(client, self._wake, self._interests.anyone)
         self._reconciler = Reconciler(
             client,
             self._informers,
+            self._children,
             self._clusters,
             self._named,
             self._interests,
@@ -92,14 +98,17 @@ class Manager:
             clusters=self._clusters,
             opened=self._gateway_address_changed,
         )
-        self._runnables: tuple[Runnable, ...] = (
-            Kubeconfigs(client, self._informers[_CLUSTER], self._clusters),
+
+    def _control_loops(self) -> tuple[Runnable, ...]:
+        """Return every control loop, in the order in which they start."""
+        return (
+            Kubeconfigs(self._client, self._informers[_CLUSTER], self._clusters),
+            self._children,
             self._named,
             self._gateway,
             Workers("decisions", self._decisions, self._reconciler.reconcile),
             Workers("work", self._work, self._reconciler.reconcile),
         )
-        """Every control loop, in the order in which they start."""
 
     def state(self) -> State:
         """Return what metrics are read from."""
@@ -126,9 +135,10 @@ class Manager:
 
     async def _run(self) -> None:
         await self._definitions.wait_until_read()
-        informers = [*self._informers.values(), *(of for each in self._runnables for of in each.informers)]
-        await self._until_installed(informers)
-        await run_all(self._runnables, self._informers.values())
+        loops = self._control_loops()
+        own = [informer for each in loops for informer in each.informers]
+        await self._until_installed([*self._informers.values(), *own])
+        await run_all(loops, self._informers.values())
 
     async def _until_installed(self, informers: list[Informer]) -> None:
         """Wait for the kinds and the permission to read them, without the informers' long patience."""
@@ -166,13 +176,19 @@ class Manager:
         key = OwnerKey(item["kind"], metadata.get("namespace", ""), metadata["name"])
         self._uids[metadata["uid"]] = key
         self._enqueue(key)
-        for reference in metadata.get("ownerReferences", ()):
-            if reference.get("controller") and reference["kind"] in COMPOSERS:
-                self._enqueue(OwnerKey(reference["kind"], key.namespace, reference["name"]))
-        self._wake(item)
+        self._child_changed(item)
         self._gateway.changed(item)
         if self._informers[key.kind].get(key.name, key.namespace) is None:
             self._uids.pop(metadata["uid"], None)
+
+    def _child_changed(self, item: Object) -> None:
+        """Enqueue the owner of an object, and those that require it."""
+        for reference in item["metadata"].get("ownerReferences", ()):
+            owner = COMPOSERS.get(reference["kind"])
+            if owner is not None and reference.get("controller"):
+                namespace = item["metadata"].get("namespace", "") if kind_of(owner.type).namespaced else ""
+                self._enqueue(OwnerKey(owner.name, namespace, reference["name"]))
+        self._wake(item)
 
     def _wake(self, item: Object) -> None:
         for owner in self._interests.triggered_by(item, ""):

@@ -16,9 +16,8 @@ from modelplane.api.meta import Model
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
-from modelplane.controllers import ownership
-from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.finalizer import Finalizer
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
@@ -43,6 +42,7 @@ class Reconciler:
         self,
         client: Client,
         informers: Mapping[str, Informer],
+        children: ControlPlaneChildren,
         clusters: Clusters,
         named: NamedObjects,
         interests: Interests,
@@ -53,11 +53,9 @@ class Reconciler:
         self._named = named
         self._interests = interests
         self._gateway_address = gateway_address
-        self._children = ChildIndex(ownership.controller_uid)
-        for informer in informers.values():
-            self._children.follow(informer)
+        self._children = children.index
         self._reporter = Reporter(client, informers)
-        self._writer = Writer(client, informers, clusters, self._children, self._reporter)
+        self._writer = Writer(client, informers, clusters, children, self._reporter)
         self._finalizer = Finalizer(client, informers, clusters, self._children, self._reporter)
 
     async def reconcile(self, key: OwnerKey) -> float | None:

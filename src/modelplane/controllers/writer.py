@@ -16,12 +16,13 @@ from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.settled import Settled
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer, key_of
+from modelplane.kube.informer import Informer, Key, key_of
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class Writer:
         client: Client,
         informers: Mapping[str, Informer],
         clusters: Clusters,
-        children: ChildIndex,
+        children: ControlPlaneChildren,
         reporter: Reporter,
     ) -> None:
         self._client = client
@@ -113,11 +114,7 @@ class Writer:
                 _leave_to_its_owner(owner, identity(manifest), connection.children)
             written = await connection.apply(manifest, force=force)
         else:
-            informer = self._informers.get(manifest["kind"])
-            if informer is None:
-                # Nobody would see it again, neither to correct it nor to delete it.
-                message = "these controllers write no object of that kind to the control plane"
-                raise errors.ApiError(400, "BadRequest", message)
+            informer = self._children.informer(manifest)
             written = await self._client.apply(manifest, force=force)
             informer.remember(written)
         self._settled.remember(manifest, written)
@@ -160,7 +157,7 @@ class Writer:
             # child goes once its successor serves.
             return child["metadata"]["uid"] not in seen and not (current and composition.ready)
 
-        places = [("", self._client, self._children)]
+        places = [("", self._client, self._children.index)]
         places += [(each.name, each.client, each.children) for each in connections]
         for cluster, client, children in places:
             for child in children.of(uid):
@@ -180,7 +177,7 @@ def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) ->
     if children.holder(child) in ("", uid):
         return
     kind, namespace, name = ownership.owner_of(children.get(child))
-    if (kind, namespace, name) != identity(owner):
+    if (kind, Key(namespace, name)) != (owner["kind"], key_of(owner)):
         message = f'it belongs to {kind} "{namespace}/{name}": rename one of the two, or delete what is left'
     elif children.taken_from(child) == uid:
         message = (

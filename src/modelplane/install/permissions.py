@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from modelplane.api.meta import GROUP, SYSTEM_NAMESPACE
 from modelplane.compose import workload_kinds
 from modelplane.compose.kinds import COMPOSED
+from modelplane.compose.workload_kinds import Place
 from modelplane.install.identity import CONTROLLER, GATEWAY, labels
 from modelplane.kube.resources import Object
 
@@ -87,7 +88,7 @@ FLEET = (
         "Whose the kinds are: where Crossplane owns them, the controllers stand back.",
     ),
 )
-"""On the control plane, everywhere."""
+"""On the control plane, everywhere, whatever is composed there."""
 
 TEAMS = (
     Rule(
@@ -128,13 +129,18 @@ COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the contro
 """Of the gateway's own identity, in the namespace of the installation."""
 
 
-def _children() -> Iterator[Rule]:
-    """Yield the permission to write each kind of children."""
+def _children(place: Place) -> Iterator[Rule]:
+    """Yield the permission to write each kind of children to a place."""
     shared: dict[tuple[str, str], list[str]] = {}
-    for row in workload_kinds.ROWS.values():
+    for row in workload_kinds.rows(place):
         shared.setdefault((row.group, row.why), []).append(row.plural)
     for (group, why), plurals in shared.items():
         yield Rule(group, tuple(sorted(plurals)), _WRITE, why)
+
+
+def on_control_plane() -> tuple[Rule, ...]:
+    """Return the rules on the control plane, everywhere."""
+    return (*FLEET, *_children(Place.CONTROL_PLANE))
 
 
 _READ_ON_CLUSTERS = (
@@ -180,7 +186,7 @@ _READ_ON_CLUSTERS = (
 
 def on_cluster() -> tuple[Rule, ...]:
     """Return the rules on an inference cluster, everywhere: workloads that serve, what is read of them."""
-    return (*_children(), *_READ_ON_CLUSTERS)
+    return (*_children(Place.CLUSTERS), *_READ_ON_CLUSTERS)
 
 
 PEOPLE = {
@@ -207,7 +213,7 @@ def installed(team_namespaces: Iterable[str]) -> list[Object]:
     controller, gateway = labels("controller"), labels("gateway")
     teams = Role("ClusterRole", TEAM_OBJECTS, TEAMS, controller)
     return [
-        *Role("ClusterRole", CONTROLLER, FLEET, controller).bound_to(account(CONTROLLER)),
+        *Role("ClusterRole", CONTROLLER, on_control_plane(), controller).bound_to(account(CONTROLLER)),
         *Role("Role", CONTROLLER, SYSTEM, controller).bound_to(account(CONTROLLER), SYSTEM_NAMESPACE),
         teams.manifest(),
         *(teams.binding(account(CONTROLLER), each) for each in tuple(team_namespaces) or ("",)),

@@ -1,7 +1,15 @@
 """Permissions of controllers and nodes on this machine: those of any cluster, and the local ones."""
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.install.permissions import FLEET, INFERENCE_CLUSTER, SYSTEM, TEAMS, Role, Rule, on_cluster
+from modelplane.install.permissions import (
+    INFERENCE_CLUSTER,
+    SYSTEM,
+    TEAMS,
+    Role,
+    Rule,
+    on_cluster,
+    on_control_plane,
+)
 from modelplane.kube.resources import Object
 
 CONTROLLERS = "modelplane:controllers"
@@ -53,7 +61,7 @@ def of_the_fleet() -> list[Object]:
     """Return the system namespace, and the roles of the controllers on the fleet's own control plane."""
     return [
         _NAMESPACE,
-        *Role("ClusterRole", "modelplane-controller", FLEET + TEAMS, {}).bound_to(_GROUP),
+        *Role("ClusterRole", "modelplane-controller", on_control_plane() + TEAMS, {}).bound_to(_GROUP),
         *Role("Role", "modelplane-controller", SYSTEM, {}).bound_to(_GROUP, SYSTEM_NAMESPACE),
     ]
 

@@ -6,10 +6,12 @@ import pytest
 from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reconciler import Reconciler
+from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.proxy.interface import GatewayAddress
@@ -33,8 +35,15 @@ class Bench:
         self.informers = {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
         self.interests = Interests()
         self.named = NamedObjects(client, lambda _item: None, self.interests.anyone)
+        definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)
         self.reconciler = Reconciler(
-            client, self.informers, clusters, self.named, self.interests, lambda: GatewayAddress("front:80")
+            client,
+            self.informers,
+            ControlPlaneChildren(client, self.informers, definitions, lambda _item: None),
+            clusters,
+            self.named,
+            self.interests,
+            lambda: GatewayAddress("front:80"),
         )
 
 

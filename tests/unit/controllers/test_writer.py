@@ -11,8 +11,8 @@ from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
 from modelplane.controllers import ownership
-from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import Writer, delete
@@ -29,11 +29,10 @@ class Bench:
 
     def __init__(self, client: Client, clusters: Clusters) -> None:
         self.informers = {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
-        children = ChildIndex(ownership.controller_uid)
-        for informer in self.informers.values():
-            children.follow(informer)
+        self.definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)
+        self.children = ControlPlaneChildren(client, self.informers, self.definitions, lambda _item: None)
         reporter = Reporter(client, self.informers)
-        self.writer = Writer(client, self.informers, clusters, children, reporter)
+        self.writer = Writer(client, self.informers, clusters, self.children, reporter)
         self.recorded: list[str] = []
 
     @property
@@ -217,7 +216,8 @@ async def test_a_kind_that_is_not_installed_on_the_cluster_is_named(
 async def test_what_would_not_be_seen_again_is_not_written(plane: Any, bench: Bench) -> None:
     problem = await bench.writer.write(bench.owner, {}, _composed(_service("s", cluster="")))
     assert problem == (
-        'cannot write Service "n/s": these controllers write no object of that kind to the control plane'
+        'cannot write Service "n/s": kind "Service" of "v1" has no row for the control plane '
+        "in compose/workload_kinds.py"
     )
     assert plane.writes == []
 

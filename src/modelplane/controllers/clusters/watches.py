@@ -15,9 +15,9 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import workload_kinds
 from modelplane.compose.composition import Requirement
-from modelplane.compose.workload_kinds import WorkloadKind
+from modelplane.compose.workload_kinds import Place, WorkloadKind
 from modelplane.controllers.children import ChildIndex
-from modelplane.controllers.fleet_resources import resource_for
+from modelplane.controllers.fleet_resources import of_row
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -45,8 +45,8 @@ Changed = Callable[[str, Object], None]
 
 def child_kinds() -> tuple[Resource, ...]:
     """Return the kinds of children, those first that every cluster has. It need not have the others."""
-    rows = sorted(workload_kinds.ROWS.values(), key=lambda row: not row.vital)
-    return tuple(resource_for(row.api_version, row.kind) for row in rows)
+    rows = sorted(workload_kinds.rows(Place.CLUSTERS), key=lambda row: not row.vital)
+    return tuple(map(of_row, rows))
 
 
 def _row(resource: Resource) -> WorkloadKind | None:

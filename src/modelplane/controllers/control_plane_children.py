@@ -1,0 +1,90 @@
+"""Children on the control plane: which there are, by owner, and the informers that tell.
+
+Children of our own kinds are in the informers that every reconcile reads. A kind of others that has a row
+for the control plane gets an informer of its own as soon as its CustomResourceDefinition is installed.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.compose.workload_kinds import Place, row_of, rows
+from modelplane.controllers import ownership
+from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.fleet_resources import of_row
+from modelplane.controllers.runnable import Runnable
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Handler, Informer
+from modelplane.kube.resources import Object, Resource
+
+_POLL_S = 0.1
+
+
+class ControlPlaneChildren(Runnable):
+    """Watches children on the control plane; ``index`` has them by their owner's uid."""
+
+    name = "children"
+
+    def __init__(
+        self, client: Client, ours: Mapping[str, Informer], definitions: Informer, on_change: Handler
+    ) -> None:
+        """``on_change`` is told of children of others' kinds; ``definitions`` is the copy of the CRDs."""
+        self.index = ChildIndex(ownership.controller_uid)
+        self._client = client
+        self._on_change = on_change
+        self._informers: dict[tuple[str, str], Informer] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        for informer in ours.values():
+            self._follow(informer)
+        definitions.add_handler(self._definition_changed)
+
+    def _follow(self, informer: Informer) -> None:
+        self._informers[informer.resource.api_version, informer.resource.kind] = informer
+        self.index.follow(informer)
+
+    def _definition_changed(self, definition: Object) -> None:
+        for row in rows(Place.CONTROL_PLANE):
+            if row.definition == definition["metadata"]["name"]:
+                self._watch(of_row(row))
+
+    def _watch(self, resource: Resource) -> None:
+        if (resource.api_version, resource.kind) in self._informers:
+            return  # an informer outlives its definition: what is not served is not there
+        ours = f"{labels.MANAGED_BY}=modelplane"
+        informer = Informer(self._client, resource, labels=ours, on_change=self._on_change)
+        self._follow(informer)
+        self._tasks.append(asyncio.create_task(informer.run(), name=f"informer {resource.plural}"))
+
+    async def start(self) -> None:
+        """Wait for the children of every installed kind, so that none counts as missing."""
+        for informer in tuple(self._informers.values()):
+            while not (informer.synced or informer.problem):
+                await asyncio.sleep(_POLL_S)
+
+    async def close(self) -> None:
+        """Stop every watch of others' kinds."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def informer(self, manifest: Mapping[str, Any]) -> Informer:
+        """Return the informer that observes a child once it is written.
+
+        Raises ``NotInstalled`` if there is no CustomResourceDefinition of the kind, and ``ApiError`` if the
+        kind has no row for the control plane or cannot be read: nothing would correct such a child or
+        delete it.
+        """
+        api_version, kind = manifest["apiVersion"], manifest["kind"]
+        informer = self._informers.get((api_version, kind))
+        if informer is None:
+            row = row_of(manifest)
+            if row is not None and row.place is Place.CONTROL_PLANE:
+                raise errors.NotInstalled(kind, api_version)
+            message = f'kind "{kind}" of "{api_version}" has no row for the control plane'
+            raise errors.Invalid(400, "BadRequest", f"{message} in compose/workload_kinds.py")
+        if informer.problem and not informer.synced:
+            message = f"cannot read {informer.resource.plural}: {informer.problem}"
+            raise errors.ApiError(503, "ServiceUnavailable", message)
+        return informer
