@@ -45,6 +45,7 @@ from modelplane.api.crd import crd
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.readiness import is_true
+from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -111,7 +112,7 @@ class Bench:
 
     async def composed(self, replicas: int) -> None:
         """Return once there are so many replicas, and every object of theirs."""
-        for resource in (resources.MODEL_REPLICAS, *WORKLOADS):
+        for resource in (fleet_resources.MODEL_REPLICAS, *WORKLOADS):
             while (there := await self.count(resource)) < replicas:
                 self.check()
                 await asyncio.sleep(0.05 if replicas - there < 100 else 0.25)
@@ -251,7 +252,7 @@ class Fleet:
 
     async def settled(self) -> float:
         """Wait until every replica says that its engines are on their clusters; return since when."""
-        informer = Informer(self._bench.client, resources.MODEL_REPLICAS)
+        informer = Informer(self._bench.client, fleet_resources.MODEL_REPLICAS)
         task = asyncio.create_task(informer.run())
         while (
             sum(is_true(each, "Synced") and is_true(each, "ModelAccepted") for each in informer)
@@ -275,7 +276,7 @@ async def control_plane(folder: Path) -> AsyncIterator[tuple[Home, Client, dict[
         process(plane.etcd(), folder / "etcd.log", plane.directory) as etcd,
         process((str(plane.binary), *api_server), folder / "api-server.log", plane.directory) as server,
     ):
-        async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
+        async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
             await until_ready(client)
             kinds = [crd(kind) for kind in COMPOSED] + cluster_objects.gateway_api()
             await apply_all(client, kinds)
@@ -405,7 +406,7 @@ def controllers(home: Home, metrics_port: int) -> tuple[str, ...]:
 
 async def ready(bench: Bench, clusters: int) -> None:
     """Return once every cluster is Ready."""
-    informer = Informer(bench.client, resources.INFERENCE_CLUSTERS)
+    informer = Informer(bench.client, fleet_resources.INFERENCE_CLUSTERS)
     task = asyncio.create_task(informer.run())
     while sum(is_true(each, "Ready") for each in informer) < clusters:
         bench.check()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local import binary
 from modelplane.local.home import Home
@@ -42,7 +43,9 @@ def own_control_plane(
 @pytest.fixture
 async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
     """An administrator's client of the control plane."""
-    async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as connected:
+    async with Client.from_kubeconfig(
+        str(control_plane.kubeconfig), known=fleet_resources.known
+    ) as connected:
         yield connected
 
 

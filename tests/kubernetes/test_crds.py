@@ -15,6 +15,7 @@ import yaml
 from modelplane.api.crd import crd, schema
 from modelplane.api.decode import decode
 from modelplane.api.kinds import KINDS
+from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEPLOYMENTS
 from modelplane.kube import errors
 from modelplane.kube.client import Client
@@ -129,7 +130,9 @@ def kubeconfig(control_plane):
     """The kubeconfig of a control plane on which the kinds are established."""
 
     async def install():
-        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+        async with Client.from_kubeconfig(
+            str(control_plane.kubeconfig), known=fleet_resources.known
+        ) as client:
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml-team"}}
             await client.apply(namespace)
             for kind in KINDS:
@@ -146,7 +149,7 @@ def kubeconfig(control_plane):
 
 @pytest.fixture
 async def client(kubeconfig):
-    async with Client.from_kubeconfig(kubeconfig) as connected:
+    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.known) as connected:
         yield connected
 
 

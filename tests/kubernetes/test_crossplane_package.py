@@ -21,6 +21,7 @@ import yaml
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from modelplane.api.decode import decode
+from modelplane.controllers import fleet_resources
 from modelplane.crossplane.package.addresses import Registry
 from modelplane.crossplane.package.building import build
 from modelplane.crossplane.package.contents import configuration, function
@@ -64,13 +65,17 @@ def kubeconfig(control_plane) -> Iterator[str]:
     names = [each["metadata"]["name"] for each in found]
 
     async def install() -> None:
-        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+        async with Client.from_kubeconfig(
+            str(control_plane.kubeconfig), known=fleet_resources.known
+        ) as client:
             for each in found:
                 await client.apply(each)
             await until_established(client, names)
 
     async def remove() -> None:
-        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+        async with Client.from_kubeconfig(
+            str(control_plane.kubeconfig), known=fleet_resources.known
+        ) as client:
             for name in names:
                 await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
 
@@ -91,7 +96,7 @@ def _served(definition: Object) -> Iterator[Resource]:
 
 
 async def _accepted(kubeconfig: str, document: Object) -> Object:
-    async with Client.from_kubeconfig(kubeconfig) as client:
+    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.known) as client:
         return await client.apply(document, dry_run=True)
 
 

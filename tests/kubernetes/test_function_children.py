@@ -12,6 +12,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers import fleet_resources
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.owned_fields import owned
 from modelplane.crossplane.function.runner import Runner
@@ -78,7 +79,7 @@ def kubeconfig(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
     async def install() -> None:
         await lifecycle.until_running(home, CONTROL_PLANE, 60, lambda _record: None)
         crds = _definitions()
-        async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
+        async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
             for name in NAMESPACES:
                 await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             for each in crds:
@@ -95,7 +96,9 @@ def kubeconfig(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 async def crossplane(kubeconfig: str) -> AsyncIterator[Client]:
     """A client that applies as Crossplane does."""
-    async with Client.from_kubeconfig(kubeconfig, field_manager=MANAGER) as connected:
+    async with Client.from_kubeconfig(
+        kubeconfig, field_manager=MANAGER, known=fleet_resources.known
+    ) as connected:
         yield connected
 
 
@@ -155,7 +158,9 @@ async def test_the_server_takes_every_child_and_keeping_it_changes_nothing(
     for key, manifest in _answer(case).items():
         applied = await crossplane.apply(_rendered(key, manifest))
         # Somebody else has a say in the object too.
-        async with Client.from_kubeconfig(kubeconfig, field_manager="somebody") as other:
+        async with Client.from_kubeconfig(
+            kubeconfig, field_manager="somebody", known=fleet_resources.known
+        ) as other:
             mark = {field: applied[field] for field in ("apiVersion", "kind")}
             named = applied["metadata"]
             mark["metadata"] = {field: named[field] for field in ("name", "namespace") if field in named}

@@ -221,7 +221,9 @@ def plane(own_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(Client.from_kubeconfig(str(plane.kubeconfig)))
+        client = await stack.enter_async_context(
+            Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known)
+        )
         session = await stack.enter_async_context(aiohttp.ClientSession())
         commands = Commands(tmp_path)
         stack.push_async_callback(commands.close)

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from modelplane import __version__
+from modelplane.controllers import fleet_resources
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.http_routes import workload_routes
 from modelplane.gateway.table import Listener, Table
@@ -137,7 +138,7 @@ async def _platform(cluster: Shell) -> None:
     """Do what a platform team, a cloud and a gateway's implementation do."""
     devices = discover()
     local = settings.load(cluster.plane.home).ports
-    async with Client.from_kubeconfig(str(cluster.plane.kubeconfig)) as client:
+    async with Client.from_kubeconfig(str(cluster.plane.kubeconfig), known=fleet_resources.known) as client:
         kinds = cluster_objects.gateway_api()
         for kind in kinds:
             await client.apply(kind)
@@ -159,7 +160,7 @@ async def _platform(cluster: Shell) -> None:
 async def _open_the_way(cluster: Shell) -> None:
     """Have the cluster's gateway serve its routes, as its implementation would."""
     kinds = (resources.HTTP_ROUTES, resources.SERVICES, resources.ENDPOINT_SLICES)
-    async with Client.from_kubeconfig(str(cluster.plane.kubeconfig)) as client:
+    async with Client.from_kubeconfig(str(cluster.plane.kubeconfig), known=fleet_resources.known) as client:
         found = [(await client.list(kind)).items for kind in kinds]
     port = settings.load(cluster.plane.home).ports.workload_gateway
     routes = workload_routes(*found, addresses.bound)

@@ -306,7 +306,7 @@ def plane(own_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
     async with (
-        Client.from_kubeconfig(str(plane.kubeconfig)) as client,
+        Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client,
         recording(plane) as proxy,
     ):
         running = Bench(client, proxy, tmp_path)

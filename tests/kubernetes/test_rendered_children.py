@@ -14,6 +14,7 @@ from examples.planned import applied, composed, desired
 from examples.rows import ROWS
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from support.third_party_crds import definitions
@@ -44,7 +45,9 @@ def kubeconfig(control_plane):
     crds = [crd(kind) for kind in KINDS] + [each for origin in ORIGINS for each in definitions(origin)]
 
     async def install():
-        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+        async with Client.from_kubeconfig(
+            str(control_plane.kubeconfig), known=fleet_resources.known
+        ) as client:
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
             for each in crds:
                 await client.apply(each)
@@ -66,7 +69,7 @@ async def _established(client: Client, name: str) -> bool:
 
 @pytest.fixture
 async def client(kubeconfig):
-    async with Client.from_kubeconfig(kubeconfig) as connected:
+    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.known) as connected:
         yield connected
 
 

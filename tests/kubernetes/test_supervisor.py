@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from modelplane.controllers import fleet_resources
 from modelplane.host.errors import LocalError
 from modelplane.kube import resources
 from modelplane.kube.client import Client
@@ -104,14 +105,14 @@ async def test_no_object_is_lost_when_etcd_and_the_api_server_are_killed_at_once
         "metadata": {"name": "kept", "namespace": "default"},
         "data": {"some": "thing"},
     }
-    async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
+    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
         await client.create(config_map)
     before = pids(home)
     for name in ("etcd", "control-plane"):
         os.kill(before[name], signal.SIGKILL)
     for name in ("etcd", "control-plane"):
         until(lambda name=name: running(home, name, not_pid=before[name]))
-    async with Client.from_kubeconfig(str(home.kubeconfig)) as client:
+    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
         found = await client.get(resources.CONFIG_MAPS, "kept", "default")
     assert found["data"] == {"some": "thing"}
 

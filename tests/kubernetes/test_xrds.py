@@ -8,6 +8,7 @@ import yaml
 
 from modelplane.api.kinds import KINDS
 from modelplane.api.xrd import xrd
+from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from modelplane.local.applying import until_established
@@ -28,12 +29,16 @@ def kubeconfig(control_plane):
     name = definition["metadata"]["name"]
 
     async def install():
-        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+        async with Client.from_kubeconfig(
+            str(control_plane.kubeconfig), known=fleet_resources.known
+        ) as client:
             await client.apply(definition)
             await until_established(client, [name])
 
     async def remove():
-        async with Client.from_kubeconfig(str(control_plane.kubeconfig)) as client:
+        async with Client.from_kubeconfig(
+            str(control_plane.kubeconfig), known=fleet_resources.known
+        ) as client:
             await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
 
     asyncio.run(install())
@@ -44,6 +49,6 @@ def kubeconfig(control_plane):
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 async def test_an_xrd_is_accepted_and_nothing_of_it_is_dropped(kubeconfig, kind):
     manifest = xrd(kind)
-    async with Client.from_kubeconfig(kubeconfig) as client:
+    async with Client.from_kubeconfig(kubeconfig, known=fleet_resources.known) as client:
         accepted = (await client.apply(manifest, dry_run=True))["spec"]
     assert {field: accepted[field] for field in manifest["spec"]} == manifest["spec"]

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from modelplane.controllers import fleet_resources
 from modelplane.controllers.manager import Manager
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import Proxy
@@ -13,7 +14,9 @@ from support.fleets import ControlPlane
 @asynccontextmanager
 async def running_controllers(control_plane: ControlPlane, proxy: Proxy | None = None) -> AsyncIterator[None]:
     """Run the controllers under their own identity, as ``modelplane controller`` does."""
-    async with Client.from_kubeconfig(str(control_plane.home.controller_kubeconfig)) as client:
+    async with Client.from_kubeconfig(
+        str(control_plane.home.controller_kubeconfig), known=fleet_resources.known
+    ) as client:
         manager = Manager(client, proxy=proxy, dial=lambda address: address)
         task = asyncio.create_task(manager.run())
         try:

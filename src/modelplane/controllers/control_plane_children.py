@@ -5,13 +5,13 @@ for the control plane gets an informer of its own as soon as its CustomResourceD
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 from modelplane.api import labels
 from modelplane.compose.workload_kinds import Place, row_of, rows
 from modelplane.controllers import ownership
-from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import errors
@@ -20,6 +20,9 @@ from modelplane.kube.informer import Handler, Informer
 from modelplane.kube.resources import Object, Resource
 
 _POLL_S = 0.1
+
+_Kind = tuple[str, str]
+"""``apiVersion`` and kind."""
 
 
 class ControlPlaneChildren(Runnable):
@@ -30,11 +33,15 @@ class ControlPlaneChildren(Runnable):
     def __init__(
         self, client: Client, ours: Mapping[str, Informer], definitions: Informer, on_change: Handler
     ) -> None:
-        """``on_change`` is told of children of others' kinds; ``definitions`` is the copy of the CRDs."""
+        """``on_change`` is told of children of others' kinds, also once they can be written.
+
+        ``definitions`` is the copy of the CustomResourceDefinitions.
+        """
         self.index = ChildIndex(ownership.controller_uid)
         self._client = client
         self._on_change = on_change
-        self._informers: dict[tuple[str, str], Informer] = {}
+        self._informers: dict[_Kind, Informer] = {}
+        self._unwritten: dict[_Kind, dict[Identity, Object]] = defaultdict(dict)
         self._tasks: list[asyncio.Task[None]] = []
         for informer in ours.values():
             self._follow(informer)
@@ -55,7 +62,15 @@ class ControlPlaneChildren(Runnable):
         ours = f"{labels.MANAGED_BY}=modelplane"
         informer = Informer(self._client, resource, labels=ours, on_change=self._on_change)
         self._follow(informer)
-        self._tasks.append(asyncio.create_task(informer.run(), name=f"informer {resource.plural}"))
+        self._tasks.append(asyncio.create_task(self._run(informer), name=f"informer {resource.plural}"))
+
+    async def _run(self, informer: Informer) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informer.run())
+            await informer.wait_until_synced()
+            waiting = self._unwritten.pop((informer.resource.api_version, informer.resource.kind), {})
+            for manifest in waiting.values():
+                self._on_change(manifest)
 
     async def start(self) -> None:
         """Wait for the children of every installed kind, so that none counts as missing."""
@@ -69,7 +84,7 @@ class ControlPlaneChildren(Runnable):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def informer(self, manifest: Mapping[str, Any]) -> Informer:
+    def informer(self, manifest: Object) -> Informer:
         """Return the informer that observes a child once it is written.
 
         Raises ``NotInstalled`` if there is no CustomResourceDefinition of the kind, and ``ApiError`` if the
@@ -81,10 +96,12 @@ class ControlPlaneChildren(Runnable):
         if informer is None:
             row = row_of(manifest)
             if row is not None and row.place is Place.CONTROL_PLANE:
+                self._unwritten[api_version, kind][identity(manifest)] = manifest
                 raise errors.NotInstalled(kind, api_version)
             message = f'kind "{kind}" of "{api_version}" has no row for the control plane'
             raise errors.Invalid(400, "BadRequest", f"{message} in compose/workload_kinds.py")
         if informer.problem and not informer.synced:
+            self._unwritten[api_version, kind][identity(manifest)] = manifest
             message = f"cannot read {informer.resource.plural}: {informer.problem}"
             raise errors.ApiError(503, "ServiceUnavailable", message)
         return informer

@@ -1,5 +1,6 @@
 """A kind of others, invented here in one row, is composed on the control plane."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -139,15 +140,17 @@ async def test_it_is_found_again_after_a_restart_and_its_changes_are_told(
 
 
 async def test_a_kind_that_is_not_installed_is_named_and_written_once_it_is(
-    plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: Writer
+    plane: Any, definitions: Informer, children: ControlPlaneChildren, writer: Writer, told: list[str]
 ) -> None:
     assert await writer.write(OWNER, {}, Composition((_desired("a"),))) == (
         'cannot write Bucket "n/a": kind Bucket of storage.example.com/v1 is not installed: '
         "apply its CustomResourceDefinition"
     )
-    assert plane.writes == []
+    assert (plane.writes, told) == ([], [])
     _install(definitions, BUCKET)
     await children.start()
+    await asyncio.sleep(1)
+    assert told == ["a"], "its owner need not wait for the next attempt"
     assert await writer.write(OWNER, {}, Composition((_desired("a"),))) == ""
     assert plane.wrote("PATCH") == [f"{PATH}/a"]
 
