@@ -124,7 +124,7 @@ async def test_an_invented_kind_is_written_watched_corrected_and_pruned(
         await are("a", "b")
         bucket = await client.get(BUCKETS, "a", "modelplane-system")
         assert bucket is not None
-        # Kubernetes' garbage collector goes by it, once it knows the kind: it looks for new ones twice a minute.
+        # The garbage collector goes by it, once it knows the kind: it looks for new ones twice a minute.
         [reference] = bucket["metadata"]["ownerReferences"]
         assert (reference["kind"], reference["name"], reference["controller"]) == (
             CLASS.kind,
