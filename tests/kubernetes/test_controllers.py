@@ -95,8 +95,8 @@ class Bench:
         Owners come to their queue in the order of their changes, so those that are created now come last.
         """
         probes = (
-            (resources.MODEL_DEPLOYMENTS, {"replicas": 0, "engines": _engines("1Gi")}),
-            (resources.MODEL_SERVICES, {"endpoints": [{"selector": {"matchLabels": {"probe": "true"}}}]}),
+            (fleet_resources.MODEL_DEPLOYMENTS, {"replicas": 0, "engines": _engines("1Gi")}),
+            (fleet_resources.MODEL_SERVICES, {"endpoints": [{"selector": {"matchLabels": {"probe": "true"}}}]}),
         )
         for _ in range(2):
             for resource, spec in probes:
