@@ -96,7 +96,10 @@ class Bench:
         """
         probes = (
             (fleet_resources.MODEL_DEPLOYMENTS, {"replicas": 0, "engines": _engines("1Gi")}),
-            (fleet_resources.MODEL_SERVICES, {"endpoints": [{"selector": {"matchLabels": {"probe": "true"}}}]}),
+            (
+                fleet_resources.MODEL_SERVICES,
+                {"endpoints": [{"selector": {"matchLabels": {"probe": "true"}}}]},
+            ),
         )
         for _ in range(2):
             for resource, spec in probes:
