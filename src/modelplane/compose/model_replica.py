@@ -22,19 +22,12 @@ from modelplane.compose import pods, reachability
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
 from modelplane.compose.backends.endpoint_picker import PICKER_KEY, picker_name
-from modelplane.compose.backends.gang import leader_worker_set
 from modelplane.compose.backends.plan import Refused, plan
 from modelplane.compose.backends.references import copies, reference_requirements
-from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, picks, way_in
-from modelplane.compose.backends.standalone import deployment
+from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, ingress_objects, picks
 from modelplane.compose.backends.superseded import superseded
-from modelplane.compose.backends.workload import (
-    Workload,
-    former_key,
-    with_spec_hash,
-    workload_key,
-    workload_name,
-)
+from modelplane.compose.backends.table import backend_of, workload_key, workload_keys, workload_name
+from modelplane.compose.backends.workload import Workload, with_spec_hash
 from modelplane.compose.composition import (
     Blocked,
     Composition,
@@ -251,7 +244,7 @@ def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
     """Return the observed workload of each engine, of its present shape or of the previous one."""
     observed = request.observed
     return {
-        engine.name: observed.get(workload_key(engine)) or observed.get(former_key(engine))
+        engine.name: next((observed[key] for key in workload_keys(engine) if key in observed), None)
         for engine in request.owner.spec.engines
     }
 
@@ -286,7 +279,7 @@ def _status(replica: ModelReplica) -> Object:
 def _children(replica: ModelReplica, workloads: Iterable[Workload]) -> Iterator[Desired]:
     for workload in workloads:
         yield from _workload(workload)
-    yield from way_in(replica)
+    yield from ingress_objects(replica)
 
 
 def _workload(workload: Workload) -> Iterator[Desired]:
@@ -296,13 +289,9 @@ def _workload(workload: Workload) -> Iterator[Desired]:
         if claim is not None:
             key = f"resource-claim-{engine.name}-{role.lower()}-{claim['metadata']['name'][-5:]}"
             yield Desired(key, claim, exists, cluster)
-    worker = workload.follower
-    manifest = (
-        deployment(workload, claims[workload.head.role])
-        if worker is None
-        else leader_worker_set(workload, worker, claims[workload.head.role], claims[worker.role])
-    )
-    yield Desired(workload_key(engine), with_spec_hash(manifest), is_ready, cluster)
+    backend = backend_of(engine)
+    manifest = backend.workload(workload, claims)
+    yield Desired(backend.key(engine), with_spec_hash(manifest), is_ready, cluster)
     yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
 
 

@@ -1,15 +1,25 @@
 """Engines of several pods: a LeaderWorkerSet, whose groups start and restart together."""
 
-from modelplane.api.model_replica import PlacedMember
+from modelplane.api.engines import Role
+from modelplane.api.model_replica import PlacedEngine
+from modelplane.compose.backends.backend import Backend, Claims
 from modelplane.compose.backends.pods import pod_template
 from modelplane.compose.backends.workload import Workload
 from modelplane.compose.composition import Object
+from modelplane.compose.workload_kinds import LEADER_WORKER_SET
+
+_NAME_LENGTH = 49
+"""Characters that a LeaderWorkerSet leaves: its pods' labels hold ``<name>-<group>-<revision>``."""
 
 
-def leader_worker_set(
-    workload: Workload, worker: PlacedMember, leader_claim: Object | None, worker_claim: Object | None
-) -> Object:
+def _is_gang(engine: PlacedEngine) -> bool:
+    return len(engine.members) > 1
+
+
+def _leader_worker_set(workload: Workload, claims: Claims) -> Object:
     """Return the LeaderWorkerSet of a Leader and its Workers."""
+    leader = workload.head
+    worker = next(member for member in workload.engine.members if member.role is Role.WORKER)
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
@@ -27,8 +37,11 @@ def leader_worker_set(
                 "size": 1 + (worker.worker.nodes if worker.worker else 1),
                 # The ranks of a gang cannot rejoin one by one.
                 "restartPolicy": "RecreateGroupOnPodRestart",
-                "leaderTemplate": pod_template(workload, workload.head, leader_claim),
-                "workerTemplate": pod_template(workload, worker, worker_claim),
+                "leaderTemplate": pod_template(workload, leader, claims[leader.role]),
+                "workerTemplate": pod_template(workload, worker, claims[worker.role]),
             },
         },
     }
+
+
+GANG = Backend("gang", _is_gang, _leader_worker_set, LEADER_WORKER_SET, "a gang", _NAME_LENGTH)

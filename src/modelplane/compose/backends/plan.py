@@ -17,8 +17,9 @@ from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose.backends.prefill_decode import engine_port
 from modelplane.compose.backends.routes import picks
-from modelplane.compose.backends.workload import Workload, is_gang
-from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET, WorkloadKind
+from modelplane.compose.backends.table import BACKENDS, backend_of, workload_name
+from modelplane.compose.backends.workload import Workload
+from modelplane.compose.workload_kinds import INFERENCE_POOL, WorkloadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def plan(
         port = engine_port(engine)
         if isinstance(port, Rejected):
             return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.message)
-        workloads.append(Workload(replica, engine, port, taints, copies))
+        workloads.append(Workload(replica, engine, workload_name(replica, engine), port, taints, copies))
     return tuple(workloads)
 
 
@@ -72,8 +73,10 @@ def _needs(replica: ModelReplica) -> Iterator[_Need]:
     engines = replica.spec.engines
     if any(member.device_requests for engine in engines for member in engine.members):
         yield _Need("dra", "DRA", "claims of devices need")
-    if gangs := [engine.name for engine in engines if is_gang(engine)]:
-        yield _need_of(LEADER_WORKER_SET, f"engine {listing(gangs)} needs as a gang")
+    for backend in BACKENDS:
+        run = [engine.name for engine in engines if backend_of(engine) is backend]
+        if run and backend.kind.capability:
+            yield _need_of(backend.kind, f"engine {listing(run)} needs as {backend.role}")
     if picks(replica):
         yield _need_of(INFERENCE_POOL, "the endpoint picker needs")
 

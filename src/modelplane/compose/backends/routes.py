@@ -31,7 +31,7 @@ def picks(replica: ModelReplica) -> bool:
     return replica.spec.serving is not None and replica.spec.serving.picks
 
 
-def way_in(replica: ModelReplica) -> Iterator[Desired]:
+def ingress_objects(replica: ModelReplica) -> Iterator[Desired]:
     """Yield the objects that route requests to a replica's pods."""
     cluster = replica.spec.cluster_name
     if picks(replica):

@@ -1,12 +1,19 @@
 """Engines of one pod: a Deployment."""
 
 from modelplane.api import labels
+from modelplane.api.model_replica import PlacedEngine
+from modelplane.compose.backends.backend import Backend, Claims
 from modelplane.compose.backends.pods import LOADING_S, pod_template
 from modelplane.compose.backends.workload import Workload
 from modelplane.compose.composition import Object
+from modelplane.compose.workload_kinds import DEPLOYMENT
 
 
-def deployment(workload: Workload, claim: Object | None) -> Object:
+def _is_one_pod(engine: PlacedEngine) -> bool:
+    return len(engine.members) == 1
+
+
+def _deployment(workload: Workload, claims: Claims) -> Object:
     """Return the Deployment of a Standalone engine."""
     return {
         "apiVersion": "apps/v1",
@@ -18,6 +25,9 @@ def deployment(workload: Workload, claim: Object | None) -> Object:
             "progressDeadlineSeconds": LOADING_S,
             # A pool has no spare node for a surge, so an old pod stops before the new one starts.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-            "template": pod_template(workload, workload.head, claim),
+            "template": pod_template(workload, workload.head, claims[workload.head.role]),
         },
     }
+
+
+STANDALONE = Backend("serving", _is_one_pod, _deployment, DEPLOYMENT)

@@ -1,6 +1,6 @@
 """Workload: one engine of a replica, with its name, members and port.
 
-Names have at most 63 characters and do not depend on the content, except for immutable objects.
+Names do not depend on the content, except for immutable objects.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import msgspec
 from modelplane.api import labels
 from modelplane.api.engines import Phase, Role
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
-from modelplane.api.names import DIGITS, child_name
+from modelplane.api.names import child_name
 from modelplane.api.node_pools import NodeTaint
 from modelplane.compose.composition import Object
 
@@ -21,9 +21,6 @@ ENGINE_PORT = 8000
 
 _HASH_DIGITS = 10
 
-_GANG_NAME_LENGTH = 49
-"""Maximum length of a LeaderWorkerSet's name: its pods' labels hold ``<name>-<group>-<revision>``."""
-
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -31,17 +28,14 @@ class Workload:
 
     replica: ModelReplica
     engine: PlacedEngine
+    name: str
+    """The name of what runs the engine."""
     port: int = ENGINE_PORT
     """Port of the engine itself; another one if a sidecar has the pod's."""
     taints: Mapping[str, tuple[NodeTaint, ...]] = field(default_factory=dict)
     """Taints of the nodes, by pool."""
     copies: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Names of the copied Secrets and ConfigMaps, by kind and name of the original."""
-
-    @property
-    def name(self) -> str:
-        """The name of the engine's workload."""
-        return workload_name(self.replica, self.engine)
 
     @property
     def namespace(self) -> str:
@@ -67,33 +61,6 @@ class Workload:
 def head(engine: PlacedEngine) -> PlacedMember:
     """Return the member of an engine that serves requests."""
     return next(member for member in engine.members if member.role is not Role.WORKER)
-
-
-def is_gang(engine: PlacedEngine) -> bool:
-    """Return True if an engine spans several pods."""
-    return len(engine.members) > 1
-
-
-def workload_name(replica: ModelReplica, engine: PlacedEngine) -> str:
-    """Return the name of an engine's workload; never the replica's, which is the Service's."""
-    name = child_name(replica.metadata.name, engine.name)
-    if not is_gang(engine) or len(name) <= _GANG_NAME_LENGTH:
-        return name
-    suffix = name[-DIGITS - 1 :]
-    return name[: _GANG_NAME_LENGTH - len(suffix)].rstrip("-") + suffix
-
-
-def workload_key(engine: PlacedEngine) -> str:
-    """Return the key of an engine's workload. An engine of another shape is another child."""
-    return _KEYS[is_gang(engine)].format(engine.name)
-
-
-def former_key(engine: PlacedEngine) -> str:
-    """Return the key of the workload if the engine had the other shape."""
-    return _KEYS[not is_gang(engine)].format(engine.name)
-
-
-_KEYS = {False: "model-serving-{}", True: "model-gang-{}"}
 
 
 def part_name(replica: ModelReplica, part: str) -> str:

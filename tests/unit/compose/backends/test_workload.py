@@ -1,6 +1,7 @@
 import pytest
 
-from modelplane.compose.backends.workload import part_name, workload_key, workload_name
+from modelplane.compose.backends.table import workload_key, workload_keys, workload_name
+from modelplane.compose.backends.workload import part_name
 from support.replicas import engine, gang, replica
 
 
@@ -22,6 +23,7 @@ def test_a_gang_leaves_room_for_what_its_pods_labels_add() -> None:
 def test_an_engine_of_another_shape_is_another_child() -> None:
     owner = replica(engine("a"), gang("b"))
     assert [workload_key(each) for each in owner.spec.engines] == ["model-serving-a", "model-gang-b"]
+    assert workload_keys(owner.spec.engines[1]) == ("model-gang-b", "model-serving-b")
 
 
 @pytest.mark.parametrize("part", ["epp", "pool"])

@@ -1,0 +1,37 @@
+"""Backends: what runs an engine on a cluster, a row each.
+
+A backend is a module of this package with a ``Backend``, and its entry in ``table.py``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from modelplane.api.engines import Role
+from modelplane.api.model_replica import PlacedEngine
+from modelplane.compose.backends.workload import Workload
+from modelplane.compose.composition import Object
+from modelplane.compose.workload_kinds import WorkloadKind
+
+Claims = Mapping[Role, Object | None]
+"""The template of what the pods of each member claim; None where they claim nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A kind of workload that runs engines of one shape."""
+
+    name: str
+    """Part of the keys of its workloads. Never changed: another key is another child."""
+    runs: Callable[[PlacedEngine], bool]
+    """Whether it runs an engine."""
+    workload: Callable[[Workload, Claims], Object]
+    """Compose the workload of an engine."""
+    kind: WorkloadKind
+    role: str = ""
+    """What engines need the kind as, where not every cluster has it."""
+    name_length: int = 63
+    """Most characters of a workload's name."""
+
+    def key(self, engine: PlacedEngine) -> str:
+        """Return the key of an engine's workload."""
+        return f"model-{self.name}-{engine.name}"
