@@ -1,5 +1,12 @@
-"""The clouds that clusters and their nodes can be made on."""
+"""The clouds that clusters and their nodes can be made on: a row each.
 
+The rules of the CustomResourceDefinitions, the storage that caches get and the texts of the reference pages
+follow from the rows. The settings that a person writes for a cloud are types: a field of ``ClusterOrigin``
+and one of ``Provisioning``, named like the cloud.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -11,3 +18,42 @@ class Cloud(StrEnum):
     AKS = "AKS"
     NEBIUS = "Nebius"
     VULTR = "Vultr"
+
+
+@dataclass(frozen=True, slots=True)
+class CloudTraits:
+    """What a cloud offers for clusters, and demands of their pools."""
+
+    cloud: Cloud
+    cache_storage: str = ""
+    """The StorageClass for ModelCaches that its clusters get. Empty: it offers no ReadWriteMany volumes."""
+    needs_zones: bool = False
+    """True if every pool has to name the zones of its nodes."""
+    needs_upper_bound: bool = False
+    """True if a pool with a minimum has to have a maximum."""
+    needs_a_node: bool = False
+    """True if no pool may be empty."""
+    has_short_pool_names: bool = False
+    """True if names of pools have at most twelve letters and digits."""
+    has_capacity_blocks: bool = False
+    """True if pools can be backed by reserved capacity."""
+
+
+CLOUDS = (
+    CloudTraits(Cloud.GKE, "modelplane-rwx", needs_zones=True),
+    CloudTraits(Cloud.EKS, "modelplane-rwx-efs", needs_zones=True, has_capacity_blocks=True),
+    CloudTraits(Cloud.AKS, "modelplane-rwx-fs", has_short_pool_names=True),
+    CloudTraits(Cloud.NEBIUS, "modelplane-rwx-fs", needs_upper_bound=True),
+    CloudTraits(Cloud.VULTR, needs_upper_bound=True, needs_a_node=True),
+)
+"""Every cloud."""
+
+
+def clouds_where(holds: Callable[[CloudTraits], bool]) -> tuple[str, ...]:
+    """Return the names of the clouds of which something holds."""
+    return tuple(str(row.cloud) for row in CLOUDS if holds(row))
+
+
+def cache_storage(cloud: Cloud) -> str:
+    """Return the StorageClass for ModelCaches that a cloud's clusters get; empty where there is none."""
+    return next(row.cache_storage for row in CLOUDS if row.cloud is cloud)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.clouds import Cloud
+from modelplane.api.clouds import Cloud, clouds_where
 from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin
 from modelplane.api.devices import Device
 from modelplane.api.fields import DNS_LABEL, LABEL_VALUE, QUALIFIED_NAME, Rule, about
+from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.node_pools import AKS_POOL_NAME, MAX_NODES, Accounting, NodePool
 
@@ -55,6 +56,10 @@ class ServingStack(Model):
 
 
 _PROVISIONED = tuple(map(str, Cloud))
+_SHORT_NAMES = clouds_where(lambda cloud: cloud.has_short_pool_names)
+_ZONAL = clouds_where(lambda cloud: cloud.needs_zones)
+_BOUNDED = clouds_where(lambda cloud: cloud.needs_upper_bound)
+_NEVER_EMPTY = clouds_where(lambda cloud: cloud.needs_a_node)
 
 
 def _every_pool(sources: Sequence[str], holds: str, message: str) -> Rule:
@@ -82,24 +87,27 @@ class InferenceClusterSpec(Model):
             "or digit at both ends: cloud resources are named after it",
         ),
         _every_pool(
-            ("AKS",),
+            _SHORT_NAMES,
             f"pool.name.matches('{AKS_POOL_NAME}')",
-            "a pool of an AKS cluster is named by at most 12 lower-case letters and digits, a letter first",
+            f"a pool of an {alternatives(_SHORT_NAMES)} cluster is named by at most 12 lower-case letters and "
+            "digits, a letter first",
         ),
         _every_pool(
-            ("GKE", "EKS"),
+            _ZONAL,
             "has(pool.zones) && size(pool.zones) > 0",
-            "zones are required in every pool of a GKE or EKS cluster: list the zones that have its nodes",
+            f"zones are required in every pool of a {alternatives(_ZONAL)} cluster: list the zones that have "
+            "its nodes",
         ),
         _every_pool(
-            ("Nebius", "Vultr"),
+            _BOUNDED,
             "!has(pool.minNodeCount) || has(pool.maxNodeCount)",
-            "maxNodeCount is required with minNodeCount where the source is Nebius or Vultr",
+            f"maxNodeCount is required with minNodeCount where the source is {alternatives(_BOUNDED)}",
         ),
         _every_pool(
-            ("Vultr",),
+            _NEVER_EMPTY,
             "pool.nodeCount >= 1 && (!has(pool.minNodeCount) || pool.minNodeCount >= 1)",
-            "a pool of a Vultr cluster has at least one node: raise nodeCount and minNodeCount to 1",
+            f"a pool of a {alternatives(_NEVER_EMPTY)} cluster has at least one node: raise nodeCount and "
+            "minNodeCount to 1",
         ),
         _every_pool(
             _PROVISIONED,

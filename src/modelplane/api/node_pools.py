@@ -4,8 +4,14 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from modelplane.api import labels
+from modelplane.api.clouds import clouds_where
 from modelplane.api.fields import DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
+from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model
+
+_ZONAL = alternatives(clouds_where(lambda cloud: cloud.needs_zones), "and")
+CAPACITY_BLOCKS = alternatives(clouds_where(lambda cloud: cloud.has_capacity_blocks), "and")
+"""The clouds that have capacity blocks, as sentences name them."""
 
 
 class FabricType(StrEnum):
@@ -165,10 +171,11 @@ class NodePool(Model):
     ) = None
     zones: Annotated[
         tuple[Annotated[str, about("Name of a zone.", min_length=1, max_length=63)], ...],
-        about("Zones of the nodes; GKE and EKS need at least one.", max_length=8, atomic=True),
+        about(f"Zones of the nodes; {_ZONAL} need at least one.", max_length=8, atomic=True),
     ] = ()
     capacity_block: (
-        Annotated[CapacityBlock, about("AWS Capacity Block that backs the pool; for EKS.")] | None
+        Annotated[CapacityBlock, about(f"AWS Capacity Block that backs the pool; for {CAPACITY_BLOCKS}.")]
+        | None
     ) = None
     fabric: (
         Annotated[

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from modelplane.api.clouds import Cloud, cache_storage
 from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_class import InferenceClass
@@ -28,13 +29,6 @@ from modelplane.gateway.hosts import authority
 from modelplane.gateway.http_routes import GATEWAY_NAME
 
 CRD_API_VERSION = "apiextensions.k8s.io/v1"
-CACHE_STORAGE = {
-    Source.GKE: "modelplane-rwx",
-    Source.EKS: "modelplane-rwx-efs",
-    Source.AKS: "modelplane-rwx-fs",
-    Source.NEBIUS: "modelplane-rwx-fs",
-}
-"""The StorageClass for caches on a provisioned cluster; Vultr has no ReadWriteMany volumes."""
 
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
@@ -178,7 +172,7 @@ def _cache_storage(cluster: InferenceCluster) -> str:
     """Return the StorageClass for caches: the cloud's own, or the one that the operator names."""
     origin = cluster.spec.cluster
     if origin.source != Source.EXISTING:
-        return CACHE_STORAGE.get(origin.source, "")
+        return cache_storage(Cloud(origin.source))
     cache = origin.existing.cache if origin.existing else None
     return (cache.storage_class_name if cache else None) or ""
 

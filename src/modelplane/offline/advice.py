@@ -19,7 +19,7 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.node_pools import FabricType
+from modelplane.api.node_pools import CAPACITY_BLOCKS, FabricType
 from modelplane.offline.diagnostics import Path, nearest, shown
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ def _provisioning_of_existing(cluster: InferenceCluster) -> Iterator[Advice]:
         path = ("spec", "nodePools", index)
         fabric = pool.interconnect()
         if pool.capacity_block is not None:
-            message = "capacity blocks are for EKS, and ignored with source Existing: remove it"
+            message = (
+                f"capacity blocks are for {CAPACITY_BLOCKS}, and ignored with source Existing: remove it"
+            )
             yield Advice((*path, "capacityBlock"), message, at_key=True)
         if fabric.type is FabricType.EFA and fabric.name is None:
             message = (
