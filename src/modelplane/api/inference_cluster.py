@@ -89,8 +89,8 @@ class InferenceClusterSpec(Model):
         _every_pool(
             _SHORT_NAMES,
             f"pool.name.matches('{AKS_POOL_NAME}')",
-            f"a pool of an {alternatives(_SHORT_NAMES)} cluster is named by at most 12 lower-case letters and "
-            "digits, a letter first",
+            f"a pool of an {alternatives(_SHORT_NAMES)} cluster is named by at most 12 lower-case letters "
+            "and digits, a letter first",
         ),
         _every_pool(
             _ZONAL,

@@ -20,8 +20,8 @@ Claims = Mapping[Role, Object | None]
 class Backend:
     """A kind of workload that runs engines of one shape."""
 
-    name: str
-    """Part of the keys of its workloads. Never changed: another key is another child."""
+    key_format: str
+    """Key of a workload, from the engine's name. Never changed: another key is another child."""
     runs: Callable[[PlacedEngine], bool]
     """Whether it runs an engine."""
     workload: Callable[[Workload, Claims], Object]
@@ -34,4 +34,4 @@ class Backend:
 
     def key(self, engine: PlacedEngine) -> str:
         """Return the key of an engine's workload."""
-        return f"model-{self.name}-{engine.name}"
+        return self.key_format.format(engine.name)

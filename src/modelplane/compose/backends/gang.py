@@ -44,4 +44,4 @@ def _leader_worker_set(workload: Workload, claims: Claims) -> Object:
     }
 
 
-GANG = Backend("gang", _is_gang, _leader_worker_set, LEADER_WORKER_SET, "a gang", _NAME_LENGTH)
+GANG = Backend("model-gang-{}", _is_gang, _leader_worker_set, LEADER_WORKER_SET, "a gang", _NAME_LENGTH)

@@ -30,4 +30,4 @@ def _deployment(workload: Workload, claims: Claims) -> Object:
     }
 
 
-STANDALONE = Backend("serving", _is_one_pod, _deployment, DEPLOYMENT)
+STANDALONE = Backend("model-serving-{}", _is_one_pod, _deployment, DEPLOYMENT)
