@@ -49,8 +49,8 @@ OBJECTS = (("InferenceClass", "small"), ("ModelCache", "weights"), ("ModelServic
 
 def steps(part: str) -> dict[str, list[str]]:
     """Return the lines for a shell of one half of the page, under the number of their step."""
-    forward, _, back = PAGE.read_text().partition("\n## And back\n")
-    text = (forward if part == "there" else back).partition("\n## Where something goes wrong\n")[0]
+    forward, _, back = PAGE.read_text().partition("\n## From Crossplane to the controllers\n")
+    text = (forward if part == "there" else back).partition("\n## Troubleshooting\n")[0]
     sections = re.split(r"^### (\d)\. .*$", text, flags=re.MULTILINE)[1:]
     blocks = (re.findall(r"^```bash\n(.*?)^```$", each, re.MULTILINE | re.DOTALL) for each in sections[1::2])
     return dict(zip(sections[::2], blocks, strict=True))
