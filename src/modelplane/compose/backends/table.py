@@ -6,7 +6,10 @@ from modelplane.compose.backends.backend import Backend
 from modelplane.compose.backends.gang import GANG
 from modelplane.compose.backends.standalone import STANDALONE
 
-BACKENDS: tuple[Backend, ...] = (STANDALONE, GANG)
+BACKENDS: tuple[Backend, ...] = (
+    STANDALONE,
+    GANG,
+)
 """Every backend. The first one that runs an engine has it."""
 
 

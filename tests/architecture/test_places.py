@@ -1,0 +1,72 @@
+"""Each thing that is often added takes one module and one row: the diffs that CONTRIBUTING shows prove it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from architecture.place_proofs import PROOFS
+
+ROOT = Path(__file__).parents[2]
+DIFFS = sorted((ROOT / "tests" / "architecture" / "places").glob("*.diff"))
+_IMPORT = re.compile(r"(from \S+ )?import ")
+
+
+class _Change(NamedTuple):
+    """What a diff does to one file."""
+
+    path: str
+    is_new: bool
+    hunks: tuple[tuple[str, ...], ...]
+    """The lines that each hunk adds or removes, with their sign."""
+
+    @property
+    def rows(self) -> int:
+        """The number of hunks that are more than an import."""
+        return sum(not all(_IMPORT.match(line[1:]) for line in hunk) for hunk in self.hunks)
+
+
+def _changes(diff: Path) -> Iterator[_Change]:
+    for part in diff.read_text(encoding="utf-8").split("diff --git ")[1:]:
+        head, *hunks = re.split(r"^@@ .*\n", part, flags=re.MULTILINE)
+        path = head.split()[0].removeprefix("a/")
+        lines = (tuple(line for line in hunk.splitlines() if line[:1] in {"+", "-"}) for hunk in hunks)
+        yield _Change(path, "new file mode" in head, tuple(lines))
+
+
+def test_every_diff_has_a_proof_and_is_shown() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert {diff.stem for diff in DIFFS} == set(PROOFS)
+    assert [diff.name for diff in DIFFS if f"](tests/architecture/places/{diff.name})" not in page] == []
+
+
+@pytest.mark.parametrize("diff", DIFFS, ids=lambda diff: diff.stem)
+def test_an_addition_is_one_module_at_most_and_one_row(diff: Path) -> None:
+    changes = [each for each in _changes(diff) if each.path.startswith("src/")]
+    assert len([each for each in changes if each.is_new]) <= 1
+    [table] = [each for each in changes if not each.is_new]
+    assert table.rows == 1
+    assert [line for each in changes for hunk in each.hunks for line in hunk if line[0] == "-"] == []
+
+
+@pytest.mark.parametrize("diff", DIFFS, ids=lambda diff: diff.stem)
+def test_an_addition_is_followed_to_every_derived_place(diff: Path, tmp_path: Path) -> None:
+    for folder in ("src", "docs/reference"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run(["git", "apply", str(diff)], cwd=tmp_path, check=True)
+    paths = os.pathsep.join([str(tmp_path / "src"), str(ROOT / "tests")])
+    proof = subprocess.run(
+        [sys.executable, "-m", "architecture.place_proofs", diff.stem],
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (proof.returncode, proof.stderr) == (0, "")
