@@ -1,1 +1,1 @@
-"""Reconciling: a work queue, a loop, and the writing of what the core composed."""
+"""Controllers: work queues, control loops, and server-side apply of what the core composes."""

@@ -1,4 +1,4 @@
-"""The children of each owner, by uid, as informers bring them."""
+"""Index of children by the uid of their owner, kept up to date by informers."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping

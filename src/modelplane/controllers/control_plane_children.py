@@ -1,7 +1,7 @@
-"""Children on the control plane: which there are, by owner, and the informers that tell.
+"""Children on the control plane: their index by owner, and their informers.
 
-Children of our own kinds are in the informers that every reconcile reads. A kind of others that has a row
-for the control plane gets an informer of its own as soon as its CustomResourceDefinition is installed.
+Children of our own kinds are in the informers that every reconcile reads. A third-party kind that has a row
+for the control plane gets an informer as soon as its CustomResourceDefinition is installed.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""Standing back where another engine acts on the fleet.
+"""Refusal to reconcile while Crossplane owns the CustomResourceDefinitions.
 
-Crossplane and the controllers compose the same children. One rule: whoever owns
-the definitions of the kinds acts, and the controllers look again whenever a
-definition changes.
+Crossplane and the controllers compose the same children. One rule: the owner of the definitions reconciles.
+The controllers check again whenever a definition changes.
 """
 
 import asyncio

@@ -1,11 +1,10 @@
-"""Letting an owner go once nobody needs it, and nothing is left that it made.
+"""Finalization: delete an owner's children, then release the owner once nothing needs it.
 
-What it made on the control plane goes first: an endpoint is withdrawn before the engines behind it stop.
+Children on the control plane are deleted first, so that an endpoint is gone before its engines stop.
 
-A cluster that cannot be reached holds its owners, because what is there may
-still run. A person who deletes the InferenceCluster declares it gone: while the
-cluster can be reached, that waits for what needs it; when it cannot be for
-minutes, that is given up with it.
+A cluster that cannot be reached holds its owners, because their workloads may still run there. Deleting the
+InferenceCluster abandons them: at once if nothing needs the cluster, otherwise after it has been unreachable
+for minutes.
 """
 
 import logging

@@ -1,8 +1,8 @@
-"""How often a controller looks for reference cycles.
+"""Thresholds of Python's garbage collector for a controller.
 
-The copies of a large fleet are millions of objects that live for long and hold no cycles. Python's own
-thresholds suit small programs: with them a seventh of a controller's time went into walking the copies,
-for up to a second at a time.
+The copies of a large fleet are millions of objects that live for long and hold no cycles. With Python's
+default thresholds, a seventh of a controller's time went into traversing the copies, for up to a second at a
+time.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Work that lasts only for as long as something holds."""
+"""Work that is stopped when its guard raises."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine

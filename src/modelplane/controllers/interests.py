@@ -1,9 +1,8 @@
-"""Who must be looked at again when an object changes.
+"""Interests: the owners to reconcile when an object changes.
 
-Each owner's requirements are kept from its last composition, and found by what
-they name: kind, namespace and name as far as they are given. Those that wake
-nobody are kept apart. So the cost of a change does not grow with the owners that
-it does not concern.
+The requirements of each owner's last composition are indexed by kind, namespace and name. Requirements that
+trigger no reconcile are indexed apart. The cost of a change therefore does not grow with the number of owners
+that it does not concern.
 """
 
 from collections import defaultdict

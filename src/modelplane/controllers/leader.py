@@ -1,11 +1,9 @@
-"""Which of several controllers acts: the one that holds a Lease.
+"""Leader election: of several controllers, the holder of a Lease reconciles.
 
-The rules are client-go's. No two machines' clocks are ever compared: a candidate
-takes a lease that another holds once it has seen it unchanged for its whole
-duration, by the candidate's own clock. A holder counts from the moment at which
-it sent its last renewal, and stops sooner than another may begin. One rule: who
-was late once leads no more, because what it knows may be old; its process ends
-and a new one begins.
+The rules are client-go's. Clocks of two machines are never compared: a candidate takes another's lease once
+the lease has not changed for its whole duration, by the candidate's own clock. The holder counts from the
+time at which it sent its last renewal, and stops before another candidate may begin. One rule: a holder that
+was late once never leads again, because its copies may be stale. Its process ends and a new one begins.
 """
 
 import asyncio

@@ -1,10 +1,8 @@
-"""One controller process: what it watches, and who works on what.
+"""Manager: the informers, work queues and control loops of one controller process.
 
-ModelDeployments are worked on one at a time, because each placement must see
-the one before it. Everything else is independent and goes in parallel; a
-replica's work goes with that of its cluster, so that a slow cluster holds up
-only its own. What fails is logged and tried again: only a signal ends a
-controller.
+ModelDeployments are reconciled one at a time, because each placement must see the previous one. All other
+owners are reconciled in parallel. Replicas of one cluster share a lane, so a slow cluster delays only its
+own. Failed reconciles are logged and retried; only a signal ends a controller.
 """
 
 import asyncio

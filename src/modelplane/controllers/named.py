@@ -1,7 +1,7 @@
 """Copies of single objects of the control plane, of kinds that are not watched as a whole.
 
-A Secret that a cache names is watched by its name: nobody's other Secrets are
-ever asked for. A copy lives as long as an owner requires it.
+A Secret that a cache names is watched by its name. No other Secret is ever requested. A copy lives as long as
+an owner requires it.
 """
 
 import asyncio

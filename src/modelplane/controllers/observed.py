@@ -1,6 +1,6 @@
 """Samples of the objects' state, read at scrape time: deleted objects have none.
 
-One rule: what of a pool is used is what the scheduler says; nothing is counted a second time.
+One rule: the scheduler counts the used capacity of a pool; nothing is counted a second time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""How many connections a controller may hold at once.
+"""Limit of open files of a controller.
 
-Every watch is a connection, and each cluster has about ten. Systems start a process with a limit of
-1,024 open files for the sake of very old programs; what it may raise that to is far more.
+Every watch is a connection, and each cluster has about ten. Systems start a process with a limit of 1,024
+open files for compatibility with old programs; a process may raise it far beyond that.
 """
 
 import resource

@@ -1,9 +1,8 @@
-"""Whose object is whose.
+"""Ownership of children, by the uid of their owner.
 
-A child on the owner's own API server carries an owner reference, so Kubernetes
-itself collects it. A child on another cluster cannot; it carries the owner's
-uid as a label, and a finalizer holds the owner until no such object is left.
-Either way the uid decides, never a name.
+A child on the owner's API server has an owner reference, so Kubernetes garbage-collects it. A child on
+another cluster has a label with the owner's uid, and a finalizer holds the owner until no such child is left.
+The uid decides, never a name.
 """
 
 import hashlib

@@ -1,12 +1,10 @@
-"""A queue of names to look at.
+"""Work queue of keys.
 
-It holds a key once, however often it is added; hands no key to two workers at
-a time; and returns failed keys later and later. The same contract as
-client-go's rate-limited work queue, with two additions. Keys are in lanes, and
-only so many of one lane are worked on at a time, so that what is slow holds up
-nobody but its own lane. And a key that has just failed is not tried again at
-once whatever happens, so that two writers who undo each other's work do not
-spin.
+It holds a key once, however often the key is added; hands no key to two workers at a time; and returns failed
+keys after growing delays. This is the contract of client-go's rate-limited work queue, with two additions.
+Keys are in lanes, and the number of keys in progress is limited per lane, so a slow lane delays only its own
+keys. A key that has just failed is not retried at once even if it is added again, so two writers that undo
+each other's changes do not spin.
 """
 
 import asyncio

@@ -1,9 +1,7 @@
-"""Making what was composed so.
+"""Reconcile one owner: observe, compose, apply, prune, report status.
 
-One reconcile reads an owner, its children and what it requires from local
-copies, composes, writes the children that differ, deletes those that the
-composition let go, and writes the status last, if it changed. All state is in
-the objects: a controller that dies half-way is taken up by the next one.
+The owner, its children and the objects that it requires are read from local copies. The status is written
+last, if it changed. All state is in the objects: after a crash the next controller continues.
 """
 
 from collections.abc import Callable, Collection, Mapping

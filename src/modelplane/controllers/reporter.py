@@ -1,4 +1,4 @@
-"""Writing an owner's status, and the events that tell of its changes."""
+"""Status of an owner, and events for its changes."""
 
 from collections.abc import Mapping
 from typing import Any

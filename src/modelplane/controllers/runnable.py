@@ -1,6 +1,6 @@
-"""Runnables: what a manager starts, keeps running and closes.
+"""Runnables: control loops that a manager starts, runs again after a bug, and closes.
 
-A control loop is a module with a ``Runnable``, and a row in the manager's list.
+A control loop is a module with a ``Runnable``, and a row in ``Manager._control_loops``.
 """
 
 import asyncio

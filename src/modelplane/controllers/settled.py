@@ -1,9 +1,8 @@
-"""What the API server made of what was applied.
+"""Spelling in which the API server stores applied manifests.
 
-A server may store another spelling of a value (the quantity ``0.5`` as
-``500m``), and admission may change one. Compared with the manifest, such an
-object differs for ever, and would be applied at every look. So the server's
-spelling is remembered, and it is that from which the object must not stray.
+A server may normalize a value (the quantity ``0.5`` to ``500m``), and admission may change one. Compared with
+its manifest, such an object would differ for ever and be applied in every reconcile. The server's spelling is
+therefore remembered, and the object is compared with it.
 """
 
 from collections.abc import Mapping

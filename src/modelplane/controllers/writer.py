@@ -1,7 +1,7 @@
-"""Making a composition so: writing the children that differ, deleting those that were let go.
+"""Writer: apply the children that differ, and prune children that are no longer desired.
 
-Deletion comes last, and only when everything else was written: what replaces a
-child is there before the child goes.
+Pruning comes last, and only after every write succeeded: the replacement of a child exists before the child
+is deleted.
 """
 
 import logging

@@ -1,1 +1,1 @@
-"""Talking to Kubernetes: one client per API server, informers, server-side apply."""
+"""Kubernetes: one client per API server, informers, server-side apply."""

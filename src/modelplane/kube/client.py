@@ -1,7 +1,6 @@
-"""One API server, spoken to in plain objects.
+"""Client of one API server, for plain objects.
 
-Requests and answers are raw JSON, so that a kind needs no model of its own and
-nothing that the server sent is lost.
+Requests and responses are raw JSON: a kind needs no model, and no field that the server sent is lost.
 """
 
 import asyncio

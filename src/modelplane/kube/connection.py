@@ -1,4 +1,4 @@
-"""Connecting to an API server: the address, the certificates and the credentials of a kubeconfig or a pod.
+"""HTTP client of an API server, from a kubeconfig or the service account of a pod.
 
 lightkube reads both, and authenticates (certificates, tokens, exec plugins). Nothing is sent yet.
 """

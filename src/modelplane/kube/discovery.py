@@ -1,6 +1,7 @@
-"""Which kinds an API server has, by its own word (the discovery API).
+"""Discovery: the kinds that an API server serves (the discovery API).
 
-A 404 alone is no such word: a proxy or a load balancer in front of a server says it too.
+A 404 alone does not mean that a kind is missing: a proxy or load balancer in front of a server also answers
+with one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

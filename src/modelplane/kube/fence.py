@@ -1,4 +1,4 @@
-"""A fence before every write: a client that may not write any more sends nothing, at the last moment."""
+"""Fence: checked just before a write is sent, so that a former leader writes nothing."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,10 +1,9 @@
-"""A kept-up-to-date copy of the objects of one kind.
+"""Informer: an up-to-date copy of the objects of one kind.
 
-An informer lists once, then watches; when a watch ends it opens the next one
-where the last left off. It lists again when the server says that version is
-gone, and after every outage, because what comes back may be another server. Its
-copy is level-based: a handler is told which object changed, not how, and reads
-the copy.
+An informer lists once, then watches. When a watch ends, it opens the next one at the last version. It lists
+again when the server says that this version is gone, and after every outage, because another server may
+answer then. The copy is level-based: a handler gets the object that changed, not the change, and reads the
+copy.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""The kubeconfig that a Secret holds, by which a cluster is reached.
+"""Kubeconfig in a Secret.
 
-One rule: what is wrong is told by the names of the Secret and its key, never by its content.
+One rule: errors name the Secret and its key, never their content.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Listing the objects of a kind, and watching what changes from there (Kubernetes, "API Concepts")."""
+"""Lists of the objects of a kind, and watches from there (Kubernetes, "API Concepts")."""
 
 import random
 from dataclasses import dataclass

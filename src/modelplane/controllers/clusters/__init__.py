@@ -1,1 +1,1 @@
-"""Connections to the inference clusters: clients, watches, and whether each cluster answers."""
+"""Connections to the inference clusters: clients, watches and health."""

@@ -1,8 +1,7 @@
-"""A connection to one inference cluster.
+"""Connection to one inference cluster.
 
-Each cluster has its own client and its own watches, so that one that is slow or
-away holds up nobody else. What is not known about a cluster is said with its
-cause; it is never taken for "there is nothing".
+Each cluster has its own client and its own watches, so a slow or unreachable cluster delays no other. If
+something about a cluster is unknown, the answer is its cause, never an empty result.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Every inference cluster's connection, kept in step with its kubeconfig Secret."""
+"""Connections to all inference clusters."""
 
 import asyncio
 import logging

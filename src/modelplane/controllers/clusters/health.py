@@ -1,4 +1,4 @@
-"""Whether what is known of a cluster can be relied on, and why not."""
+"""Health of a cluster's copies: reliable or not, and the cause."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Connect to every InferenceCluster, and anew when its kubeconfig changes."""
+"""Kubeconfigs: connect to every InferenceCluster, and again when its kubeconfig changes."""
 
 import asyncio
 

@@ -1,8 +1,8 @@
-"""What is watched of one inference cluster.
+"""Watches on one inference cluster.
 
-A kind of children is watched where there are any: each kind is looked for once,
-and a write of the first one begins the watch. So a cluster that holds nothing of
-ours costs three watches: of its gateway, and of what it can do.
+A kind of children is watched only where children of it exist: each kind is looked for once, and the first
+write of a kind begins its watch. A cluster without children costs three watches: its gateway and the
+definitions of its capabilities.
 """
 
 import asyncio
