@@ -1,8 +1,7 @@
-"""Routes of the fleet's gateway, as the compositions of their owners hold them.
+"""Routes of the fleet's gateway, from the compositions of their owners.
 
-An owner is composed for its routes as soon as something that it requires changes, apart from its reconcile: a
-write that the control plane is slow to answer delays no route. An owner that cannot be composed keeps the
-routes that it has.
+An owner is composed for its routes as soon as one of its inputs changes, independently of its reconcile, so
+that a slow control plane delays no route. An owner that cannot be composed keeps its routes.
 """
 
 import asyncio
@@ -20,11 +19,11 @@ from modelplane.kube.resources import Object
 _log = logging.getLogger(__name__)
 
 _SLICE_S = 0.05
-"""How long composing may keep the rest of the controllers waiting, the renewal of the lease among it."""
+"""Time for which composing may block the other tasks of the controllers, such as the renewal of the lease."""
 
 
 class Composed(NamedTuple):
-    """An owner's composition, and what it required."""
+    """An owner's composition and its requirements."""
 
     requirements: tuple[Requirement, ...]
     composition: Composition | Blocked
@@ -50,7 +49,7 @@ class Routes:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Why owners cannot be composed, by what becomes of their routes."""
+        """Reasons why owners cannot be composed, by owner and consequence."""
         return {
             f"{key} {'keeps its routes' if key in self._routes else 'is not served'}": problem
             for key, problem in self._problems.items()
@@ -66,7 +65,7 @@ class Routes:
         return bool(concerned)
 
     async def update(self) -> None:
-        """Compose the owners for which something has changed."""
+        """Compose the owners with changed inputs."""
         stale, self._stale = self._stale, {}
         clock = asyncio.get_running_loop().time
         began = clock()
