@@ -22,7 +22,7 @@ def unspoken(found: tuple[Object, ...]) -> str:
     """Return a message while a gateway has no backend in its status yet; empty otherwise."""
     if not found or proxy(found):
         return ""
-    return f'InferenceGateway "{DEFAULT_NAME}" does not say yet what carries the traffic (status.backend)'
+    return f'InferenceGateway "{DEFAULT_NAME}" has no status.backend yet'
 
 
 def reads_gateway_api(proxy_name: str) -> bool:

@@ -18,7 +18,7 @@ def requirements(class_: InferenceClass) -> tuple[Requirement, ...]:
 def compose(request: Request[InferenceClass]) -> Composition:
     """Accept the class."""
     return Composition(
-        conditions=(true(Type.ACCEPTED, Reason.AVAILABLE, "node pools may use this class"),),
+        conditions=(true(Type.ACCEPTED, Reason.AVAILABLE, "available to node pools"),),
         ready=True,
         guards=guards.found(_KIND, request),
     )

@@ -28,7 +28,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
 
 _CHILDREN = ("pvc", "auth", "hydrate")
-_UNOBSERVED = "the cluster is about to be looked at"
+_UNOBSERVED = "the cluster has not been observed yet"
 _SEEN = {
     "pods": ("v1", "Pod"),
     "volumes": ("v1", "PersistentVolumeClaim"),
@@ -164,7 +164,7 @@ def _uncovered(cache: ModelCache, cluster: InferenceCluster) -> Rejected | None:
         return Rejected("the cluster is being deleted")
     selector = cache.spec.cluster_selector
     if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
-        return Rejected("the cluster has not the labels of clusterSelector")
+        return Rejected("the cluster does not match clusterSelector")
     storage = cluster.status.cache
     if storage and storage.storage_class_name:
         return None
@@ -193,7 +193,7 @@ def _site(
     last = replace(_last_known(entry), matched=not uncovered)
     unknowns = (request.unknown(f"{key}-{entry.name}") for key in _SEEN)
     if unknown := next(filter(None, unknowns), None):
-        yield replace(last, message=f"the cluster cannot be looked at: {unknown.cause}")
+        yield replace(last, message=f"cannot observe the cluster: {unknown.cause}")
         return
     if not uncovered:
         yield _twin(request, entry.name) or _on_cluster(request, source, auth, entry, cluster)
@@ -202,12 +202,12 @@ def _site(
         return
     if not cluster.metadata.deletion_timestamp:
         until = "the ModelCache or the InferenceCluster is deleted"
-        yield replace(last, message=f"{uncovered.message}: what is there stays until {until}")
+        yield replace(last, message=f"{uncovered.message}: the weights stay until {until}")
     elif readers := _readers(request, entry.name):
-        message = f"{uncovered.message}: what is there stays until {listing(readers)} is gone"
+        message = f"{uncovered.message}: the weights stay until {listing(readers)} is gone"
         yield replace(last, message=message, waits=True)
     else:
-        yield replace(last, message=f"{uncovered.message}, and what is there with it", children=())
+        yield replace(last, message=f"{uncovered.message}, with the weights on it", children=())
 
 
 def _readers(request: Request[ModelCache], cluster: str) -> list[str]:
@@ -231,7 +231,7 @@ def _twin(request: Request[ModelCache], name: str) -> _Site | None:
         cluster = claim["metadata"].get("annotations", {}).get(labels.CHILD, "").removeprefix("pvc-")
         for entry in request.owner.status.clusters:
             if entry.name == cluster != name:
-                message = f'it is InferenceCluster "{cluster}" under another name'
+                message = f'the same cluster as InferenceCluster "{cluster}"'
                 return replace(_last_known(entry), name=name, message=message, children=())
     return None
 
@@ -250,7 +250,7 @@ def _on_cluster(
         if f"pvc-{name}" in request.unobserved:
             return replace(_last_known(entry), message=_UNOBSERVED)
         # Cleared first: a new volume would be empty, and be taken for the staged one.
-        return _Site(name, message="its volume is gone, with the weights; they are about to be staged again")
+        return _Site(name, message="its volume is gone with the weights. Staging them again")
     storage = cluster.status.cache.storage_class_name if cluster.status.cache else None
     volume = hydration.volume(cache, source.size_gib, storage or "", claim)
     children: list[Desired | Keep] = [Desired(f"pvc-{name}", volume, is_ready, name)]
@@ -290,7 +290,7 @@ def _progress(
         f'PersistentVolumeClaim "{claim_name(request.owner.metadata.namespace, request.owner.metadata.name)}"'
     )
     if claim.get("status", {}).get("phase") == "Lost":
-        return CachePhase.FAILED, f"{named} has lost its volume: delete it, and it is made anew"
+        return CachePhase.FAILED, f"{named} has lost its volume: delete it, and it is created again"
     word = hydration.last_word(request.found(f"pods-{name}")) if job is not None else ""
     if job is not None and is_true(job, "Failed"):
         told = word or condition_of(job, "Failed").get("message", "it failed")
@@ -301,7 +301,7 @@ def _progress(
         (auth.unknown, f"cannot read {auth.named}: {auth.unknown}"),
         (auth.missing and job is None, f"waiting for {auth.named}"),
         (word, word),
-        (not claim, "its volume is being made"),
+        (not claim, "its volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),
     )
     message = next((text for holds, text in causes if holds), f"downloading {source.repo}")
@@ -315,8 +315,8 @@ def _count(sites: list[_Site], phase: CachePhase) -> int:
 def _covered(matched: list[_Site]) -> Condition:
     if not matched:
         message = (
-            "no cluster has the labels of clusterSelector and offers a ReadWriteMany StorageClass: "
-            "an Existing one names it in spec.cluster.existing.cache.storageClassName"
+            "no cluster that matches clusterSelector has a ReadWriteMany StorageClass: "
+            "set spec.cluster.existing.cache.storageClassName of an Existing cluster"
         )
         return false(Type.CLUSTERS_MATCHED, Reason.NO_CLUSTERS, message)
     return true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {_clusters(len(matched))}")
@@ -325,7 +325,7 @@ def _covered(matched: list[_Site]) -> Condition:
 def _staged(matched: list[_Site], auth: _Auth) -> Condition:
     type_ = Type.ARTIFACT_READY
     if not matched:
-        return false(type_, Reason.NO_CLUSTERS, "there is no cluster to stage on")
+        return false(type_, Reason.NO_CLUSTERS, "no cluster to stage weights on")
     ready = _count(matched, CachePhase.READY)
     counts = f"the weights are on {ready} of {len(matched)} clusters"
     if larger := [site.name for site in matched if site.larger]:

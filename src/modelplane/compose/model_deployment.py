@@ -171,7 +171,7 @@ def _invalid(request: Request[ModelDeployment], problem: str) -> Composition:
             false(
                 Type.REPLICAS_READY,
                 Reason.NO_REPLICAS_SCHEDULED,
-                "nothing is changed until the node selector is corrected",
+                "replicas stay as they are until the node selector is corrected",
             ),
             *cache_conditions,
         ),
@@ -337,10 +337,10 @@ def _ready(
         return 0, false(type_, Reason.NO_REPLICAS_SCHEDULED, "no replica is placed")
     if silent:
         name, cause = min(silent.items())
-        message += f'; what is on cluster "{name}" may serve, but cannot be looked at: {cause}'
+        message += f'; cannot observe the replicas on cluster "{name}", which may still serve: {cause}'
         return ready, false(type_, Reason.CLUSTER_UNREACHABLE, message)
     if rollout.waiting:
-        message += f"; {len(rollout.waiting)} wait for their turn to be updated"
+        message += f"; {len(rollout.waiting)} waiting to be updated"
     elif behind:
         message += f"; {behind} not updated yet"
     trouble = next(

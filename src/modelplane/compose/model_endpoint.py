@@ -47,7 +47,7 @@ def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
         return Composition(children=children, conditions=(condition,), ready=False)
     missing = [key for key in objects if key not in request.observed]
     if missing:
-        message = f"its {missing[0]} at the gateway is being made"
+        message = f"its {missing[0]} at the gateway is being created"
         condition = false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
         return Composition(children=children, conditions=(condition,), ready=False)
     return Composition(

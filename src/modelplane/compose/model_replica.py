@@ -152,7 +152,7 @@ def _announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Ke
         message = f'ModelEndpoint "{replica.metadata.name}" announces it to services'
         return true(Type.ANNOUNCED, Reason.ENDPOINT_CREATED, message)
     if not serves:
-        return false(Type.ANNOUNCED, Reason.NOT_SERVING, "services send it nothing while it does not serve")
+        return false(Type.ANNOUNCED, Reason.NOT_SERVING, "services send it no requests until it serves")
     message = f'the gateway of cluster "{replica.spec.cluster_name}" has no address to announce yet'
     return false(Type.ANNOUNCED, Reason.NO_ADDRESS, message)
 
@@ -173,7 +173,7 @@ def _drained(request: Request[ModelReplica]) -> Composition:
     known = {each.type: each for each in request.owner.status.conditions}
     said = [known[type_] for type_ in (Type.MODEL_ACCEPTED, Type.MODEL_READY) if type_ in known]
     endpoint: tuple[Desired, ...] = ()
-    announced = false(Type.ANNOUNCED, Reason.DRAINING, "it is about to go: services send it nothing any more")
+    announced = false(Type.ANNOUNCED, Reason.DRAINING, "draining: services send it no new requests")
     if request.routed_by and ENDPOINT_KEY in request.observed:
         endpoint = (Desired(ENDPOINT_KEY, _marked(request.observed[ENDPOINT_KEY]), when_condition(READY)),)
         announced = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
@@ -217,7 +217,7 @@ def _unreadable(request: Request[ModelReplica]) -> Blocked | None:
         return None
     for requirement in _pod_requirements(request.owner):
         if unknown := request.unknown(requirement.key):
-            return Blocked(f'cannot look at cluster "{name}": {unknown.cause}')
+            return Blocked(f'cannot observe cluster "{name}": {unknown.cause}')
     for requirement in (*_cache_requirement(request.owner), *reference_requirements(request.owner)):
         if unknown := request.unknown(requirement.key):
             return Blocked(f'cannot read {requirement.kind} "{requirement.name}": {unknown.cause}')
@@ -308,7 +308,7 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
             waiting if missing else _ready(request, observed),
         )
     if missing:
-        message = f"engine {listing(missing)} is being created on {where}"
+        message = f"{_engines(missing)} being created on {where}"
         return (
             false(Type.MODEL_ACCEPTED, Reason.DEPLOYING, message),
             false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
@@ -318,9 +318,13 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
     behind = [name for name, key in keys.items() if is_behind(desired[key], request.observed[key])]
     if behind and ready.holds:
         # Pods from before the edit may still serve, so services keep sending requests.
-        message = f"engine {listing(behind)} is being updated on {where}"
+        message = f"{_engines(behind)} being updated on {where}"
         return true(Type.MODEL_ACCEPTED, Reason.UPDATING, message), ready
-    return true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is on {where}"), ready
+    return true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is deployed on {where}"), ready
+
+
+def _engines(names: list[str]) -> str:
+    return f"engine {names[0]} is" if len(names) == 1 else f"engines {listing(names)} are"
 
 
 def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None]) -> Condition:
@@ -328,7 +332,7 @@ def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None
     where = f'cluster "{replica.spec.cluster_name}"'
     idle = sorted(name for name, child in workloads.items() if child is None or not is_ready(child))
     if idle:
-        message = f"engine {listing(idle)} is not serving yet on {where}"
+        message = f"{_engines(idle)} not serving yet on {where}"
         troubles = [pods.trouble(request.found(_pods_of(name))) for name in idle]
         troubles += [pods.unmade(child) for name in idle if (child := workloads[name]) is not None]
         return _starting(message, troubles)

@@ -116,9 +116,12 @@ def _resolved(matched: int, unusable: tuple[str, ...]) -> Condition:
     named = listing(f'"{name}"' for name in unusable)
     cannot = f"the url of ModelEndpoint {named} cannot be used" if named else ""
     if not matched:
-        none = "no ModelEndpoint here has the selected labels; those of a deployment come once it serves"
+        none = (
+            "no ModelEndpoint in the namespace matches spec.endpoints. "
+            "A ModelDeployment adds one for each replica that serves"
+        )
         return false(Type.ENDPOINTS_RESOLVED, Reason.NO_ENDPOINTS, cannot or none)
-    message = f"routes to {matched} endpoint(s)"
+    message = f"routes to {matched} {'endpoint' if matched == 1 else 'endpoints'}"
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"{message}; {cannot}" if cannot else message)
 
 
@@ -128,11 +131,11 @@ def _routing(host: str, matched: tuple[Selected, ...], by_route: bool, observed:
         message = f'InferenceGateway "{GATEWAY}" has no address yet'
         return false(type_, Reason.WAITING_FOR_GATEWAY, message)
     if not matched:
-        return false(type_, Reason.CONFIGURING, "there is no endpoint to route to")
+        return false(type_, Reason.CONFIGURING, "no endpoint to route to")
     if by_route and (observed is None or not _accepted(observed)):
         why = refusal(observed) if observed is not None else ""
-        waiting = "the gateway has not taken the route yet"
-        message = f"the gateway refuses the route: {why}" if why else waiting
+        waiting = "the gateway has not accepted the HTTPRoute yet"
+        message = f"the gateway rejects the HTTPRoute: {why}" if why else waiting
         return false(type_, Reason.CONFIGURING, message)
     if by_route and (rest := left_out(matched)):
         names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)

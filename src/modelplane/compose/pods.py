@@ -31,11 +31,11 @@ def unmade(workload: Object) -> str:
     """Return why a workload has no pods; empty if it does not report a cause."""
     failure = condition_of(workload, "ReplicaFailure")
     if failure.get("status") == "True":
-        return str(failure.get("message") or failure.get("reason") or "its pods are refused")
+        return str(failure.get("message") or failure.get("reason") or "its pods are rejected")
     if workload.get("status"):
         return ""
     named = f'{workload["kind"]} "{workload["metadata"]["name"]}"'
-    return f"{named} waits for its controller: see that it runs there"
+    return f"{named} waits for its controller: check that it runs on the cluster"
 
 
 def _unscheduled(pod: Object) -> str:

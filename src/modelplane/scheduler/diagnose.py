@@ -30,7 +30,7 @@ def diagnose(
         placed=placed,
         clusters=len(state.clusters),
         refusals=tuple(refusal for each in refused for refusal in _refusals(each, details)),
-        blocked="its ModelCache is not known, so nothing new is placed" if waits else "",
+        blocked="waiting for its ModelCache: no new replica is placed" if waits else "",
         causes=by_request(refused, selection),
         remedies=remedies(state, refused, leaving) if refused else (),
         notes=(*_notes(leaving), *_overcommitted(state, kept)),

@@ -72,7 +72,7 @@ def test_both_phases_must_serve_and_the_one_that_does_not_is_named() -> None:
     [
         pytest.param(
             {},
-            'LeaderWorkerSet "g" waits for its controller: see that it runs there',
+            'LeaderWorkerSet "g" waits for its controller: check that it runs on the cluster',
             id="a controller that is not installed",
         ),
         pytest.param(
@@ -124,7 +124,11 @@ def test_what_serves_from_before_an_edit_serves_on_until_every_copy_has_it(shape
     ]
     assert Keep("endpoint") in said.children
     observed[there.key] = {**workload(after).manifest, "status": dict.fromkeys(counts, 3)}
-    assert _said(composed(after, observed))[0] == (True, "Accepted", 'every engine is on cluster "east"')
+    assert _said(composed(after, observed))[0] == (
+        True,
+        "Accepted",
+        'every engine is deployed on cluster "east"',
+    )
 
 
 def test_the_first_request_waits_for_the_picker() -> None:
@@ -198,7 +202,7 @@ def test_nothing_is_made_before_the_weights_are_there(found: Any, message: str) 
         [
             (False, "WaitingForCache", message),
             (False, "WaitingForModel", message),
-            (False, "NotServing", "services send it nothing while it does not serve"),
+            (False, "NotServing", "services send it no requests until it serves"),
         ],
     )
 

@@ -123,7 +123,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "a: l4 x9",
             "",
             "1: 20Gi; cache-unknown",
-            "0 of 1 replicas placed; its ModelCache is not known, so nothing new is placed",
+            "0 of 1 replicas placed; waiting for its ModelCache: no new replica is placed",
             id="a cache that cannot be read",
         ),
         pytest.param(

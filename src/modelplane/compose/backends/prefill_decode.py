@@ -30,9 +30,7 @@ def engine_port(engine: PlacedEngine) -> int | Rejected:
     if given is None:
         return _DECODE_PORT
     if not (given.isascii() and given.isdigit() and 0 < int(given) <= _MOST):
-        return Rejected(
-            f'engine "{engine.name}": --port "{given}" is not the number of a port: write the number'
-        )
+        return Rejected(f'engine "{engine.name}": --port "{given}" is not a port number: write a number')
     if int(given) == ENGINE_PORT:
         return Rejected(
             f'engine "{engine.name}": port {given} of a decode pod is the routing sidecar\'s: '

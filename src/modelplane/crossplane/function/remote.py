@@ -84,14 +84,14 @@ def look(requirement: Requirement, provider_config: str) -> Object:
 def seen(item: Object | None) -> tuple[Object, ...] | Unknown:
     """Return the objects that an observing Object found."""
     if item is None:
-        return Unknown("it has not been looked at yet")
+        return Unknown("it has not been observed yet")
     cause = problem(item)
     if any(text in cause for text in _ABSENT):
         return ()
     if cause:
         return Unknown(cause)
     found = there(item)
-    return Unknown("it has not been looked at yet") if found is None else (found,)
+    return Unknown("it has not been observed yet") if found is None else (found,)
 
 
 def _ready_when(query: str) -> dict[str, Any]:

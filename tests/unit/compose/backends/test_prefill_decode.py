@@ -36,7 +36,7 @@ def test_a_decode_engine_leaves_the_pods_port_to_the_sidecar(
 @pytest.mark.parametrize("value", ["$(PORT)", "", "0", "65536", "-1", "٣", "8_001", "8001.0"])
 def test_a_port_that_is_no_port_is_refused_with_a_reason(value: str) -> None:
     assert _port(engine("e", member(args=[f"--port={value}"])), "Decode") == Rejected(
-        f'engine "e": --port "{value}" is not the number of a port: write the number'
+        f'engine "e": --port "{value}" is not a port number: write a number'
     )
 
 

@@ -72,8 +72,8 @@ FOUND = {"kind": "Gateway", "metadata": {"name": "g"}}
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
-        pytest.param(None, Unknown("it has not been looked at yet"), id="it was not asked for"),
-        pytest.param(_object(), Unknown("it has not been looked at yet"), id="nobody has looked yet"),
+        pytest.param(None, Unknown("it has not been observed yet"), id="it was not asked for"),
+        pytest.param(_object(), Unknown("it has not been observed yet"), id="nobody has looked yet"),
         pytest.param(_object(FOUND, status="True"), (FOUND,), id="it is there"),
         pytest.param(
             _object(status="False", message="observe failed: external resource does not exist"),

@@ -135,7 +135,7 @@ def test_a_cluster_is_connected_and_looked_at(ask: Ask) -> None:
     assert looked["metadata"]["namespace"] == "modelplane-system"
     status = answered.desired.composite.resource["status"]
     assert status["providerConfigRef"]["name"] == name
-    assert conditions(answered)["ClusterReady"] == ("FALSE", "Unreachable", "it has not been looked at yet")
+    assert conditions(answered)["ClusterReady"] == ("FALSE", "Unreachable", "it has not been observed yet")
     assert answered.desired.composite.ready == fnv1.READY_FALSE
 
 
@@ -282,7 +282,7 @@ def test_the_gateway_in_use_is_the_one_that_routes_are_attached_to(ask: Ask) -> 
 def test_events_tell_what_is_news(ask: Ask) -> None:
     answered = ask(CLASS, {"users-InferenceCluster": []})
     assert [(each.reason, each.message) for each in answered.results] == [
-        ("Available", "node pools may use this class")
+        ("Available", "available to node pools")
     ]
     known = {
         "type": "Accepted",
