@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.compose.cluster_kubeconfig import NoKubeconfig, kubeconfig_reference
+from modelplane.api.rejected import Rejected
+from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, kubeconfig_secret, resources
 from modelplane.kube.client import Client
@@ -45,8 +46,8 @@ class InferenceClusters:
         if found is None:
             raise ValueError(f'there is no InferenceCluster "{name}"')
         reference = kubeconfig_reference(decode_as(InferenceCluster, found).spec.cluster)
-        if isinstance(reference, NoKubeconfig):
-            raise ValueError(reference.reason)  # noqa: TRY004 - a value of the cluster, not a type of ours
+        if isinstance(reference, Rejected):
+            raise ValueError(reference.message)  # noqa: TRY004 - a value of the cluster, not a type of ours
         secret = await self._control_plane.get(resources.SECRETS, reference.name, reference.namespace)
         text = kubeconfig_secret.content(secret, reference.key, str(reference))
         kubeconfig = kubeconfig_secret.parsed(text, reference.key, str(reference))

@@ -1,13 +1,14 @@
 """Kubeconfig of a cluster: the Secret that holds it, by the cluster's origin.
 
-The controllers, the commands and the function for Crossplane all ask here, so a cloud whose clusters have
-their kubeconfig elsewhere is told of in one place.
+The controllers, the commands and the function for Crossplane all read it here, so that a cloud with another
+Secret needs a change in one place only.
 """
 
 from dataclasses import dataclass
 
 from modelplane.api.cluster_origin import ClusterOrigin, Source
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.rejected import Rejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +24,9 @@ class KubeconfigReference:
         return f'Secret "{self.name}" in namespace "{self.namespace}"'
 
 
-@dataclass(frozen=True, slots=True)
-class NoKubeconfig:
-    """Why a cluster has no kubeconfig."""
-
-    reason: str
-
-
-def kubeconfig_reference(origin: ClusterOrigin) -> KubeconfigReference | NoKubeconfig:
-    """Return where the kubeconfig of a cluster is."""
+def kubeconfig_reference(origin: ClusterOrigin) -> KubeconfigReference | Rejected:
+    """Return the Secret of a cluster's kubeconfig, or why there is none."""
     if origin.source is not Source.EXISTING or origin.existing is None:
-        return NoKubeconfig(f"a cluster of source {origin.source} has no kubeconfig yet")
+        return Rejected(f"a cluster of source {origin.source} has no kubeconfig yet")
     secret = origin.existing.secret_ref
     return KubeconfigReference(secret.name, secret.key)

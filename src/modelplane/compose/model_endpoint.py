@@ -4,12 +4,13 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import backend_name
 from modelplane.api.reasons import ModelEndpointCondition as Type
 from modelplane.api.reasons import ModelEndpointReason as Reason
+from modelplane.api.rejected import Rejected
 from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
 from modelplane.compose.readiness import exists
 from modelplane.gateway import gateway_api
-from modelplane.gateway.services import InvalidURL, parse_url
+from modelplane.gateway.services import parse_url
 
 
 def requirements(_endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
@@ -25,13 +26,13 @@ def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
     parsed = parse_url(endpoint.spec.url)
     gateways = request.found(fleet_gateway.KEY)
     proxy = fleet_gateway.proxy(gateways)
-    objects: dict[str, gateway_api.Manifest] | InvalidURL = {}
-    if isinstance(parsed, InvalidURL):
+    objects: dict[str, gateway_api.Manifest] | Rejected = {}
+    if isinstance(parsed, Rejected):
         objects = parsed
     elif fleet_gateway.reads_gateway_api(proxy):
         objects = gateway_api.backend(endpoint, parsed)
-    if isinstance(objects, InvalidURL):
-        message = f'cannot use url "{endpoint.spec.url}": {objects.reason}'
+    if isinstance(objects, Rejected):
+        message = f'cannot use url "{endpoint.spec.url}": {objects.message}'
         return Composition(
             children=keep_all(request.observed),
             conditions=(false(Type.ROUTING_READY, Reason.INVALID_URL, message),),

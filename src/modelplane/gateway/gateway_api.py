@@ -13,7 +13,8 @@ from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.names import backend_name, child_name
-from modelplane.gateway.services import InvalidURL, Selected, Target, ip_version, rewriting
+from modelplane.api.rejected import Rejected
+from modelplane.gateway.services import Selected, Target, ip_version, rewriting
 
 GATEWAY = "modelplane"
 """Name of the control plane's Gateway, in the system namespace."""
@@ -24,10 +25,10 @@ MOST_BACKENDS = 16
 Manifest = dict[str, Any]
 
 
-def backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | InvalidURL:
+def backend(endpoint: ModelEndpoint, target: Target) -> dict[str, Manifest] | Rejected:
     """Return the objects that represent an endpoint at the gateway, by key."""
     if _unverifiable(target):
-        return InvalidURL("with https its host must be a name, for which the certificate is checked")
+        return Rejected("with https its host must be a name, for which the certificate is checked")
     metadata = {"name": backend_name(endpoint.metadata.name), "namespace": endpoint.metadata.namespace}
     port = {"name": "https" if target.tls else "http", "port": target.port, "protocol": "TCP"}
     objects: dict[str, Manifest] = {

@@ -15,6 +15,7 @@ from modelplane.api import labels
 from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.rejected import Rejected
 from modelplane.gateway.table import Backend, Route
 from modelplane.gateway.weights import spread
 
@@ -39,13 +40,6 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class InvalidURL:
-    """A URL that requests cannot be sent to."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Selected:
     """An endpoint that a service routes to, and its share of the requests."""
 
@@ -54,18 +48,18 @@ class Selected:
     weight: int
 
 
-def parse_url(url: str) -> Target | InvalidURL:
+def parse_url(url: str) -> Target | Rejected:
     """Return the destination of a URL; its path, query and fragment are ignored."""
     try:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError as error:
-        return InvalidURL(f"{error}: {_FORM}")
+        return Rejected(f"{error}: {_FORM}")
     host = (parts.hostname or "").rstrip(".")
     version = ip_version(host)
     problem = next((text for holds, text in _problems(parts, host, version) if holds), "")
     if problem:
-        return InvalidURL(problem)
+        return Rejected(problem)
     default = _PORTS[parts.scheme]
     name = f"[{host}]" if version == 6 else host
     authority = name if port in (None, default) else f"{name}:{port}"
@@ -108,7 +102,7 @@ def without_target(service: ModelService, endpoints: Iterable[ModelEndpoint]) ->
     return tuple(
         endpoint.metadata.name
         for endpoint in _candidates(service, endpoints)
-        if _entry(service, endpoint) is not None and isinstance(parse_url(endpoint.spec.url), InvalidURL)
+        if _entry(service, endpoint) is not None and isinstance(parse_url(endpoint.spec.url), Rejected)
     )
 
 

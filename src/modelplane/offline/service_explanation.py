@@ -20,12 +20,13 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.names import backend_name
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
+from modelplane.api.rejected import Rejected
 from modelplane.compose import status
 from modelplane.compose.composition import Blocked, Composition, Desired, Object, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api
-from modelplane.gateway.services import InvalidURL, Target, parse_url
+from modelplane.gateway.services import Target, parse_url
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import NEVER, Files, Unplannable
 from modelplane.offline.output import Output, Report
@@ -163,8 +164,8 @@ def _reason(item: Object, service: ModelService, entry: int | None, *, is_routed
     if leaving := _leaving(metadata):
         return leaving
     target = parse_url(endpoint.spec.url)
-    if isinstance(target, InvalidURL):
-        return f"its url cannot be used: {target.reason}"
+    if isinstance(target, Rejected):
+        return f"its url cannot be used: {target.message}"
     if not is_routed:
         return _unrouted(endpoint, target)
     wanted = service.spec.endpoints[entry].selector.match_labels
@@ -187,8 +188,8 @@ def _unrouted(endpoint: ModelEndpoint, target: Target) -> str:
     if rejected := reserved(endpoint.metadata.namespace):
         return f"the service has no route: {rejected.message}"
     backend = gateway_api.backend(endpoint, target)
-    if isinstance(backend, InvalidURL):
-        return f"its url cannot be used: {backend.reason}"
+    if isinstance(backend, Rejected):
+        return f"its url cannot be used: {backend.message}"
     most = gateway_api.MOST_BACKENDS
     return f"Gateway API routes to {most} endpoints, and it comes after them: use fewer"
 

@@ -1,5 +1,6 @@
 from modelplane.api.cluster_origin import ClusterOrigin, Existing, KubeconfigSecret, Source
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference, NoKubeconfig, kubeconfig_reference
+from modelplane.api.rejected import Rejected
+from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 
 
 def test_an_existing_cluster_has_its_kubeconfig_in_the_secret_that_it_names() -> None:
@@ -10,6 +11,6 @@ def test_an_existing_cluster_has_its_kubeconfig_in_the_secret_that_it_names() ->
 
 
 def test_a_cluster_of_a_cloud_has_none_yet() -> None:
-    assert kubeconfig_reference(ClusterOrigin(source=Source.GKE)) == NoKubeconfig(
+    assert kubeconfig_reference(ClusterOrigin(source=Source.GKE)) == Rejected(
         "a cluster of source GKE has no kubeconfig yet"
     )

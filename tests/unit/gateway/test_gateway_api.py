@@ -7,8 +7,9 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
+from modelplane.api.rejected import Rejected
 from modelplane.gateway.gateway_api import backend, route
-from modelplane.gateway.services import InvalidURL, Target, parse_url, select
+from modelplane.gateway.services import Target, parse_url, select
 from support.third_party_crds import problems, schemas
 
 
@@ -28,7 +29,7 @@ def backend_of(found: ModelEndpoint) -> dict[str, dict[str, Any]]:
     target = parse_url(found.spec.url)
     assert isinstance(target, Target)
     objects = backend(found, target)
-    assert not isinstance(objects, InvalidURL)
+    assert not isinstance(objects, Rejected)
     return objects
 
 
@@ -79,7 +80,7 @@ def test_https_is_tls_on_any_port_with_a_certificate_for_the_host() -> None:
 def test_https_to_an_address_is_refused_rather_than_spoken_in_the_clear() -> None:
     target = parse_url("https://192.0.2.7/")
     assert isinstance(target, Target)
-    assert backend(REPLICA, target) == InvalidURL(
+    assert backend(REPLICA, target) == Rejected(
         "with https its host must be a name, for which the certificate is checked"
     )
 

@@ -16,7 +16,8 @@ from modelplane.api.model_service import (
     ModelService,
     ModelServiceSpec,
 )
-from modelplane.gateway.services import InvalidURL, Target, parse_url, select, service_route, without_target
+from modelplane.api.rejected import Rejected
+from modelplane.gateway.services import Target, parse_url, select, service_route, without_target
 from modelplane.gateway.table import Backend, Route
 
 QWEN = {"modelplane.ai/deployment": "qwen"}
@@ -116,11 +117,11 @@ FORM = "use http://HOST:PORT or https://HOST"
     ],
 )
 def test_a_url_that_cannot_be_used_says_why(url: str, reason: str) -> None:
-    assert parse_url(url) == InvalidURL(reason)
+    assert parse_url(url) == Rejected(reason)
 
 
 def test_a_port_that_is_no_number_is_refused() -> None:
-    assert isinstance(parse_url("http://host:http"), InvalidURL)
+    assert isinstance(parse_url("http://host:http"), Rejected)
 
 
 EVERYTHING: Mapping[str, str] = {}

@@ -1,4 +1,4 @@
-"""Backends: what runs an engine on a cluster, a row each.
+"""Backends: the workloads that run engines on a cluster, one row each.
 
 A backend is a module of this package with a ``Backend``, and its entry in ``table.py``.
 """
@@ -13,7 +13,7 @@ from modelplane.compose.composition import Object
 from modelplane.compose.workload_kinds import WorkloadKind
 
 Claims = Mapping[Role, Object | None]
-"""The template of what the pods of each member claim; None where they claim nothing."""
+"""The ResourceClaimTemplate of each member's pods; None if they claim nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +23,14 @@ class Backend:
     key_format: str
     """Key of a workload, from the engine's name. Never changed: another key is another child."""
     runs: Callable[[PlacedEngine], bool]
-    """Whether it runs an engine."""
+    """Returns True if it runs an engine."""
     workload: Callable[[Workload, Claims], Object]
     """Compose the workload of an engine."""
     kind: WorkloadKind
     role: str = ""
-    """What engines need the kind as, where not every cluster has it."""
+    """The purpose of the kind, in messages about clusters that lack it."""
     name_length: int = 63
-    """Most characters of a workload's name."""
+    """Maximum length of a workload's name."""
 
     def key(self, engine: PlacedEngine) -> str:
         """Return the key of an engine's workload."""

@@ -6,7 +6,8 @@ import msgspec
 
 from modelplane.api.cluster_origin import ClusterOrigin
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference, NoKubeconfig, kubeconfig_reference
+from modelplane.api.rejected import Rejected
+from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Unknown
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.runnable import Runnable
@@ -62,8 +63,8 @@ class Kubeconfigs(Runnable):
             self._clusters.disconnect(name)
             return
         reference = _reference(cluster)
-        if isinstance(reference, NoKubeconfig):
-            self._clusters.refuse(name, reference.reason)
+        if isinstance(reference, Rejected):
+            self._clusters.refuse(name, reference.message)
             return
         if isinstance(reference, Unknown):
             self._clusters.report(name, reference.cause)
@@ -72,7 +73,7 @@ class Kubeconfigs(Runnable):
         self._clusters.connect(name, secret, reference.key, str(reference))
 
 
-def _reference(cluster: Object) -> KubeconfigReference | NoKubeconfig | Unknown:
+def _reference(cluster: Object) -> KubeconfigReference | Rejected | Unknown:
     # Of the origin alone: a pool that cannot be read is no reason to do without the connection.
     try:
         origin = msgspec.convert(cluster["spec"]["cluster"], ClusterOrigin)

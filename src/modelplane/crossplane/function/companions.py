@@ -13,7 +13,8 @@ from modelplane.api.kinds import Kind
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.names import child_name
-from modelplane.compose.cluster_kubeconfig import NoKubeconfig, kubeconfig_reference
+from modelplane.api.rejected import Rejected
+from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
 from modelplane.compose.composition import Composition, Desired, Object, Requirement
 from modelplane.compose.guards import waited_for
 from modelplane.crossplane.function import remote
@@ -60,7 +61,7 @@ def _connection(
     cluster: InferenceCluster, requirements: Iterable[Requirement]
 ) -> Iterator[tuple[str, Object]]:
     reference = kubeconfig_reference(cluster.spec.cluster)
-    if isinstance(reference, NoKubeconfig):
+    if isinstance(reference, Rejected):
         return
     name = provider_config_name(cluster.metadata.name)
     spec: dict[str, Any] = {
