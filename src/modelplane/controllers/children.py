@@ -13,13 +13,13 @@ Identity = tuple[str, str, str, str]
 
 
 def identity(item: Mapping[str, Any]) -> Identity:
-    """Return what tells an object from every other on its API server."""
+    """Return the identity of an object on its API server."""
     group, metadata = item["apiVersion"].rpartition("/")[0], item["metadata"]
     return group, item["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
 class ChildIndex:
-    """Which objects belong to which owner, on one API server."""
+    """Children on one API server, by owner."""
 
     def __init__(self, owner_uid: Callable[[Mapping[str, Any]], str]) -> None:
         self._owner_uid = owner_uid
@@ -57,18 +57,18 @@ class ChildIndex:
         return tuple(self._children.get(uid, {}).values())
 
     def holder(self, child: Identity) -> str:
-        """Return the uid of the owner that has an object, empty where none is known to."""
+        """Return the uid of an object's owner; empty if unknown."""
         return self._owners.get(child, "")
 
     def get(self, child: Identity) -> Object:
-        """Return an object that an owner has."""
+        """Return a child."""
         return self._children[self._owners[child]][child]
 
     def taken_from(self, child: Identity) -> str:
-        """Return the uid of the owner that had an object before somebody gave it to its present one."""
+        """Return the uid of the owner that had an object before its present one."""
         return self._taken.get(child, "")
 
     def keyed(self, uid: str) -> dict[str, Object]:
-        """Return an owner's children by their key; one on its way out gives way to its successor."""
+        """Return an owner's children by their key; a child that is being deleted yields to its successor."""
         leaving_first = sorted(self.of(uid), key=lambda child: "deletionTimestamp" not in child["metadata"])
         return {child_key(child): child for child in leaving_first if child_key(child)}

@@ -15,7 +15,7 @@ from modelplane.kube.resources import Object
 
 
 class NotOurs(Exception):
-    """The kinds belong to another engine; the message says what to do."""
+    """Crossplane owns the definitions; the message has the remedy."""
 
 
 class Definitions:
@@ -33,7 +33,7 @@ class Definitions:
             self._touched.set()
 
     async def run(self) -> None:
-        """Watch until the kinds turn out to be another engine's; then raise ``NotOurs``."""
+        """Watch until Crossplane owns the definitions, then raise ``NotOurs``."""
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.informer.run())
             await self.informer.wait_until_synced()
@@ -45,7 +45,7 @@ class Definitions:
         raise NotOurs(rejected.message)
 
     async def wait_until_read(self) -> None:
-        """Return once the definitions have been read and are not another engine's."""
+        """Return once the definitions have been read and are not Crossplane's."""
         await self._read.wait()
 
 

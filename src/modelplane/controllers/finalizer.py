@@ -39,7 +39,7 @@ _OURS = frozenset({ownership.FINALIZER, ownership.IN_USE})
 
 
 class Finalizer:
-    """Cleans up after owners that are being deleted."""
+    """Cleans up for owners that are being deleted."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Finalizer:
 
     @staticmethod
     def requirements(owner: Object) -> tuple[Requirement, ...]:
-        """Return what an owner that is being deleted waits for."""
+        """Return the requirements of an owner that is being deleted."""
         workload = resources.DEPLOYMENTS
         own = {labels.OWNER_UID: owner["metadata"]["uid"]}
         remote = tuple(
@@ -67,7 +67,7 @@ class Finalizer:
         return (*guards.on_deletion(owner), *remote)
 
     async def finalize(self, owner: Object) -> float | None:
-        """Clean up, then let the owner go; return after how many seconds to look again, if at all."""
+        """Clean up, then release the owner; return the seconds until the next attempt, if there is one."""
         if not _OURS.intersection(owner["metadata"].get("finalizers", ())):
             return None
         waiting = [str(guard) for guard in self._guards(owner)] or await self._left(owner)
@@ -79,7 +79,7 @@ class Finalizer:
         return None
 
     def _guards(self, owner: Object) -> tuple[Guard, ...]:
-        """Return what needs an owner, as far as it can still be cleaned up."""
+        """Return the objects that need an owner; none if its cluster is lost."""
         target = guards.Dependency(owner["kind"], *key_of(owner))
         users = guards.users_of(
             target,
@@ -99,7 +99,7 @@ class Finalizer:
         return users
 
     def _patience(self, owner: Object) -> str:
-        """Return what comes of a cluster that waits and does not answer."""
+        """Return when the deletion of an unreachable cluster stops waiting."""
         connection = self._clusters.get(owner["metadata"]["name"])
         if not COMPOSERS[owner["kind"]].connects or connection is None or connection.loading:
             return ""
@@ -109,7 +109,7 @@ class Finalizer:
         return f"; it cannot be reached ({connection.problem}), and after {minutes} they are given up"
 
     async def _left(self, owner: Object) -> list[str]:
-        """Delete what is left, here and on the recorded clusters, and return it."""
+        """Delete the remaining children, here and on the recorded clusters, and return them."""
         uid = owner["metadata"]["uid"]
         for child in self._children.of(uid):
             await delete(self._client, child)
@@ -128,7 +128,7 @@ class Finalizer:
             left += await self._delete(connection, connection.children.of(uid))
         if left:
             return left
-        # The clusters themselves have the last word: a copy may be late, and nobody looks again.
+        # The clusters themselves decide: a copy may be stale, and there is no later check.
         for connection in reached:
             try:
                 left += await self._delete(connection, await connection.look_for(uid))
@@ -138,7 +138,7 @@ class Finalizer:
 
     @staticmethod
     async def _delete(connection: Connection, children: Iterable[Object]) -> list[str]:
-        """Ask for the deletion of children, and return them as messages name them."""
+        """Request the deletion of children, and return them as messages name them."""
         left = []
         for child in children:
             named = f'{child["kind"]} "{child["metadata"]["name"]}" on "{connection.name}"'

@@ -61,14 +61,14 @@ class Interests:
                 self._by_cluster[requirement.cluster][owner] = None
 
     def set_unsatisfied(self, owner: OwnerKey, unsatisfied: bool) -> None:
-        """Remember whether an owner waits for more than it got."""
+        """Record whether an owner got less than it asked for."""
         if unsatisfied:
             self._unsatisfied[owner] = None
         else:
             self._unsatisfied.pop(owner, None)
 
     def forget(self, owner: OwnerKey) -> None:
-        """Drop an owner that is no more."""
+        """Drop a deleted owner."""
         self._remove(owner)
         self._unsatisfied.pop(owner, None)
 
@@ -83,7 +83,7 @@ class Interests:
                 del self._by_cluster[requirement.cluster]
 
     def anyone(self, requirement: Requirement) -> bool:
-        """Whether an owner requires what a requirement names."""
+        """Return True if an owner requires the objects of a requirement."""
         return _slot(requirement) in self._owners
 
     def on(self, cluster: str) -> tuple[OwnerKey, ...]:

@@ -36,12 +36,12 @@ class Deposed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a lease lasts, and how often it is renewed and asked for."""
+    """Duration of a lease, and the intervals of renewals and attempts."""
 
     duration_s: int = 15
-    """How long a lease is its holder's after others have last seen it change."""
+    """Time after the last observed change for which a lease belongs to its holder."""
     deadline_s: float = 10.0
-    """How long its holder acts on it after it last began to renew it; shorter, so that no two ever act."""
+    """Time after the start of the last renewal for which the holder acts; shorter, so that two never act."""
     retry_s: float = 2.0
 
 
@@ -49,7 +49,7 @@ STANDARD = Timing()
 
 
 def boot_clock() -> float:
-    """Return seconds since the machine started, those during which it was suspended included."""
+    """Return seconds since the machine started, including those while it was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -71,11 +71,11 @@ class Candidacy:
         self._changed_at = 0.0
         self._renewed_at: float | None = None
         self.deposed = False
-        """Whether it led, and never will again."""
+        """True if it led and never will again."""
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, as far as this candidate has seen; empty where nobody does."""
+        """The holder of the lease, as last observed; empty if there is none."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
@@ -83,17 +83,17 @@ class Candidacy:
         return (self._lease or {}).get("spec") or {}
 
     def remaining_s(self, now: float) -> float:
-        """Return how long it may go on acting without another renewal."""
+        """Return the seconds for which it may act without another renewal."""
         if self._renewed_at is None or self.deposed:
             return 0.0
         return self._renewed_at + self._timing.deadline_s - now
 
     def leads(self, now: float) -> bool:
-        """Whether it may act."""
+        """True if it may act."""
         return self.remaining_s(now) > 0
 
     def look(self, now: float) -> None:
-        """Notice that time has passed: who was late once leads no more."""
+        """Give up leadership for good if a renewal is late."""
         if self._renewed_at is not None and not self.leads(now):
             self.deposed = True
 
@@ -130,7 +130,7 @@ class Candidacy:
         return claimed if self.free_in_s(now) <= 0 else None
 
     def wrote(self, lease: Object, sent_at: float, now: float) -> None:
-        """Take note that a claim which was sent at a time has been accepted."""
+        """Record that a claim was accepted, by the time at which it was sent."""
         self.look(now)
         self._lease, self._changed_at = lease, now
         self._renewed_at = sent_at
@@ -161,15 +161,15 @@ class Election:
         self._candidacy = Candidacy(self._identity, timing)
         self._known: Object | None = None
         self.problem = "the lease has not been read yet"
-        """Why the last attempt to read or renew the lease failed; empty where it did not."""
+        """The cause if the last attempt to read or renew the lease failed; empty otherwise."""
 
     def fence(self) -> str:
-        """Return why nothing may be written now; empty while this process leads."""
+        """Return the cause if nothing may be written; empty while this process leads."""
         return "" if self._candidacy.leads(self._clock()) else "this process does not hold the lease"
 
     @property
     def leads(self) -> bool:
-        """Whether this process may act."""
+        """True if this process may act."""
         return self._candidacy.leads(self._clock())
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -259,7 +259,7 @@ class Election:
         return await self._client.patch(resources.LEASES, LEASE, body, self._namespace)
 
     async def _release(self) -> None:
-        """Let another begin at once; where that fails, it waits until the lease has run out."""
+        """Release the lease; if that fails, another candidate waits until it expires."""
         held = self.leads
         self._candidacy.resign()
         if not held:

@@ -50,7 +50,7 @@ _ANY_CLUSTER = "*"
 
 
 class Manager:
-    """Watches the control plane and every cluster, and reconciles what changes concern."""
+    """Watches the control plane and every cluster, and reconciles the owners that a change concerns."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Manager:
         )
 
     def state(self) -> State:
-        """Return what metrics are read from."""
+        """Return the state that metrics are read from."""
         clusters = (cluster["metadata"]["name"] for cluster in self._informers[_CLUSTER])
         queues = {"decisions": self._decisions, "work": self._work}
         return State(
@@ -120,12 +120,12 @@ class Manager:
 
     @property
     def problem(self) -> str:
-        """Why the control plane does not tell what changes; empty while it does."""
+        """The cause if the control plane cannot be watched; empty otherwise."""
         informers = (self._definitions.informer, *self._informers.values())
         return self._waiting or next((each.problem for each in informers if each.problem), "")
 
     async def run(self) -> None:
-        """Work until cancelled; raises ``NotOurs`` once the kinds are another engine's."""
+        """Run until cancelled; raises ``NotOurs`` once Crossplane owns the definitions."""
         allow_many()
         collect_seldom()
         await self._until_installed([self._definitions.informer])
@@ -139,7 +139,7 @@ class Manager:
         await run_all(loops, self._informers.values())
 
     async def _until_installed(self, informers: list[Informer]) -> None:
-        """Wait for the kinds and the permission to read them, without the informers' long patience."""
+        """Wait until the kinds are installed and may be read; informers would retry less often."""
         for informer in informers:
             while problem := await self._unreadable(informer.resource):
                 if problem != self._waiting:
@@ -150,7 +150,7 @@ class Manager:
 
     async def _unreadable(self, resource: Resource) -> str:
         try:
-            # Any name will do: the objects are the informer's to read.
+            # Any name will do: the informer reads the objects.
             namespace = SYSTEM_NAMESPACE if resource.namespaced else None
             await self._client.list(resource, namespace, fields="metadata.name=any")
         except errors.KubernetesError as error:
@@ -162,7 +162,7 @@ class Manager:
         (self._decisions if serial else self._work).add(key)
 
     def _cluster_of(self, key: OwnerKey) -> str:
-        """Return the lane of the cluster whose slowness the work on an owner may suffer from."""
+        """Return the lane of the cluster that an owner is on, which may be slow."""
         lane = COMPOSERS[key.kind].lane
         if lane is Lane.CLUSTERS:
             return _ANY_CLUSTER
@@ -198,7 +198,7 @@ class Manager:
             self._enqueue(self._uids[uid])
         named = OwnerKey(*owner_of(item))
         if named.kind in COMPOSERS:
-            self._enqueue(named)  # it may have been taken from an owner of that name
+            self._enqueue(named)  # it may have been taken over from an owner of that name
         for owner in self._interests.triggered_by(item, cluster):
             self._enqueue(owner)
         if self._routes:

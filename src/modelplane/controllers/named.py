@@ -25,21 +25,21 @@ class _Name(NamedTuple):
 
 
 class NamedObjects(Runnable):
-    """What owners require by name."""
+    """Copies of the objects that owners require by name."""
 
     name = "named objects"
 
     def __init__(
         self, client: Client, changed: Callable[[Object], None], required: Callable[[Requirement], bool]
     ) -> None:
-        """``changed`` is told of an object that changed, or turned out not to be there or not readable."""
+        """``changed`` is called with an object that changed, or that was found missing or unreadable."""
         self._client = client
         self._changed = changed
         self._required = required
         self._copies: dict[_Name, tuple[Requirement, Informer, asyncio.Task[None]]] = {}
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
-        """Return the object that a requirement names, or why it cannot be told."""
+        """Return the object that a requirement names, or the cause if it is unknown."""
         resource = resource_for(requirement.api_version, requirement.kind)
         name = _Name(resource, requirement.namespace, requirement.name)
         if name not in self._copies:

@@ -27,7 +27,7 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """How many objects wait in a queue, and how many are worked on."""
+    """The number of keys that wait in a queue, and of those in progress."""
 
     waiting: int
     running: int
@@ -35,9 +35,9 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What controllers know: their queues, which clusters can be reached, the objects of each kind.
+    """State of the controllers: queues, reachable clusters, the objects of each kind.
 
-    A kind whose objects have not been read yet is left out: that is not the same as having none.
+    A kind whose objects have not been read yet is left out: it may have objects.
     """
 
     queues: Mapping[str, Queue] = field(default_factory=dict)

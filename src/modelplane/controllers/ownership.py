@@ -20,11 +20,11 @@ FINALIZER = "modelplane.ai/remote-objects"
 """Holds an owner until its objects on other clusters are gone."""
 
 IN_USE = "modelplane.ai/in-use"
-"""Holds an object that others need until none of them is left."""
+"""Holds an object until nothing needs it."""
 
 
 def stamp(owner: Mapping[str, Any], desired: Desired) -> Object:
-    """Return a desired child's manifest with what says whose it is and which one."""
+    """Return a desired child's manifest with its owner and its key."""
     manifest: Object = {**desired.manifest}
     metadata = {**manifest["metadata"]}
     own_annotations = {labels.CHILD: desired.key, labels.APPLIED: _digest(desired.manifest)}
@@ -59,7 +59,7 @@ def _reference(owner: Mapping[str, Any]) -> Object:
 
 
 def controller_uid(item: Mapping[str, Any]) -> str:
-    """Return the uid of an object's controlling owner, empty where it has none."""
+    """Return the uid of an object's controlling owner; empty if it has none."""
     for reference in item["metadata"].get("ownerReferences", ()):
         if reference.get("controller"):
             return str(reference["uid"])
@@ -67,12 +67,12 @@ def controller_uid(item: Mapping[str, Any]) -> str:
 
 
 def child_key(item: Mapping[str, Any]) -> str:
-    """Return which child of its owner an object is."""
+    """Return the key of a child."""
     return str(item["metadata"].get("annotations", {}).get(labels.CHILD, ""))
 
 
 def owner_of(item: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return kind, namespace and name of the owner of an object on a cluster; empty where it has none."""
+    """Return kind, namespace and name of the owner of an object on a cluster; empty if it has none."""
     annotations = item["metadata"].get("annotations", {})
     return (
         str(annotations.get(labels.OWNER_KIND, "")),
@@ -86,14 +86,14 @@ def _digest(manifest: Mapping[str, Any]) -> str:
 
 
 def applied(item: Mapping[str, Any]) -> str:
-    """Return the hash of the manifest that an object was written from, empty where it was not."""
+    """Return the hash of the manifest that an object was applied from; empty if it was not applied."""
     return str(item["metadata"].get("annotations", {}).get(labels.APPLIED, ""))
 
 
 def is_current(manifest: Mapping[str, Any], observed: Mapping[str, Any]) -> bool:
-    """Whether an object already has every field of a manifest, and was written from that very manifest.
+    """Return True if an object has every field of a manifest and was applied from that manifest.
 
-    The digest finds fields that the manifest no longer has; the comparison finds what somebody changed.
+    The digest detects fields that the manifest no longer has; the comparison detects changes by others.
     """
     return applied(observed) == applied(manifest) and _contains(observed, manifest)
 

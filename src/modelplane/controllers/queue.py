@@ -18,7 +18,7 @@ K = TypeVar("K", bound=Hashable)
 FIRST_DELAY_S = 0.05
 LAST_DELAY_S = 60.0
 LONGEST_REST_S = 1.0
-"""How long a failed key rests at most when something asks for it meanwhile."""
+"""Longest delay of a failed key that is added again."""
 
 
 def _one_lane(_key: object) -> str:
@@ -30,7 +30,7 @@ def _unmeasured(_duration_s: float) -> None:
 
 
 class WorkQueue(Generic[K]):
-    """Keys waiting to be worked on; those of one lane in the order in which they came."""
+    """Keys to process, in the order in which they were added to their lane."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class WorkQueue(Generic[K]):
         lane: Callable[[K], str] = _one_lane,
         waited: Callable[[float], None] = _unmeasured,
     ) -> None:
-        """Hand out at most ``width`` keys of each lane at a time, and tell how many seconds each waited."""
+        """Hand out at most ``width`` keys of each lane at a time, and report how many seconds each waited."""
         self._width = width
         self._lane = lane
         self._waited = waited
@@ -57,11 +57,11 @@ class WorkQueue(Generic[K]):
 
     @property
     def running(self) -> int:
-        """How many keys are being worked on."""
+        """The number of keys in progress."""
         return len(self._running)
 
     def add(self, key: K) -> None:
-        """Ask for a key to be worked on; while it is being worked on, ask for once more."""
+        """Add a key; one in progress is processed once more afterwards."""
         if key in self._running:
             self._again.add(key)
         elif key not in self._waiting:
@@ -72,7 +72,7 @@ class WorkQueue(Generic[K]):
                 self._put(key)
 
     def add_later(self, key: K, delay_s: float) -> None:
-        """Ask for a key after a delay, unless something asks for it sooner."""
+        """Add a key after a delay, unless it is added sooner."""
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
         if key in self._waiting or (timer is not None and timer.when() <= loop.time() + delay_s):
@@ -98,7 +98,7 @@ class WorkQueue(Generic[K]):
         self._arrived.set()
 
     async def get(self) -> K:
-        """Take the next key, waiting for one; it must be given back by ``done`` or ``failed``."""
+        """Wait for the next key and take it; end it with ``done`` or ``failed``."""
         while True:
             for lane, keys in self._lanes.items():
                 if self._busy[lane] < self._width:
@@ -117,13 +117,13 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Give a key back after success."""
+        """End a key in progress after success."""
         self._failures.pop(key, None)
         self._resting.pop(key, None)
         self._give_back(key)
 
     def failed(self, key: K) -> float:
-        """Give a key back after a failure; return in how many seconds it comes again by itself."""
+        """End a key in progress after a failure; return the seconds until it is retried."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         spread = 0.75 + random.random() / 2  # noqa: S311 - jitter, not a secret

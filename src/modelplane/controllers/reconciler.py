@@ -91,7 +91,7 @@ class Reconciler:
         problem = await self._writer.write(owner, observed, composition)
         written = self._observed(self._informers[key.kind].get(key.name, key.namespace) or owner, clusters)
         if not problem and written != observed:
-            # Say at once what is there now, rather than first that it is being made.
+            # Report the written children now, not first that they are being created.
             after = _composed(key.kind, replace(request, observed=written))
             if isinstance(after, Composition):
                 composition, observed = after, written

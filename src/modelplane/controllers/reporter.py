@@ -20,7 +20,7 @@ from modelplane.telemetry import traces
 
 
 class Reporter:
-    """Writes statuses where they say something new."""
+    """Writes statuses that differ."""
 
     def __init__(self, client: Client, informers: Mapping[str, Informer]) -> None:
         self._client = client
@@ -30,12 +30,12 @@ class Reporter:
     async def composed(
         self, owner: Object, observed: Mapping[str, Object], composition: Composition, problem: str
     ) -> None:
-        """Write what was composed, and ``problem``: what of it could not be written."""
+        """Write the status of a composition; ``problem`` says which children could not be written."""
         before = owner.get("status", {}).get("conditions", ())
         own = composition.conditions
         conditions = (*own, status.ready(composition, observed, before), status.synced(problem))
         wire = status.with_times(conditions, before, owner["metadata"]["generation"], timestamps.now())
-        # The events come after the status, so that a status that cannot be written repeats none.
+        # Events follow the status, so that a status that cannot be written repeats none.
         await self.apply(owner, {**composition.status, "conditions": wire})
         for condition in status.transitions(own, before):
             await self._recorder.record(owner, condition)
@@ -45,7 +45,7 @@ class Reporter:
         await self._replace(owner, SYNCED, status.synced(cause))
 
     async def deleting(self, owner: Object, message: str) -> None:
-        """Say what the owner's deletion waits for."""
+        """Write what the owner's deletion waits for."""
         await self._replace(owner, READY, false(READY, ReadyReason.DELETING, message))
 
     async def _replace(self, owner: Object, type_: str, condition: Condition) -> None:

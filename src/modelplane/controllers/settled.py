@@ -13,13 +13,13 @@ from modelplane.kube.resources import Object
 
 
 class Settled:
-    """The server's spelling of manifests that it did not store as they were, by the object's uid."""
+    """The server's spelling of manifests that it stored otherwise, by the object's uid."""
 
     def __init__(self) -> None:
         self._spellings: dict[str, Object] = {}
 
     def remember(self, manifest: Mapping[str, Any], written: Mapping[str, Any]) -> None:
-        """Take in what applying a manifest was answered with."""
+        """Record the object with which the server answered an applied manifest."""
         uid = written["metadata"]["uid"]
         if ownership.is_current(manifest, written):
             self._spellings.pop(uid, None)
@@ -27,11 +27,11 @@ class Settled:
             self._spellings[uid] = _spelling(manifest, written)
 
     def forget(self, item: Mapping[str, Any]) -> None:
-        """Drop what is known of an object that is to go."""
+        """Forget an object that is being deleted."""
         self._spellings.pop(item["metadata"]["uid"], None)
 
     def is_current(self, manifest: Mapping[str, Any], observed: Mapping[str, Any]) -> bool:
-        """Whether applying the manifest would leave the object as it is."""
+        """Return True if applying the manifest would not change the object."""
         if ownership.is_current(manifest, observed):
             return True
         spelling = self._spellings.get(observed["metadata"]["uid"])

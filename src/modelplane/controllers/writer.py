@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Writes and deletes children, on the control plane and on the clusters."""
+    """Applies and prunes children, on the control plane and on the clusters."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Writer:
         self._settled = Settled()
 
     async def write(self, owner: Object, observed: Mapping[str, Object], composition: Composition) -> str:
-        """Bring an owner's children in line; return what could not be done, empty when all was."""
+        """Apply and prune an owner's children; return the problems, empty if there are none."""
         desired = [child for child in composition.children if isinstance(child, Desired)]
         problems: list[str] = []
         silent: set[str] = set()
@@ -60,10 +60,10 @@ class Writer:
                 try:
                     await self._write(owner, child, observed.get(child.key))
                 except errors.ApiError as error:
-                    # One that is refused is no reason to leave out the others.
+                    # One rejected child does not hold up the others.
                     problems.append(f"cannot write {_name(child.manifest)}: {error}")
                 except errors.KubernetesError as error:
-                    # A cluster that does not answer is asked once, and is no reason to leave out the others.
+                    # A cluster that does not answer is tried once, and does not hold up the others.
                     problems.append(str(error))
                     silent.add(child.cluster)
             if not problems:
@@ -73,14 +73,14 @@ class Writer:
         return "; ".join(problems[:3])
 
     async def _hold_needed(self, owner: Object) -> None:
-        """Before what the owner needs is used, see to it that it does not go meanwhile."""
+        """Add the finalizer to each object that the owner needs, before it is used."""
         for kind, namespace, name in guards.needed(owner):
             item = self._informers[kind].get(name, namespace)
             if item is not None:
                 await self._add_finalizer(item, ownership.IN_USE)
 
     async def _hold(self, owner: Object, composition: Composition, clusters: set[str]) -> None:
-        """Before the first write to a cluster, see to it that what is written will be found again."""
+        """Add the finalizer and record the clusters before the first write: children must be found again."""
         if not clusters:
             return
         await self._add_finalizer(owner, ownership.FINALIZER)
@@ -106,7 +106,7 @@ class Writer:
             observed = None
         if observed is not None and self._settled.is_current(manifest, observed):
             return
-        # Fields of an object that was not known to be ours are not taken from whoever set them.
+        # Fields of an object that was not known to be ours are not taken from other field managers.
         force = observed is not None
         if child.cluster:
             connection = self._connection(child.cluster)
@@ -150,11 +150,11 @@ class Writer:
                 return True
             if not cluster or cluster in current:
                 return False
-            # Two clusters may be one API server, where a child is its own successor.
+            # Two clusters may be one API server, where a child replaces itself.
             if child["metadata"]["uid"] in serving:
                 return True
-            # What the composition saw it let go. Elsewhere, on a cluster that the owner has left, a
-            # child goes once its successor serves.
+            # The composition dropped each child that it saw. On a cluster that the owner has left, a child is
+            # deleted once its successor serves.
             return child["metadata"]["uid"] not in seen and not (current and composition.ready)
 
         places = [("", self._client, self._children.index)]
@@ -167,11 +167,11 @@ class Writer:
 
 
 def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) -> None:
-    """Raise ``Conflict`` where an object of a cluster is another owner's.
+    """Raise ``Conflict`` if an object on a cluster belongs to another owner.
 
-    An owner takes over what one of the very same name left there: it was made again, perhaps with its
-    whole control plane. But what is then taken from it in its turn has two that live, who would restart
-    each other's engines without end.
+    An owner takes over the objects of a former owner of the same name: it was recreated, perhaps with its
+    whole control plane. If they are then taken over from it, both owners live, and would restart each other's
+    engines for ever.
     """
     uid = owner["metadata"]["uid"]
     if children.holder(child) in ("", uid):
@@ -190,7 +190,7 @@ def _leave_to_its_owner(owner: Object, child: Identity, children: ChildIndex) ->
 
 
 async def delete(client: Client, child: Object) -> None:
-    """Ask for a child's deletion, unless that has been done or another object has taken its name."""
+    """Request a child's deletion, unless it is being deleted or another object has its name."""
     metadata = child["metadata"]
     if "deletionTimestamp" in metadata:
         return

@@ -26,10 +26,10 @@ _CONTENT_TYPES = {
 }
 
 _DEADLINE = 3
-"""How many times the time-out a whole request may take, whatever the server sends meanwhile."""
+"""Longest duration of a whole request, in time-outs."""
 
 _AT_A_TIME = 32
-"""How many requests may be under way, watches apart; the others wait for their turn without a time-out."""
+"""Requests in flight, apart from watches; others wait for their turn without a time-out."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -85,7 +85,7 @@ class Client:
         """Connect as the service account of the pod that this runs in.
 
         Its token is read again whenever the server no longer takes the one before. Raises ``ValueError``
-        where this is no pod, or one without a service account.
+        outside a pod with a service account.
         """
         http = connection.of_service_account(account, timeout_s)
         return cls(http, field_manager, timeout_s, fence, known)
@@ -101,7 +101,7 @@ class Client:
         await self._http.aclose()
 
     async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
-        """Return one object, or None where there is none."""
+        """Return one object; None if there is none."""
         try:
             return await self._request("GET", resource.path(namespace, name))
         except errors.NotFound:
@@ -233,7 +233,7 @@ class Client:
             return
 
     async def resource_of(self, manifest: Mapping[str, Any]) -> Resource:
-        """Return the resource that serves a manifest; ``NotInstalled`` where the server has no such kind."""
+        """Return the resource that serves a manifest; ``NotInstalled`` if the server has no such kind."""
         return await self._discovery.resource_of(manifest)
 
     async def serves(self, resource: Resource) -> bool:

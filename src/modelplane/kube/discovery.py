@@ -26,10 +26,9 @@ class Discovery:
         self._found: dict[tuple[str, str], Resource] = {}
 
     async def resource_of(self, manifest: Mapping[str, Any]) -> Resource:
-        """Return the resource that serves a manifest; what was found once is not asked for again.
+        """Return the resource that serves a manifest; a found resource is cached.
 
-        Raises ``NotInstalled`` where the server has no such kind, and ``KubernetesError`` where it gives no
-        clear answer.
+        Raises ``NotInstalled`` if the server has no such kind, ``KubernetesError`` without a clear answer.
         """
         api_version, kind = manifest.get("apiVersion", ""), manifest.get("kind", "")
         if resource := self._known(api_version, kind) or self._found.get((api_version, kind)):

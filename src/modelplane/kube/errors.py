@@ -15,7 +15,7 @@ class Unreachable(KubernetesError):
 
 
 class Fenced(KubernetesError):
-    """Not sent: whoever asked may not write any more."""
+    """Not sent: this process may not write any more."""
 
 
 class ApiError(KubernetesError):
@@ -73,5 +73,5 @@ def from_status(code: int, reason: str, message: str) -> ApiError:
 
 
 def sentence(error: Exception) -> str:
-    """Return what an error says, or its class where it says nothing."""
+    """Return the message of an error, or its class if it has none."""
     return str(error) or type(error).__name__

@@ -7,7 +7,7 @@ from modelplane.kube import errors
 from modelplane.kube.http2 import BODY_STARTED, HEADERS_STARTED
 
 Fence = Callable[[], str]
-"""Why nothing may be written at this moment; empty while it may."""
+"""Return the cause if nothing may be written now; empty otherwise."""
 
 _LAST_MOMENTS = frozenset(
     {

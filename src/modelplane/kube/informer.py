@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 _FIRST_RETRY_S = 0.2
 _LAST_RETRY_S = 10.0
 _SHORT_S = 1.0
-"""A watch that ends sooner is no watch: the next one waits, so that nobody is asked without end."""
+"""A watch that ends sooner counts as a failure: the next one waits, so that the server is not flooded."""
 
 
 class Key(NamedTuple):
-    """Where an object is: its namespace (empty for a cluster-scoped kind) and its name."""
+    """Namespace (empty for a cluster-scoped kind) and name of an object."""
 
     namespace: str
     name: str
@@ -75,7 +75,7 @@ class Informer:
         self._seen = 0  # every change up to this version is in the copy
         self._listed = False  # whether a watch may go on from there
         self.problem = ""
-        """Why the copy may be stale, in the server's words; empty while a watch is open."""
+        """The cause if the copy may be stale, in the server's words; empty while a watch is open."""
         self.problem_since = 0.0
         """When the present problem began, on the event loop's clock."""
 
@@ -113,10 +113,10 @@ class Informer:
         await self._synced.wait()
 
     def remember(self, item: Object) -> None:
-        """Take in what a write answered, so that the writer reads its own writes.
+        """Put a written object into the copy, so that the writer reads its own writes.
 
-        The watch will bring it too; whichever is newer stays. What the watch has already passed and
-        is not here has been deleted since.
+        The watch delivers it too; the newer one stays. An object that the watch has passed and that is not
+        in the copy has been deleted since.
         """
         known = self._objects.get(key_of(item))
         if _version(item) > (self._seen if known is None else _version(known)):
@@ -213,11 +213,11 @@ class Informer:
                 self._seen = max(self._seen, _version(event.object))
 
     def _put(self, item: Object) -> None:
-        # Who wrote which field is the server's business, and half of an object.
+        # Managed fields are half of an object, and only the server needs them.
         item["metadata"].pop("managedFields", None)
         known = self._objects.get(key_of(item))
         if known is not None and known["metadata"]["uid"] != item["metadata"]["uid"]:
-            self._drop(known)  # whoever knew the old object of that name must hear that it is gone
+            self._drop(known)  # handlers must learn that the old object of that name is gone
         self._objects[key_of(item)] = item
         self._tell(item)
 

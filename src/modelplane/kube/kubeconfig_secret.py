@@ -32,5 +32,5 @@ def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
     try:
         return dict(yaml.load(text, _LOADER))  # noqa: S506 - a safe loader, whichever of the two
     except (yaml.YAMLError, TypeError, ValueError):
-        # Not the parser's words: they quote the text, which holds credentials.
+        # Not the parser's message: it quotes the text, which has credentials.
         raise ValueError(f'key "{key}" of {where} is not a kubeconfig') from None

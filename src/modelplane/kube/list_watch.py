@@ -54,7 +54,7 @@ def watching(resource_version: str) -> dict[str, str]:
 
 
 def event_of(line: bytes, resource: Resource) -> WatchEvent:
-    """Return the change that a line of a watch tells of; raise the error that it may tell of instead."""
+    """Return the change in a line of a watch; raise an error that the line has instead."""
     event: Object = responses.decode(line)
     content: Object = event["object"]
     if event["type"] == "ERROR":

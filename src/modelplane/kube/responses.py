@@ -10,7 +10,7 @@ from modelplane.kube import errors
 from modelplane.kube.resources import Object
 
 _LONGEST_TEXT = 200
-"""How much is told of an answer that is not the server's own."""
+"""Characters that are quoted of an answer that is not Kubernetes' own."""
 
 decode = msgspec.json.Decoder().decode
 
@@ -45,7 +45,7 @@ async def lines(response: httpx2.Response, *, unfinished: bool = False) -> Async
 
 
 def object_of(response: httpx2.Response) -> Object:
-    """Return the object that a server answered; ``ApiError`` where it is none of Kubernetes'."""
+    """Return the object in a response; ``ApiError`` if it is not one of Kubernetes."""
     try:
         answer = decode(response.content)
     except msgspec.DecodeError:

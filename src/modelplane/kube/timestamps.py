@@ -19,7 +19,7 @@ def ago(seconds: float) -> str:
 
 
 def parse(text: str) -> datetime:
-    """Return the time that a text names; ``ValueError`` where it names none."""
+    """Return the time in a text; ``ValueError`` if there is none."""
     # The standard library reads six digits of a second at most, the records have nine.
     head, dot, rest = text.partition(".")
     digits = len(rest) - len(rest.lstrip("0123456789"))

@@ -23,7 +23,7 @@ from modelplane.telemetry import traces
 
 
 class Connection:
-    """One inference cluster: a client, and a copy of what Modelplane has there."""
+    """One inference cluster: a client, and copies of Modelplane's objects there."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Connection:
         *,
         routes: bool = False,
     ) -> None:
-        """``routes``: requests go from here straight to the cluster's pods, which are then watched too."""
+        """``routes``: this machine's Envoy sends requests to pods, whose addresses are watched."""
         self.name = name
         self.client = client
         self._on_problem = on_problem
@@ -50,12 +50,12 @@ class Connection:
         self._health = Health(self._watches, self._tell)
 
     async def open(self) -> None:
-        """Begin to read the cluster; return once that is done or has failed."""
+        """Begin to read the cluster; return once it has been read or has failed."""
         self._watches.begin()
         await self._answers.wait()
 
     def _answered(self, informer: Informer) -> None:
-        """Tell of a copy that was read, or cannot be; and once more when patience with it ends."""
+        """Report that a copy was read or cannot be read, and again after a time without an answer."""
         self._health.review(informer)
         self._tell()
 
@@ -72,27 +72,27 @@ class Connection:
 
     @property
     def problem(self) -> str:
-        """Why what is known of the cluster cannot be relied on; empty while it can."""
+        """The cause if the copies of the cluster are unreliable; empty otherwise."""
         return self._health.problem
 
     @property
     def lost(self) -> str:
-        """Why the cluster has not answered for long; empty while it has, or may yet."""
+        """The cause if the cluster has not answered for minutes; empty otherwise."""
         return self._health.lost
 
     @property
     def loading(self) -> bool:
-        """Whether the cluster answers, but has not yet told all it has."""
+        """True if the cluster answers and its objects are still being read."""
         return self.problem == LOADING
 
     @property
     def routable(self) -> bool:
-        """Whether all that its gateway's routes are made of has been read."""
+        """True if every object that its gateway's routes are derived from has been read."""
         return self._watches.routable
 
     @property
     def children(self) -> ChildIndex:
-        """The children that the copies hold, by their owner's uid."""
+        """Index of the children in the copies, by their owner's uid."""
         return self._watches.children
 
     def informer(self, resource: Resource) -> Informer:
@@ -100,11 +100,11 @@ class Connection:
         return self._watches.informer(resource)
 
     def objects(self, resource: Resource) -> tuple[Object, ...]:
-        """Return what the copy of one kind holds; of a kind that is not watched there is nothing."""
+        """Return the objects of one kind; none if the kind is not watched."""
         return self._watches.objects(resource)
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
-        """Return the objects that a requirement names, or why they cannot be told."""
+        """Return the objects that a requirement names, or the cause if they are unknown."""
         if self.problem:
             since = self._health.unreachable_since()
             return Unknown(self.problem, loading=self.loading, since=since)
@@ -121,10 +121,10 @@ class Connection:
         return tuple(item for item in informer if requirement.matches(item))
 
     async def look_for(self, uid: str) -> tuple[Object, ...]:
-        """Ask the cluster for an owner's children, rather than the copies."""
+        """List an owner's children on the cluster itself, not in the copies."""
         selector = f"{labels.OWNER_UID}={uid}"
         found: list[Object] = []
-        # One after the other: nobody waits for a deletion.
+        # One after the other: a deletion is not urgent.
         for resource in child_kinds():
             try:
                 found += await self._watches.ours(resource, selector)
@@ -134,7 +134,7 @@ class Connection:
         return tuple(found)
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:
-        """Write an object, making its namespace where the cluster has none of that name."""
+        """Apply an object, and create its namespace if it is missing."""
         resource = await self.client.resource_of(manifest)
         self._watches.expect(resource)
         name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")

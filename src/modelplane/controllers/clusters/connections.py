@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 _OPENED_AT_A_TIME = 16
 _TURN_S = 1.0
-"""How many clusters are first read at a time, and how long one may keep the others waiting."""
+"""Clusters that are first read at a time, and the time that one may delay the others."""
 
 
 class Clusters:
-    """Every inference cluster's connection, kept in step with its kubeconfig Secret."""
+    """The connection to each inference cluster."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Clusters:
         *,
         routes: bool = False,
     ) -> None:
-        """``on_problem`` is called with a cluster's name when what can be known of it changes."""
+        """``on_problem`` is called with a cluster's name when its problem changes."""
         self._routes = routes
         self._on_change = on_change
         self._on_problem = on_problem
@@ -51,7 +51,7 @@ class Clusters:
         return iter(tuple(self._connections.values()))
 
     def get(self, name: str) -> Connection | None:
-        """Return a cluster's connection, None where there is none."""
+        """Return a cluster's connection; None if there is none."""
         return self._connections.get(name)
 
     def recorded(self, owner: Mapping[str, Any]) -> tuple[Connection, ...]:
@@ -59,19 +59,19 @@ class Clusters:
         return tuple(self._connections[name] for name in recorded(owner) if name in self._connections)
 
     def problem(self, name: str) -> str:
-        """Return why a cluster cannot be looked at; empty while it can."""
+        """Return the cause if a cluster cannot be observed; empty otherwise."""
         connection = self._connections.get(name)
         if connection is None:
             return self._problems.get(name, f'there is no InferenceCluster "{name}"')
         return connection.problem
 
     def lost(self, name: str) -> str:
-        """Return why a cluster has not answered for long, or why there is no connection to it."""
+        """Return the cause if a cluster has been silent for minutes or has no connection; else empty."""
         connection = self._connections.get(name)
         return self.problem(name) if connection is None else connection.lost
 
     def find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
-        """Return the objects that a requirement names on its cluster, or why they cannot be told."""
+        """Return the objects that a requirement names on its cluster, or the cause if they are unknown."""
         connection = self._connections.get(requirement.cluster)
         if connection is None:
             return Unknown(self.problem(requirement.cluster))
@@ -87,7 +87,7 @@ class Clusters:
             kubeconfig = kubeconfig_secret.parsed(content, key, where)
             client = Client.from_kubeconfig(kubeconfig, fence=self._fence, known=fleet_resources.known)
         except ValueError as error:
-            # What worked so far goes on: a Secret half-written is no reason to cut a cluster off.
+            # A present connection stays: a Secret may be half-written.
             self.report(name, str(error))
             return
         self.disconnect(name)
@@ -98,27 +98,27 @@ class Clusters:
         _log.info("connected to cluster %s", name, extra=fields(cluster=name))
 
     async def _open(self, connection: Connection) -> None:
-        """Read a cluster when it is its turn; one that does not answer soon goes on beside the others."""
+        """Read a cluster in its turn; one that does not answer soon continues beside the others."""
         async with self._turn:
             if self._connections.get(connection.name) is connection:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(connection.open(), _TURN_S)
 
     def refuse(self, name: str, why: str) -> None:
-        """Have no connection to a cluster, and say why."""
+        """Drop a cluster's connection, and report the cause."""
         if name in self._connections:
             self.disconnect(name)
         self.report(name, why)
 
     def report(self, name: str, why: str) -> None:
-        """Say why a cluster cannot be connected to anew; a connection that there is stays."""
+        """Report the cause if a cluster cannot be connected to; a present connection stays."""
         if self._problems.get(name) != why:
             _log.warning("cannot connect to cluster %s: %s", name, why, extra=fields(cluster=name))
             self._problems[name] = why
             self._on_problem(name)
 
     def disconnect(self, name: str) -> None:
-        """Drop a cluster's connection, and what is known of it."""
+        """Drop a cluster's connection and its copies."""
         self._kubeconfigs.pop(name, None)
         self._problems.pop(name, None)
         connection = self._connections.pop(name, None)
@@ -135,6 +135,6 @@ class Clusters:
 
 
 def _keep(task: asyncio.Task[None], tasks: set[asyncio.Task[None]]) -> None:
-    """Hold a task until it is done: nobody else does."""
+    """Hold a reference to a task until it is done; the event loop has none."""
     tasks.add(task)
     task.add_done_callback(tasks.discard)

@@ -8,41 +8,41 @@ from modelplane.kube import timestamps
 from modelplane.kube.informer import Informer
 
 _PATIENCE_S = 15.0
-"""How long a cluster may be silent before what is known of it counts as unknown."""
+"""Silence of a cluster after which its objects count as unknown."""
 
 LOST_S = 300.0
-"""How long a cluster may be silent before a person who deletes it is taken to mean that it is gone.
+"""Silence of a cluster after which deleting its InferenceCluster abandons its objects.
 
-Far longer than an API server needs to restart or to be upgraded: what is given up is never looked for.
+Far longer than an API server needs to restart or to be upgraded: abandoned objects are never looked for.
 """
 
 
 class Health:
-    """What the watches of a cluster say about the cluster."""
+    """Health of a cluster, from its watches."""
 
     def __init__(self, watches: Watches, tell: Callable[[], None]) -> None:
-        """``tell`` is called when patience with a copy ends."""
+        """``tell`` is called when a copy has been silent for too long."""
         self._watches = watches
         self._tell = tell
         self._reviews: dict[Informer, asyncio.TimerHandle] = {}
 
     def review(self, informer: Informer) -> None:
-        """Arrange for the news that patience with a copy ends; none where it was just read."""
+        """Schedule the report that a copy is silent for too long; cancel it if the copy was just read."""
         if review := self._reviews.pop(informer, None):
             review.cancel()
         if informer.problem:
             self._reviews[informer] = asyncio.get_running_loop().call_later(_PATIENCE_S, self._tell)
 
     def close(self) -> None:
-        """Call nobody any more."""
+        """Cancel every scheduled report."""
         for review in self._reviews.values():
             review.cancel()
 
     @property
     def problem(self) -> str:
-        """Why what is known of the cluster cannot be relied on; empty while it can.
+        """The cause if the copies of the cluster are unreliable; empty otherwise.
 
-        A kind that not every replica needs is no reason to do without the cluster.
+        A problem with a kind that not every replica needs does not count.
         """
         for informer in self._watches.vital:
             if not informer.synced:
@@ -55,17 +55,17 @@ class Health:
 
     @property
     def lost(self) -> str:
-        """Why the cluster has not answered for long; empty while it has, or may yet."""
+        """The cause if the cluster has not answered for minutes; empty otherwise."""
         return self._silence(LOST_S)
 
     def unreachable_since(self) -> str:
-        """Return when the cluster stopped answering; empty where that is not known."""
+        """Return the time at which the cluster stopped answering; empty if unknown."""
         began = [informer.problem_since for informer in self._watches.vital if informer.problem]
         return timestamps.ago(asyncio.get_running_loop().time() - min(began)) if began else ""
 
     @staticmethod
     def silence_of(informer: Informer) -> str:
-        """Return why a copy can no longer be relied on; empty while it can."""
+        """Return the cause if a copy is unreliable; empty otherwise."""
         return _silent(informer, _PATIENCE_S)
 
     def _silence(self, patience_s: float) -> str:
@@ -74,6 +74,6 @@ class Health:
 
 
 def _silent(informer: Informer, patience_s: float) -> str:
-    """Return why a copy has not been brought up to date for so long; empty while it has."""
+    """Return the cause if a copy has not been updated for so long; empty otherwise."""
     now = asyncio.get_running_loop().time()
     return informer.problem if informer.problem and now - informer.problem_since > patience_s else ""

@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 LOADING = "its objects are still being read"
 
 _LOOK_AGAIN_S = 5.0
-"""How long to wait where a cluster could not say which kinds of children it holds."""
+"""Delay before another look for the kinds of children on a cluster, after a failure."""
 
 _REFUSED_AGAIN_S = 60.0
-"""How long to wait before asking again for a kind that may not be read: nobody tells of a permission."""
+"""Delay before another attempt to read a forbidden kind: a new permission is no event."""
 
 _OURS = f"{labels.MANAGED_BY}=modelplane"
 
@@ -44,7 +44,7 @@ Changed = Callable[[str, Object], None]
 
 
 def child_kinds() -> tuple[Resource, ...]:
-    """Return the kinds of children, those first that every cluster has. It need not have the others."""
+    """Return the kinds of children, first those that every cluster has."""
     rows = sorted(workload_kinds.rows(Place.CLUSTERS), key=lambda row: not row.vital)
     return tuple(map(of_row, rows))
 
@@ -54,7 +54,7 @@ def _row(resource: Resource) -> WorkloadKind | None:
 
 
 class Watches:
-    """The copies of what Modelplane has on a cluster, kept up to date by watches."""
+    """Copies of Modelplane's objects on a cluster, kept up to date by watches."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Watches:
         on_looked: Callable[[], None],
         routes: bool,
     ) -> None:
-        """``on_looked`` is called when it is known which kinds of children there are."""
+        """``on_looked`` is called when the kinds of children on the cluster are known."""
         self._name = name
         self._client = client
         self._routes = routes
@@ -77,15 +77,15 @@ class Watches:
         self._tasks: list[asyncio.Task[None]] = []
         self._informers: dict[tuple[Resource, str], Informer] = {}
         self.refused: dict[Resource, str] = {}
-        """Why a kind may not be read, of those that may not."""
+        """The cause for each kind that may not be read."""
         self._latest = 0  # the newest version of the cluster that is known
         self._none_until: dict[Resource, int] = {}
         self.vital: list[Informer] = []
-        """The copies without which the cluster is of no use."""
+        """Copies that every replica depends on."""
         self.awaited: list[Informer] = []
-        """The copies without which it is not known yet what the cluster holds."""
+        """Copies to wait for before the content of the cluster is known."""
         self.looking = LOADING
-        """Why it is not known which kinds of children there are; empty once it is."""
+        """The cause while the kinds of children are unknown; empty once they are known."""
 
     def begin(self) -> None:
         """Begin to read the cluster."""
@@ -110,45 +110,45 @@ class Watches:
         return self._informers[resource, ""]
 
     def objects(self, resource: Resource) -> tuple[Object, ...]:
-        """Return what the copy of one kind holds; of a kind that is not watched there is nothing."""
+        """Return the objects of one kind; none if the kind is not watched."""
         return tuple(self._informers.get((resource, ""), ()))
 
     def copy_for(self, resource: Resource, requirement: Requirement) -> Informer | None:
-        """Return the copy that holds what is required; None where nothing of that kind is watched."""
+        """Return the copy that holds the required objects; None if the kind is not watched."""
         return self._informers.get((resource, _slot(resource, requirement)))
 
     @property
     def routable(self) -> bool:
-        """Whether all that the gateway's routes are made of has been read."""
+        """True if every object that routes are derived from has been read."""
         copies = (self._informers.get((resource, "")) for resource in _ROUTE_KINDS)
         return not self.looking and all(copy is None or copy.synced for copy in copies)
 
     def expect(self, resource: Resource) -> None:
-        """Note, before the first write of a kind, up to when there was none of it."""
+        """Record, before the first write of a kind, up to which version there was no object of it."""
         if resource not in self:
-            # It was looked for, and whatever is written from now on is newer than what is known now.
+            # The kind was looked for, and later writes have newer versions than the latest known one.
             self._none_until.setdefault(resource, self._latest)
 
     def remember(self, resource: Resource, written: Object) -> None:
-        """Take in what was written, rather than wait for the watch to tell of it."""
+        """Put a written object into its copy, without waiting for the watch."""
         version = int(written["metadata"]["resourceVersion"])
         self._latest = max(self._latest, version)
         if resource not in self:
-            # Nobody need wait for a list, unless kinds are stored apart and their versions tell nothing.
+            # No list is needed, unless kinds are stored apart and their versions are not comparable.
             none_until = self._none_until[resource]
             self._watch_children(resource, none_until if none_until < version else None)
         self.refused.pop(resource, None)
         self.informer(resource).remember(written)
 
     def may_do_without(self, resource: Resource) -> bool:
-        """Whether a kind may stay unread: who may not read it has written none, and a write will say so."""
+        """Return True if a kind may stay unread: without the permission, no object of it was written."""
         row = _row(resource)
         return resource not in self and not (row is not None and row.vital)
 
     async def ours(
         self, resource: Resource, selector: str, *, metadata_only: bool = False
     ) -> tuple[Object, ...]:
-        """Return the objects of a kind that the cluster may not have."""
+        """Return the objects of a kind that may not be installed."""
         try:
             found = await self._client.list(resource, labels=selector, metadata_only=metadata_only)
         except errors.NotFound:
@@ -186,13 +186,13 @@ class Watches:
         return informer
 
     def _watch_children(self, resource: Resource, empty_until: int | None = None) -> list[Informer]:
-        """Watch a kind of children, and what is made of them; return the new copies."""
+        """Watch a kind of children, and their pods; return the new copies."""
         begun = [self._watch(resource, selector=_OURS, empty_until=empty_until)]
         self.children.follow(begun[0])
         row = _row(resource)
         if row is not None and row.vital:
             self.vital.append(begun[0])
-        # They are watched where their kind is.
+        # Pods are watched where the kind of their owner is.
         label = row.pods if row is not None else ""
         if label and (resources.PODS, label) not in self._informers:
             begun.append(self._watch(resources.PODS, label, selector=label, empty_until=empty_until))
@@ -202,7 +202,7 @@ class Watches:
         return begun
 
     async def _look(self) -> None:
-        """Watch those kinds of which there are children here."""
+        """Watch every kind of which the cluster has children."""
         unknown = list(child_kinds())
         while unknown:
             resource = unknown[0]
@@ -239,7 +239,7 @@ class Watches:
 
 
 def _slot(resource: Resource, requirement: Requirement) -> str:
-    """Return which of several copies of a kind holds what is required."""
+    """Return the slot of the copy that holds the required objects, if a kind has several copies."""
     if resource == resources.CUSTOM_RESOURCE_DEFINITIONS:
         return requirement.name
     if resource == resources.PODS:
