@@ -33,7 +33,7 @@ class ControlPlaneChildren(Runnable):
     def __init__(
         self, client: Client, ours: Mapping[str, Informer], definitions: Informer, on_change: Handler
     ) -> None:
-        """``on_change`` is told of children of others' kinds, also once they can be written.
+        """``on_change`` is called with changed children of third-party kinds, and once a kind can be written.
 
         ``definitions`` is the copy of the CustomResourceDefinitions.
         """
@@ -79,7 +79,7 @@ class ControlPlaneChildren(Runnable):
                 await asyncio.sleep(_POLL_S)
 
     async def close(self) -> None:
-        """Stop every watch of others' kinds."""
+        """Stop every watch of third-party kinds."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -123,7 +123,9 @@ class Finalizer:
                 problem = self._clusters.problem(name)
                 left.append(f'what is on "{name}", which cannot be reached ({problem}),')
             else:
-                _log.warning("%s is let go, and what it has on cluster %s", key_of(owner), name)
+                _log.warning(
+                    "%s is released, and its objects on cluster %s are abandoned", key_of(owner), name
+                )
         for connection in reached:
             left += await self._delete(connection, connection.children.of(uid))
         if left:

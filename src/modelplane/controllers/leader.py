@@ -59,7 +59,7 @@ def own_identity() -> str:
 
 
 class Candidacy:
-    """What one candidate has seen of the lease, and what follows from it.
+    """State of one candidate: what it has seen of the lease, and what it may do.
 
     It reads no clock and sends nothing: times are those of the candidate's own clock.
     """
@@ -98,22 +98,22 @@ class Candidacy:
             self.deposed = True
 
     def saw(self, lease: Object | None, now: float) -> None:
-        """Take note of an answer to "what does the lease say?"."""
+        """Record a lease that was read; None if there is none."""
         self.look(now)
         if lease is None:
-            return  # somebody deleted it, but whoever held it may not know
+            return  # it was deleted, but its holder may not know
         if self._lease is None or _version(lease) != _version(self._lease):
             self._lease, self._changed_at = lease, now
         if self.holder != self._identity and self._renewed_at is not None:
             self.deposed = True
 
     def free_in_s(self, now: float) -> float:
-        """Return when another's lease may be claimed if it does not change any more; 0 or less is now."""
+        """Return the seconds until another's unchanged lease may be claimed; 0 or less is now."""
         duration_s = self._spec.get("leaseDurationSeconds") or self._timing.duration_s
         return self._changed_at + duration_s - now if self.holder else 0.0
 
     def claim(self, now: float, wall: str) -> Object | None:
-        """Return the spec that makes the lease its own, None while it is another's."""
+        """Return the spec with which the candidate claims the lease; None while it is another's."""
         self.look(now)
         if self.deposed:
             return None
@@ -211,7 +211,7 @@ class Election:
     def _lost(self) -> str:
         holder = self._candidacy.holder
         late = self.problem or f"it was not renewed for {self._timing.deadline_s:g} s"
-        cause = late if holder == self._identity else f"{holder or 'nobody'} holds it"
+        cause = late if holder == self._identity else f"{holder or 'no candidate'} holds it"
         return f'lost Lease "{self._namespace}/{LEASE}": {cause}'
 
     async def _attempt(self, timeout_s: float) -> None:
@@ -221,7 +221,7 @@ class Election:
                 try:
                     await self._take()
                 except errors.Conflict:
-                    self._known = None  # somebody was faster: see who
+                    self._known = None  # another candidate was faster: read the lease again
                     await self._take()
         except (errors.KubernetesError, TimeoutError) as error:
             # What was sent may have been done all the same: only reading the lease can tell.

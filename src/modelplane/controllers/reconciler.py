@@ -80,7 +80,7 @@ class Reconciler:
         observed = self._observed(owner, clusters)
         request = self._request(decoded, observed, requirements)
         if any(isinstance(found, Unknown) and found.loading for found in request.required.values()):
-            return None  # whoever loads it says when it is there
+            return None  # its loading ends with another reconcile
         composition = _composed(key.kind, request)
         if isinstance(composition, Blocked):
             self._interests.set_unsatisfied(key, True)

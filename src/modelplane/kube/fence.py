@@ -17,14 +17,14 @@ _LAST_MOMENTS = frozenset(
         BODY_STARTED,
     }
 )
-"""What a transport tells of just before it hands bytes to the kernel."""
+"""Trace events of a transport just before it hands bytes to the kernel."""
 
 
 def stopping(fence: Fence) -> Callable[[str, Any], Awaitable[None]]:
-    """Return what httpcore calls at each step of a request, and what ends one that may not be sent.
+    """Return a trace function for httpcore that ends a request that may not be sent.
 
-    A request may have waited long for a connection, or the whole process may have been stopped, since
-    whoever writes decided to.
+    Since the decision to write, the request may have waited long for a connection, or the whole process may
+    have been stopped.
     """
 
     async def step(name: str, _info: Any) -> None:

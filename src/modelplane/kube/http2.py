@@ -18,13 +18,13 @@ import h2.settings
 import httpx2
 
 _STREAM_WINDOW = 1 << 20
-"""How many bytes of one response the server may send before the reader takes them."""
+"""Bytes of one response that the server may send before the reader takes them."""
 
 _CONNECTION_WINDOW = 1 << 24
-"""How many bytes of all responses the server may send before this side has received them."""
+"""Bytes of all responses that the server may send before this side has received them."""
 
 _MAX_REQUESTS = 1 << 20
-"""How many requests a connection takes before it is replaced: HTTP/2 does not reuse stream numbers."""
+"""Requests after which a connection is replaced: HTTP/2 does not reuse stream numbers."""
 
 _FRAME_HEADER = 9
 _GOAWAY = 7

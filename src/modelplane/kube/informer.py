@@ -73,7 +73,7 @@ class Informer:
         self._objects: dict[Key, Object] = {}
         self._synced = asyncio.Event()
         self._seen = 0  # every change up to this version is in the copy
-        self._listed = False  # whether a watch may go on from there
+        self._listed = False  # True if a watch may continue from there
         self.problem = ""
         """The cause if the copy may be stale, in the server's words; empty while a watch is open."""
         self.problem_since = 0.0

@@ -7,14 +7,14 @@ from modelplane.kube import errors, responses
 from modelplane.kube.resources import Object, Resource
 
 WATCH_SECONDS = 3600
-"""How long a watch request lasts at most before the server ends it and it is opened again.
+"""Longest duration of a watch request; then it is opened again.
 
-Each lasts another time, so that those that began together do not end together.
+The duration is random, so that watches that began together do not end together.
 """
 
 SILENCE_S = 90.0
-"""How long a watch over HTTP/1.1 may say nothing before it is opened anew: a server that went away unseen
-says nothing either, and none promises bookmarks."""
+"""Silence after which a watch over HTTP/1.1 is opened again: a server that is gone is silent too, and
+bookmarks are not guaranteed."""
 
 
 @dataclass(frozen=True, slots=True)
