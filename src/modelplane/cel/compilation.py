@@ -1,31 +1,25 @@
-"""From the text of a selector to what evaluates it.
+"""Compilation of a selector: text, compiler, restrictions, estimate, program.
 
-One rule: each step refuses what it can tell: text, compiler, restrictions, estimate, program.
-
-This is a module of its own because all that it needs is only read when a first selector is compiled.
+Each step refuses what it can detect. The module is separate so that its imports are loaded only when the
+first selector is compiled.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from modelplane.cel import checked, cost, environment, estimate, explanation, restrictions, source
+from modelplane.cel import checked, cost, environment, estimate, expansion, explanation, restrictions, source
 from modelplane.cel.bindings import Bindings
 from modelplane.cel.errors import EvaluationError, SelectorError, TooMuchWork
 from modelplane.cel.evaluate import Frame, Program, build
 
 MAX_LENGTH: Final = 10_240  # bytes; k8s.io/api resource/v1, CELSelectorExpressionMaxLength
 
-# Each of these macros writes what it stands behind twice, in the library as in Kubernetes.
-_DOUBLING: Final = re.compile("opt(?:Flat)?Map")
-_MOST_DOUBLED: Final = 2**16  # characters
-
-# What a selector gives for a device, or why it fails, and what that cost.
+# The result for a device, or the error, and the cost.
 Run: TypeAlias = Callable[[Bindings], tuple[Any, int]]
 
 
-def compiled(expression: str) -> tuple[int, Run]:
-    """Return the most that a selector can cost, and what evaluates it. Raises SelectorError."""
+def compile_selector(expression: str) -> tuple[int, Run]:
+    """Return the highest possible cost of a selector, and its evaluator. Raises SelectorError."""
     try:
         size = len(expression.encode())
     except UnicodeEncodeError as error:
@@ -35,8 +29,8 @@ def compiled(expression: str) -> tuple[int, Run]:
     if not expression.strip():
         raise SelectorError(expression, "it is empty")
     text = source.prepared(expression)
-    if len(text) << len(_DOUBLING.findall(text)) > _MOST_DOUBLED:
-        raise SelectorError(expression, "it has too many optMap and optFlatMap")
+    if problem := expansion.excess(text):
+        raise SelectorError(expression, problem)
     try:
         result = environment.compiler().compile(text)
         kind = result.return_type().name()

@@ -85,9 +85,9 @@ def bind(device: PublishedDevice) -> Bound:
 def compile(expression: str) -> Selector:  # noqa: A001  (the field's own word)
     """Return the selector of an expression. Raises SelectorError."""
     # Read when it is first needed: most commands compile no selector.
-    from modelplane.cel.compilation import compiled  # noqa: PLC0415  (a tenth of a second is saved)
+    from modelplane.cel.compilation import compile_selector  # noqa: PLC0415  (a tenth of a second is saved)
 
-    return Selector(expression, *compiled(expression))
+    return Selector(expression, *compile_selector(expression))
 
 
 def _seen(reads: tuple[Read, ...], driver: str) -> str:

@@ -442,8 +442,18 @@ def test_a_text_does_not_grow_without_bound(expression: str) -> None:
     [
         pytest.param(
             f"optional.of(1){'.optMap(x, x)' * 20}.hasValue()",
-            "it has too many optMap and optFlatMap",
-            id="a macro that doubles what it stands behind",
+            "optMap nested 20 deep expands the selector beyond 65,536 characters: nest fewer",
+            id="a chain of a macro that writes its operand twice",
+        ),
+        pytest.param(
+            f"{'optional.of(' * 14}1{').optFlatMap(x, optional.of(x))' * 14}.hasValue()",
+            "optMap nested 14 deep expands the selector beyond 65,536 characters: nest fewer",
+            id="the same macro in brackets, within each other",
+        ),
+        pytest.param(
+            " || ".join([f"optional.of(1){'.optMap(x, x)' * 10}.hasValue()"] * 3),
+            "optMap nested 10 deep expands the selector beyond 65,536 characters: nest fewer",
+            id="several chains that are too long together",
         ),
         pytest.param(
             '{b"a": 1}.size() == 1', "bytes cannot be a map key", id="a key that Kubernetes cannot bear"
@@ -457,6 +467,30 @@ def test_what_would_harm_whoever_reads_it_is_refused(expression: str, problem: s
     with pytest.raises(cel.SelectorError) as error:
         cel.compile(expression)
     assert error.value.problem == problem
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param(
+            " || ".join(
+                f'device.attributes["gpu.nvidia.com"].?a{number}.optMap(x, x).orValue(false)'
+                for number in range(8)
+            )
+            + " || true",
+            id="one for each of several attributes",
+        ),
+        pytest.param(
+            f"optional.of(1){'.optFlatMap(x, optional.of(x)' * 10}{')' * 10}.hasValue()",
+            id="within the result of each other, which is written once",
+        ),
+        pytest.param("'.optMap(' in [" + ", ".join(['".optMap("'] * 20) + "]", id="in texts"),
+        pytest.param(f"true //{'.optMap(x, x)' * 20}", id="in a comment"),
+        pytest.param(f"optional.of(1){'.optMap(x, x)' * 8}.hasValue()", id="a short chain"),
+    ],
+)
+def test_optional_macros_that_do_not_multiply_are_accepted(expression: str) -> None:
+    assert cel.compile(expression).evaluate(gpu()) == Match()
 
 
 @pytest.mark.parametrize(
