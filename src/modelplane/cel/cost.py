@@ -16,32 +16,32 @@ LIMIT: Final = 1_000_000
 
 LIST: Final = 10
 MAP: Final = 30
-_TEXT: Final = 0.1  # per character
-_PATTERN: Final = 0.25  # per character of a regular expression
+TEXT: Final = 0.1  # per character
+PATTERN: Final = 0.25  # per character of a regular expression
 
 Costing = Callable[[tuple[Any, ...], Any], int]
 
 
-def traversal(size: float, factor: float = _TEXT) -> int:
+def traversal(size: float, factor: float = TEXT) -> int:
     """Return what going through so many characters costs."""
     return math.ceil(size * factor)
 
 
 def pattern(text_size: int, pattern_size: int) -> int:
     """Return what matching a regular expression costs."""
-    return traversal(1 + text_size) * traversal(pattern_size, _PATTERN)
+    return traversal(1 + text_size) * traversal(pattern_size, PATTERN)
 
 
-def _first(factor: float = _TEXT) -> Costing:
+def _by_first_size(factor: float = TEXT) -> Costing:
     return lambda arguments, _: traversal(values.size(arguments[0]), factor)
 
 
-def _walk(value: Any) -> int:
+def _comparison(value: Any) -> int:
     """Return what comparing everything inside a value costs."""
     if isinstance(value, (str, bytes)):
-        return int(len(value if isinstance(value, bytes) else value.encode()) * _TEXT)
+        return int(len(value if isinstance(value, bytes) else value.encode()) * TEXT)
     if isinstance(value, list):
-        return sum(map(_walk, value))
+        return sum(map(_comparison, value))
     return 1
 
 
@@ -50,10 +50,10 @@ def _smaller(arguments: tuple[Any, ...], _: Any) -> int:
 
 
 def _joined(_: tuple[Any, ...], result: Any) -> int:
-    return traversal(values.size(result), 2 * _TEXT)
+    return traversal(values.size(result), 2 * TEXT)
 
 
-def _made(_: tuple[Any, ...], result: Any) -> int:
+def _new_list(_: tuple[Any, ...], result: Any) -> int:
     return 1 + LIST + values.size(result)
 
 
@@ -63,11 +63,11 @@ def _flattened(arguments: tuple[Any, ...], _: Any) -> int:
 
 def _compared(arguments: tuple[Any, ...], _: Any) -> int:
     by = arguments[-1]
-    factor = 2 + _TEXT if by and isinstance(by[0], (str, bytes)) else 2
+    factor = 2 + TEXT if by and isinstance(by[0], (str, bytes)) else 2
     return int(len(by) ** 2 * factor) + 1 + LIST
 
 
-def _together(arguments: tuple[Any, ...], _: Any) -> int:
+def _by_both_sizes(arguments: tuple[Any, ...], _: Any) -> int:
     return traversal(values.size(arguments[0]) + values.size(arguments[1]))
 
 
@@ -85,11 +85,12 @@ def _matched(arguments: tuple[Any, ...], _: Any) -> int:
 
 _BY_FUNCTION: Final[dict[str, Costing]] = {
     **dict.fromkeys(
-        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), lambda arguments, _: _walk(arguments[0])
+        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"),
+        lambda arguments, _: _comparison(arguments[0]),
     ),
-    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _first()),
-    **dict.fromkeys(("replace", "split"), _first(2 * _TEXT)),
-    **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _first()),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _by_first_size()),
+    **dict.fromkeys(("replace", "split"), _by_first_size(2 * TEXT)),
+    **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _by_first_size()),
     **dict.fromkeys(("find", "findAll"), _matched),
     "join": _joined,
     "_==_": _smaller,
@@ -98,7 +99,7 @@ _BY_FUNCTION: Final[dict[str, Costing]] = {
 
 # Charged only where the checker found the one overload that is meant.
 _BY_RESOLVED: Final[dict[str, Costing]] = {
-    **dict.fromkeys(("slice", "lists.range", "reverse"), _made),
+    **dict.fromkeys(("slice", "lists.range", "reverse"), _new_list),
     **dict.fromkeys(("sort", "@sortByAssociatedKeys", "distinct"), _compared),
     "flatten": _flattened,
     "sets.contains": _sets(1),
@@ -107,7 +108,7 @@ _BY_RESOLVED: Final[dict[str, Costing]] = {
 }
 
 _BY_OVERLOAD: Final[dict[str, Costing]] = {
-    **dict.fromkeys(("string_to_bytes", "bytes_to_string", "strings_quote"), _first()),
+    **dict.fromkeys(("string_to_bytes", "bytes_to_string", "strings_quote"), _by_first_size()),
     **dict.fromkeys(
         ("starts_with_string", "ends_with_string"), lambda arguments, _: traversal(values.size(arguments[0]))
     ),
@@ -119,7 +120,7 @@ _BY_OVERLOAD: Final[dict[str, Costing]] = {
         ),
         _smaller,
     ),
-    **dict.fromkeys(("add_string", "add_bytes"), _together),
+    **dict.fromkeys(("add_string", "add_bytes"), _by_both_sizes),
     **dict.fromkeys(("matches", "matches_string"), _matched),
     "in_list": lambda arguments, _: values.size(arguments[1]),
     "contains_string": _contains_text,

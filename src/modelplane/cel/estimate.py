@@ -29,11 +29,9 @@ from modelplane.cel.checked import (
     Tree,
     Type,
 )
-from modelplane.cel.cost import LIST, MAP
+from modelplane.cel.cost import LIST, MAP, PATTERN, TEXT
 
 UNBOUNDED: Final = 2**64 - 1
-_TEXT: Final = 0.1
-_PATTERN: Final = 0.25
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -344,9 +342,9 @@ def _through(factor: float, place: int = 0, *, keeps: bool = False) -> _Estimati
 def _walked(walk: _Estimator, node: Call) -> _Estimate:
     size, element = walk.size(node.arguments[0]), walk.element(node.arguments[0])
     if element is None:
-        return _Estimate(_by(size.most, _TEXT))
+        return _Estimate(_by(size.most, TEXT))
     kind, inside = element
-    each = 1 + (_by(inside.most, _TEXT) if kind.name in ("string", "bytes") else 0)
+    each = 1 + (_by(inside.most, TEXT) if kind.name in ("string", "bytes") else 0)
     return _Estimate(_bounded(size.most * each))
 
 
@@ -365,7 +363,7 @@ def _replaced(walk: _Estimator, node: Call) -> _Estimate:
     else:
         least_count, least_kept = _by(text.least, 1 / old.most), 0
     size = Size(least_count, most_count).times(new).plus(Size(least_kept, most_kept))
-    return _Estimate(_by(text.most, 2 * _TEXT), size)
+    return _Estimate(_by(text.most, 2 * TEXT), size)
 
 
 def _split(walk: _Estimator, node: Call) -> _Estimate:
@@ -375,7 +373,7 @@ def _split(walk: _Estimator, node: Call) -> _Estimate:
         limit = node.arguments[2]
         if isinstance(limit, Constant) and type(limit.value) is int:
             count = limit.value % 2**64
-    return _Estimate(_by(size.most, 2 * _TEXT), Size(0, count))
+    return _Estimate(_by(size.most, 2 * TEXT), Size(0, count))
 
 
 def _joined(walk: _Estimator, node: Call) -> _Estimate:
@@ -384,12 +382,12 @@ def _joined(walk: _Estimator, node: Call) -> _Estimate:
     if len(node.arguments) > 1:
         between = Size(max(count.least - 1, 0), max(count.most - 1, 0))
         size = size.plus(walk.size(node.arguments[1]).times(between))
-    return _Estimate(_by(size.most, _TEXT), size)
+    return _Estimate(_by(size.most, TEXT), size)
 
 
 def _pattern(walk: _Estimator, node: Call) -> int:
     text, pattern = (walk.size(argument) for argument in node.arguments[:2])
-    return _bounded(_by(min(text.most + 1, UNBOUNDED), _TEXT) * _by(pattern.most, _PATTERN))
+    return _bounded(_by(min(text.most + 1, UNBOUNDED), TEXT) * _by(pattern.most, PATTERN))
 
 
 def _matched(walk: _Estimator, node: Call) -> _Estimate:
@@ -415,7 +413,7 @@ def _equal(walk: _Estimator, node: Call) -> _Estimate:
 
 def _compared(walk: _Estimator, node: Call) -> _Estimate:
     left, right = (walk.size(argument) for argument in node.arguments)
-    return _Estimate(_by(min(left.most, right.most), _TEXT))
+    return _Estimate(_by(min(left.most, right.most), TEXT))
 
 
 def _added(walk: _Estimator, node: Call) -> _Estimate:
@@ -425,7 +423,7 @@ def _added(walk: _Estimator, node: Call) -> _Estimate:
     together = inside and inside.union(walk.entry(node.arguments[1]))
     if together:
         walk.entries[node.identity] = together
-    return _Estimate(_by(size.most, _TEXT), size)
+    return _Estimate(_by(size.most, TEXT), size)
 
 
 def _appended(walk: _Estimator, node: Call) -> _Estimate:
@@ -442,26 +440,26 @@ def _chosen(walk: _Estimator, node: Call) -> _Estimate:
 
 
 def _contained(walk: _Estimator, node: Call) -> _Estimate:
-    text, part = (_by(walk.size(argument).most, _TEXT) for argument in node.arguments)
+    text, part = (_by(walk.size(argument).most, TEXT) for argument in node.arguments)
     return _Estimate(_bounded(text * part))
 
 
 def _to_bytes(walk: _Estimator, node: Call) -> _Estimate:
     size = walk.size(node.arguments[0])
-    return _Estimate(_by(size.most, _TEXT), Size(size.least, size.most * 4 % 2**64))
+    return _Estimate(_by(size.most, TEXT), Size(size.least, size.most * 4 % 2**64))
 
 
 def _from_bytes(walk: _Estimator, node: Call) -> _Estimate:
     size = walk.size(node.arguments[0])
-    return _Estimate(_by(size.most, _TEXT), Size(size.least // 4, size.most))
+    return _Estimate(_by(size.most, TEXT), Size(size.least // 4, size.most))
 
 
 def _quoted(walk: _Estimator, node: Call) -> _Estimate:
     size = walk.size(node.arguments[0])
-    return _Estimate(_by(size.most, _TEXT), Size(size.least + 2, _bounded(size.most * 2 + 2)))
+    return _Estimate(_by(size.most, TEXT), Size(size.least + 2, _bounded(size.most * 2 + 2)))
 
 
-def _made(factor: float, size: Size) -> _Estimate:
+def _new_list(factor: float, size: Size) -> _Estimate:
     return _Estimate(_bounded(_by(size.most, factor) + 1 + LIST), size)
 
 
@@ -472,26 +470,26 @@ def _literal(node: Node, otherwise: int) -> int:
 def _sliced(walk: _Estimator, node: Call) -> _Estimate:
     items, start, end = node.arguments
     count = (_literal(end, walk.size(items).most) - _literal(start, 0)) % 2**64
-    return _made(1, Size(count, count))
+    return _new_list(1, Size(count, count))
 
 
 def _ranged(_: _Estimator, node: Call) -> _Estimate:
     count = _literal(node.arguments[0], UNBOUNDED)
-    return _made(1, Size(count, count))
+    return _new_list(1, Size(count, count))
 
 
 def _flattened(walk: _Estimator, node: Call) -> _Estimate:
     depth = _literal(node.arguments[1], UNBOUNDED) if len(node.arguments) > 1 else 1
-    return _made(depth, walk.size(node.arguments[0]))
+    return _new_list(depth, walk.size(node.arguments[0]))
 
 
 def _reversed(walk: _Estimator, node: Call) -> _Estimate:
-    return _made(1, walk.size(node.arguments[0]))
+    return _new_list(1, walk.size(node.arguments[0]))
 
 
 def _distinct(walk: _Estimator, node: Call) -> _Estimate:
     size = walk.size(node.arguments[0])
-    return _made(2, size.times(size))
+    return _new_list(2, size.times(size))
 
 
 _SORTS: Final = ("_sort", "_sortByAssociatedKeys")
@@ -501,7 +499,7 @@ def _sorted(walk: _Estimator, node: Call) -> _Estimate:
     by = node.arguments[-1]
     kind, size = walk.tree.type_of(by.identity), walk.size(by)
     texts = not kind.parameters or kind.parameters[0].name in ("string", "bytes", "dyn")
-    return _made(2 + (_TEXT if texts else 0), size.times(size))
+    return _new_list(2 + (TEXT if texts else 0), size.times(size))
 
 
 def _sets(factor: int) -> _Estimating:
@@ -514,8 +512,8 @@ def _sets(factor: int) -> _Estimating:
 
 _BY_FUNCTION: Final[dict[str, _Estimating]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _walked),
-    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _through(_TEXT, keeps=True)),
-    **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _through(_TEXT)),
+    **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _through(TEXT, keeps=True)),
+    **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _through(TEXT)),
     **dict.fromkeys(("find", "findAll"), _found),
     "replace": _replaced,
     "split": _split,
@@ -533,7 +531,7 @@ _BY_FUNCTION: Final[dict[str, _Estimating]] = {
 }
 
 _BY_OVERLOAD: Final[dict[str, _Estimating]] = {
-    **dict.fromkeys(("starts_with_string", "ends_with_string"), _through(_TEXT, 1)),
+    **dict.fromkeys(("starts_with_string", "ends_with_string"), _through(TEXT, 1)),
     **dict.fromkeys(("matches", "matches_string"), _matched),
     **dict.fromkeys(
         (

@@ -454,14 +454,14 @@ def _in(node: checked.Call) -> Program:
             return Known(value=False)
         if all(type(member) in _PRIMITIVE for member in members):
             # Kubernetes makes a set of it, which costs nothing to ask, but has no place for a version.
-            return _among(value, members)
+            return _member_of(value, members)
     return _binary(node, values.contains, value, container)
 
 
 _PRIMITIVE: Final = frozenset({str, bool, int, float, Unsigned})
 
 
-def _among(value: Program, members: list[_Value]) -> Program:
+def _member_of(value: Program, members: list[_Value]) -> Program:
     keys = {(type(member) is bool, member) for member in members}
 
     def apply(frame: Frame) -> bool:

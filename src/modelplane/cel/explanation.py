@@ -9,7 +9,7 @@ from typing import Final
 
 from modelplane.cel import environment, restrictions
 from modelplane.cel.errors import SelectorError
-from modelplane.cel.functions import NAMES, absent
+from modelplane.cel.functions import NAMES, unsupported
 
 _ISSUE: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
 _STATUS: Final = re.compile("^[A-Z_]+: ")
@@ -58,7 +58,7 @@ def explained(expression: str, output: str) -> SelectorError:
     written = ""  # what the compiler's place is behind, and ours is before
     if undeclared:
         name = undeclared[1]
-        problem = absent.message(name) or _unknown(name, called=called)
+        problem = unsupported.reason(name) or _unknown(name, called=called)
         if not name.startswith("device."):
             written = name if called else name.rpartition(".")[0]
     elif overload:

@@ -28,7 +28,7 @@ from modelplane.cel.checked import (
     Type,
     Unsupported,
 )
-from modelplane.cel.functions import absent
+from modelplane.cel.functions import unsupported
 
 LISTED: Final = f"{', '.join(environment.FIELDS[:-1])} and {environment.FIELDS[-1]}"
 FIELDS: Final = tuple(name.removeprefix("device.") for name in environment.FIELDS)
@@ -55,7 +55,7 @@ def check(tree: Tree) -> None:
         if tree.type_of(fold.items.identity) == DYNAMIC and opens.of(fold.items):
             raise Unsupported("an attribute cannot be iterated over", fold.items.identity)
     for call in tree.calls("format"):
-        raise Unsupported(absent.message("format"), call.identity)
+        raise Unsupported(unsupported.reason(unsupported.STRING_FORMAT), call.identity)
     if tree.type_of(tree.root.identity) == DYNAMIC and not opens.of(tree.root):
         problem = "it gives dyn, but a selector gives true or false: compare it, as in `... == true`"
         raise Unsupported(problem, tree.root.identity)

@@ -44,9 +44,9 @@ def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Le
     deployment = state.deployment
     found = [
         _more_nodes(state, refused, leaving),
-        _first(state, _relaxed(deployment, refused), leaving),
-        _first(state, _tolerating(deployment, refused), leaving),
-        _first(state, _selecting_less(deployment, refused), leaving),
+        _first_remedy(state, _relaxed(deployment, refused), leaving),
+        _first_remedy(state, _tolerating(deployment, refused), leaving),
+        _first_remedy(state, _selecting_less(deployment, refused), leaving),
     ]
     return tuple(remedy for remedy in found if remedy is not None)
 
@@ -128,7 +128,7 @@ class _Edit:
     clusters: tuple[Cluster, ...]
 
 
-def _first(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[Leaving]) -> Remedy | None:
+def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[Leaving]) -> Remedy | None:
     """Return the first edit with which some cluster takes a replica, or keeps one that is to leave."""
     without = {decision.replica.cluster: decision.replica.engines for decision in leaving}
     for edit in edits:

@@ -6,7 +6,8 @@ Written here and not left to the library, because a selector is mostly operators
 costs as much as all the rest of one.
 """
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from modelplane.cel import moments, numbers, values, weight
@@ -48,29 +49,23 @@ _WHOLE: Final = frozenset({(int, int), (Unsigned, Unsigned)})
 _NUMERIC: Final = _WHOLE | {(float, float)}
 
 
-def plus(left: _Value, right: _Value) -> _Value:
-    """Apply `+`. Raises EvaluationError."""
-    return _looked_up(_PLUS, "_+_", left, right)
+_Named = Callable[[str], Callable[..., _Value]]
+"""Makes an operator, given its name for the errors."""
 
 
-def _minus(left: _Value, right: _Value) -> _Value:
-    return _looked_up(_MINUS, "_-_", left, right)
+def _by_types(operators: Mapping[tuple[type, type], _Binary]) -> _Named:
+    """Return an operator with an implementation for each pair of types."""
 
+    def named(name: str) -> _Binary:
+        def apply(left: _Value, right: _Value) -> _Value:
+            apply_to = operators.get((type(left), type(right)))
+            if apply_to is None:
+                raise EvaluationError(values.no_overload(name, (left, right)))
+            return apply_to(left, right)
 
-def _looked_up(table: dict[tuple[type, type], _Binary], name: str, left: _Value, right: _Value) -> _Value:
-    operator = table.get((type(left), type(right)))
-    if operator is None:
-        raise EvaluationError(values.no_overload(name, (left, right)))
-    return operator(left, right)
+        return apply
 
-
-def _among(name: str, kinds: frozenset[tuple[type, type]], operator: _Binary) -> _Binary:
-    def apply(left: _Value, right: _Value) -> _Value:
-        if (type(left), type(right)) not in kinds:
-            raise EvaluationError(values.no_overload(name, (left, right)))
-        return operator(left, right)
-
-    return apply
+    return named
 
 
 def order(left: _Value, right: _Value, name: str = "_<_") -> int:
@@ -85,30 +80,42 @@ def order(left: _Value, right: _Value, name: str = "_<_") -> int:
     return int(left > right) - int(left < right)
 
 
-def _negate(value: _Value) -> _Value:
-    if type(value) is not int and type(value) is not float:
-        raise EvaluationError(values.no_overload("-_", (value,)))
-    return numbers.negate(value)
+def _ordered(compare: _Binary) -> _Named:
+    """Return a comparison; `compare` takes -1, 0 or 1, and 0."""
+    return lambda name: lambda left, right: compare(order(left, right, name), 0)
 
 
+def _negation(name: str) -> Callable[[_Value], _Value]:
+    def apply(value: _Value) -> _Value:
+        if type(value) is not int and type(value) is not float:
+            raise EvaluationError(values.no_overload(name, (value,)))
+        return numbers.negate(value)
+
+    return apply
+
+
+_NAMED: Final[dict[str, _Named]] = {
+    "_+_": _by_types(_PLUS),
+    "_-_": _by_types(_MINUS),
+    "_*_": _by_types(dict.fromkeys(_NUMERIC, numbers.multiply)),
+    "_/_": _by_types(dict.fromkeys(_NUMERIC, numbers.divide)),
+    "_%_": _by_types(dict.fromkeys(_WHOLE, numbers.remainder)),
+    "-_": _negation,
+    "_<_": _ordered(operator.lt),
+    "_<=_": _ordered(operator.le),
+    "_>_": _ordered(operator.gt),
+    "_>=_": _ordered(operator.ge),
+}
 OPERATORS: Final[dict[str, Callable[..., _Value]]] = {
-    "_+_": plus,
-    "_-_": _minus,
-    "_*_": _among("_*_", _NUMERIC, numbers.multiply),
-    "_/_": _among("_/_", _NUMERIC, numbers.divide),
-    "_%_": _among("_%_", _WHOLE, numbers.remainder),
-    "-_": _negate,
+    **{name: make(name) for name, make in _NAMED.items()},
     "!_": lambda value: not values.as_boolean(value),
-    "_<_": lambda left, right: order(left, right, "_<_") < 0,
-    "_<=_": lambda left, right: order(left, right, "_<=_") <= 0,
-    "_>_": lambda left, right: order(left, right, "_>_") > 0,
-    "_>=_": lambda left, right: order(left, right, "_>=_") >= 0,
     "_==_": values.same,
     "_!=_": lambda left, right: not values.equal(left, right),
     "@in": values.contains,
 }
+plus: Final = OPERATORS["_+_"]
 
-_CROSSED: Final = {
+_NUMBER_PAIRS: Final = {
     ("int", "double"): "int64_double",
     ("double", "int"): "double_int64",
     ("int", "uint"): "int64_uint64",
@@ -122,5 +129,5 @@ _NAMES: Final = {"_<_": "less", "_<=_": "less_equals", "_>_": "greater", "_>=_":
 CROSS_TYPE: Final = tuple(
     (operator, parameters, f"{name}_{suffix}")
     for operator, name in _NAMES.items()
-    for parameters, suffix in _CROSSED.items()
+    for parameters, suffix in _NUMBER_PAIRS.items()
 )
