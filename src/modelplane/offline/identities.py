@@ -1,13 +1,19 @@
-"""Uids and owners for objects of files that leave them out.
+"""Uids, owners and namespaces that files leave out.
 
-Controllers find an object's owner by uid, never by name, and files that people write have none. Each object
-without a uid gets one, a ModelReplica without an owner gets the one that its label names, and an object
-without a namespace is in ``default``, as with kubectl. Objects from a server stay unchanged.
+Controllers know an object's owner by uid, never by name, and files that people write have no uids. Defaults:
+
+- namespace: ``default``, as with kubectl;
+- uid: the one that children of the object refer to, or one made of kind, namespace and name;
+- owner of a ModelReplica: the ModelDeployment that its label names;
+- owner of a ModelEndpoint with that label: the ModelReplica of its own name. One without the label is
+  external and has no owner.
+
+Values that a server printed stay as they are.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -19,16 +25,19 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Object
 
-_OWNED = (kind_name(ModelReplica), kind_name(ModelEndpoint))
-_OWNER = kind_of(ModelDeployment)
+_OWNERS: Final = {
+    kind_name(ModelReplica): kind_of(ModelDeployment),
+    kind_name(ModelEndpoint): kind_of(ModelReplica),
+}
+"""Kind of the owner, by the kind of the owned object."""
 _NAMESPACED = frozenset((kind.api_version, kind.name) for kind in KINDS if kind.namespaced)
 
-Identity = tuple[str, str, str]
+_Identity = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
 def identified(objects: Iterable[Object]) -> tuple[Object, ...]:
-    """Return the objects, each with a uid, and each replica with an owner if its label names one."""
+    """Return the objects with a uid each, and replicas and endpoints with their owner if a label tells it."""
     objects = tuple(map(_with_namespace, objects))
     known = _claimed(objects)
     with_uids = [_with_uid(item, known) for item in objects]
@@ -37,26 +46,26 @@ def identified(objects: Iterable[Object]) -> tuple[Object, ...]:
 
 
 def versioned(item: Object) -> Object:
-    """Return an object with a version derived from its content, unless it has one from a server.
+    """Return an object with a hash of its content as version, unless a server gave it a version.
 
-    Results of an object are cached by uid and version (``compose.memo``).
+    Results computed from an object are cached by uid and version (``compose.memo``).
     """
     if item["metadata"].get("resourceVersion"):
         return item
     return _with_metadata(item, {"resourceVersion": hashlib.sha256(msgspec.json.encode(item)).hexdigest()})
 
 
-def _identity(item: Object) -> Identity:
+def _identity(item: Object) -> _Identity:
     metadata = item["metadata"]
     return item["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-def _claimed(objects: Iterable[Object]) -> dict[Identity, str]:
-    """Return the uids of owners by the names that their children have for them."""
-    known: dict[Identity, str] = {}
+def _claimed(objects: Iterable[Object]) -> dict[_Identity, str]:
+    """Return the uids of owners that their children refer to."""
+    known: dict[_Identity, str] = {}
     for item in objects:
         namespace = item["metadata"].get("namespace", "")
-        if item["kind"] not in _OWNED:
+        if item["kind"] not in _OWNERS:
             continue
         for reference in item["metadata"].get("ownerReferences", ()):
             if reference.get("controller"):
@@ -69,24 +78,24 @@ def _with_namespace(item: Object) -> Object:
     return _with_metadata(item, {"namespace": "default"}) if needs else item
 
 
-def _with_uid(item: Object, known: Mapping[Identity, str]) -> Object:
+def _with_uid(item: Object, known: Mapping[_Identity, str]) -> Object:
     if item["metadata"].get("uid"):
         return item
     identity = _identity(item)
     return _with_metadata(item, {"uid": known.get(identity, f"file:{'/'.join(identity)}")})
 
 
-def _with_owner(item: Object, uids: Mapping[Identity, str]) -> Object:
+def _with_owner(item: Object, uids: Mapping[_Identity, str]) -> Object:
     metadata = item["metadata"]
-    if item["kind"] not in _OWNED or metadata.get("ownerReferences"):
+    owner = _OWNERS.get(item["kind"])
+    deployment = metadata.get("labels", {}).get(labels.DEPLOYMENT, "")
+    if owner is None or metadata.get("ownerReferences") or not deployment:
         return item
-    name = metadata.get("labels", {}).get(labels.DEPLOYMENT, "")
-    identity = (_OWNER.name, metadata.get("namespace", ""), name)
-    if not name:
-        return item
+    name = deployment if owner.type is ModelDeployment else metadata["name"]
+    identity = (owner.name, metadata.get("namespace", ""), name)
     reference = {
-        "apiVersion": _OWNER.api_version,
-        "kind": _OWNER.name,
+        "apiVersion": owner.api_version,
+        "kind": owner.name,
         "name": name,
         "uid": uids.get(identity, f"file:{'/'.join(identity)}"),
         "controller": True,

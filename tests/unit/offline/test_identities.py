@@ -37,6 +37,37 @@ def test_a_replica_without_an_owner_belongs_to_the_deployment_that_its_label_nam
     assert replica["metadata"]["uid"] == "file:ModelReplica/ml-team/a"
 
 
+def test_an_endpoint_of_a_replica_without_an_owner_belongs_to_the_replica_of_its_name():
+    replica, endpoint = identified(
+        (
+            item("ModelReplica", "a", labels={"modelplane.ai/deployment": "qwen"}),
+            item("ModelEndpoint", "a", labels={"modelplane.ai/deployment": "qwen"}),
+        )
+    )
+    assert endpoint["metadata"]["ownerReferences"] == [
+        {
+            "apiVersion": API,
+            "kind": "ModelReplica",
+            "name": "a",
+            "uid": replica["metadata"]["uid"],
+            "controller": True,
+        }
+    ]
+
+
+def test_an_endpoint_without_a_deployment_has_no_owner():
+    [endpoint] = identified((item("ModelEndpoint", "external", labels={"model": "qwen"}),))
+    assert "ownerReferences" not in endpoint["metadata"]
+
+
+def test_a_replica_without_a_uid_has_the_one_that_its_endpoint_knows():
+    owner = {"kind": "ModelReplica", "name": "a", "uid": "1", "controller": True}
+    _, replica = identified(
+        (item("ModelEndpoint", "a", uid="2", ownerReferences=[owner]), item("ModelReplica", "a"))
+    )
+    assert replica["metadata"]["uid"] == "1"
+
+
 def test_a_deployment_without_a_uid_has_the_one_that_its_replicas_know():
     owner = {"kind": "ModelDeployment", "name": "qwen", "uid": "1", "controller": True}
     _, deployment = identified(

@@ -85,6 +85,22 @@ def test_children_of_the_owner_are_found_among_what_is_required():
     assert other.deleted == ()
 
 
+def test_the_endpoint_of_a_replica_is_no_child_of_its_deployment():
+    endpoint = """\
+apiVersion: modelplane.ai/v1alpha1
+kind: ModelEndpoint
+metadata:
+  name: qwen-3f2a1
+  namespace: ml-team
+  annotations: {modelplane.ai/child: endpoint}
+  labels: {modelplane.ai/deployment: qwen, modelplane.ai/cluster: west, modelplane.ai/replica-index: "0"}
+spec: {url: "http://192.0.2.1/v1"}
+"""
+    found = rendered(DEPLOYMENT, required=joined(FLEET, REPLICA, endpoint))
+    assert [child.key for child in found.children] == ["replica-west-0"]
+    assert (found.kept, found.deleted) == ((), ())
+
+
 def test_a_replica_too_many_is_deleted():
     found = rendered(DEPLOYMENT.replace("replicas: 1", "replicas: 0"), observed=REPLICA, required=FLEET)
     assert (found.children, found.kept, found.deleted) == ((), (), ("replica-west-0",))
