@@ -88,7 +88,10 @@ def applied(steps: Iterable[Iterable[str]]) -> Applied:
             state.store.add(each)
         fleet.assume_ready(state.store)
         deployments = [each for (kind, _), each in objects.items() if kind == "ModelDeployment"]
-        placements = {each["metadata"]["name"]: fleet.place(state, each) for each in deployments}
+        placements = {}
+        for each in deployments:
+            placed = fleet.place(state, each)
+            state, placements[each["metadata"]["name"]] = placed.files, placed.placement
     return Applied(state, tuple(objects.values()), placements)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from modelplane.offline.placements import Deployment, Explanation, Plan, Refusal
+    from modelplane.offline.placements import Deployment, Explanation, Plan, RefusalReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ def all_option(command: F) -> F:
     return click.option("--all", "everything", is_flag=True, help="Show every row, however many.")(command)
 
 
-def tell_refusals(title: str, refusals: "Sequence[Refusal]", *, everything: bool) -> None:
+def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything: bool) -> None:
     """Print the refusals of a deployment; of many, those closest to a fit."""
     from modelplane.cli import tables
     from modelplane.offline import placement_tables

@@ -1,12 +1,12 @@
-"""A fleet from files: the devices of each cluster, and the placement of deployments.
+"""A fleet read from files: the devices of each cluster, and the placement of deployments.
 
-One rule: composition and placement are the controllers' own functions. This module adds only the state
-that files leave out. A cluster without a status is assumed ready, with a gateway, every capability, and the
-devices that its pools and their classes declare. A replica without a status has no endpoint.
+Composition and placement are the controllers' own functions. This module adds only what files leave out: a
+cluster without a status is assumed ready, with a gateway, every capability and the devices that its pools and
+their classes declare; a replica without a status has no endpoint.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +19,7 @@ from modelplane.api.meta import Model
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import reserved
-from modelplane.api.reasons import ModelReplicaCondition, ModelReplicaReason
+from modelplane.api.reasons import InferenceClusterReason, ModelReplicaCondition, ModelReplicaReason
 from modelplane.cel import SelectorError
 from modelplane.compose import fleet, inference_cluster, model_deployment, workload_kinds
 from modelplane.compose.composition import Desired, Object, Request
@@ -30,7 +30,7 @@ from modelplane.offline.identities import identified, versioned
 from modelplane.offline.store import Store
 
 NEVER: Final = "1970-01-01T00:00:00Z"
-"""Time of the last change of a condition that no server has stored: there is no clock here."""
+"""Last transition of a condition that no server has stored: there is no clock here."""
 
 _ASSUMED: Final[Mapping[str, Any]] = {
     "gateway": {"address": "assumed.invalid"},
@@ -45,35 +45,42 @@ _READY: Final = {
 
 
 class Unplannable(Exception):
-    """Objects with which nothing can be placed; the message has the cause and the remedy."""
+    """Objects that prevent placement; the message says why, and the remedy."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Files:
-    """A fleet; placing a deployment changes it."""
+    """The objects of a fleet."""
 
     store: Store
     assumed: tuple[str, ...] = ()
     """Clusters whose files have no status."""
-    deployments: list[Object] = field(default_factory=list)
+    deployments: tuple[Object, ...] = ()
     """Every ModelDeployment, in the order in which they were given."""
     live: bool = False
-    """True if the objects are from a server: nothing is assumed, and a cluster without a status is new."""
+    """True if a server gave the objects. Nothing is assumed then: a cluster without a status is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A placement of a deployment, and the fleet with the deployment's replicas where they then are."""
+
+    placement: scheduler.Placement
+    files: Files
 
 
 def assemble(objects: Iterable[Object], *, live: bool = False) -> Files:
-    """Return the fleet of objects; a later object replaces one of the same name."""
+    """Return the fleet of objects; a later object replaces an earlier one of the same name."""
     store = Store()
     for item in identified(objects):
         store.add(unannounced(item))
     assumed = () if live else assume_ready(store)
-    # Later in a file, or in a later file, means later.
     deployments = [item for item in store if item["kind"] == kind_of(ModelDeployment).name]
-    return Files(store, assumed, sorted(deployments, key=_age), live)
+    return Files(store, assumed, tuple(sorted(deployments, key=_age)), live)
 
 
 def unannounced(item: Object) -> Object:
-    """Return a replica without a status as one without an endpoint, and other objects unchanged."""
+    """Return a replica without a status as one without an endpoint; return other objects unchanged."""
     if item["kind"] != kind_of(ModelReplica).name or item.get("status"):
         return item
     said = {
@@ -92,7 +99,7 @@ def is_assumed_silent(replica: Object) -> bool:
 
 
 def assume_ready(store: Store) -> tuple[str, ...]:
-    """Give each cluster without a status the one that it would publish; return their names."""
+    """Add to each cluster without a status the one that it would publish; return their names."""
     assumed = []
     for cluster in _of(store, InferenceCluster):
         if not cluster.get("status"):
@@ -102,14 +109,14 @@ def assume_ready(store: Store) -> tuple[str, ...]:
 
 
 def assumed_ready(files: Files) -> tuple[str, ...]:
-    """Return the clusters without a status that are assumed ready: all whose classes the files have."""
+    """Return the clusters without a status that are assumed ready: those whose classes the files have."""
     clusters = _of(files.store, InferenceCluster)
     ready = {cluster["metadata"]["name"] for cluster in clusters if is_true(cluster, READY)}
     return tuple(name for name in files.assumed if name in ready)
 
 
 def _age(deployment: Object) -> str:
-    # Without a time it is new, and comes after those from a server.
+    # One without a creation time is new, and sorts after those of a server.
     return str(deployment["metadata"].get("creationTimestamp", "~"))
 
 
@@ -119,13 +126,15 @@ def _of(store: Store, type_: type[Model]) -> tuple[Object, ...]:
 
 
 def _published(cluster: Object, store: Store) -> Object:
-    """Return a cluster with the status that it would publish if it existed and was ready."""
+    """Return a cluster with the status that it would publish if it existed and were ready."""
     try:
         composition = inference_cluster.compose(_request(cluster, store, {}))
     except InvalidObject as error:
         raise Unplannable(f"{error}: correct it") from error
     status = {**composition.status, **_ASSUMED}
-    missing = [each for each in composition.conditions if each.reason == "WaitingForClasses"]
+    missing = [
+        each for each in composition.conditions if each.reason == InferenceClusterReason.WAITING_FOR_CLASSES
+    ]
     ready = {**_READY, "status": "False", "message": missing[0].message} if missing else _READY
     published = {**cluster, "status": plain({**status, "conditions": [ready]})}
     return versioned({**published, "metadata": _unversioned(cluster["metadata"])})
@@ -136,7 +145,7 @@ def _unversioned(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value in its JSON form."""
+    """Return a value with JSON's types only."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -147,12 +156,9 @@ def _request(owner: Object, store: Store, observed: Mapping[str, Object]) -> Req
     return Request(decoded, observed, required)
 
 
-def place(files: Files, deployment: Object) -> scheduler.Placement:
-    """Place a deployment, and store its replicas: the next one finds less free capacity.
-
-    Raises ``Unplannable``.
-    """
-    store = files.store
+def place(files: Files, deployment: Object) -> Placed:
+    """Place a deployment; the next one is placed on the files of the result. Raises ``Unplannable``."""
+    store = files.store.copy()
     if rejected := reserved(deployment["metadata"]["namespace"]):
         raise Unplannable(f'ModelDeployment "{deployment["metadata"]["name"]}": {rejected.message}')
     try:
@@ -169,7 +175,7 @@ def place(files: Files, deployment: Object) -> scheduler.Placement:
     for child in composition.children:
         if isinstance(child, Desired) and child.manifest["kind"] == kind_of(ModelReplica).name:
             store.add(_merged(observed.get(child.key), child, deployment))
-    return placement
+    return Placed(placement, replace(files, store=store))
 
 
 def snapshot(files: Files) -> scheduler.Fleet:
@@ -184,7 +190,7 @@ def snapshot(files: Files) -> scheduler.Fleet:
 
 
 def missing_cache(deployment: Object, files: Files) -> str:
-    """Return the name of a deployment's ModelCache if the files do not have it; else an empty one."""
+    """Return the name of a deployment's ModelCache if the files do not hold it; empty otherwise."""
     source = decode_as(ModelDeployment, deployment)
     needed = model_deployment.requirements(source)
     missing = (each.name for each in needed if each.key == "cache" and not files.store.find(each))
@@ -204,7 +210,7 @@ def _children(deployment: Object, store: Store) -> dict[str, Object]:
 
 
 def _merged(observed: Object | None, child: Desired, deployment: Object) -> Object:
-    """Return a replica as it is after the controllers have written it."""
+    """Return a replica as the controllers write it."""
     manifest = plain(child.manifest)
     before = observed or {"metadata": {"uid": f"planned:{manifest['metadata']['name']}"}}
     owner = {

@@ -1,6 +1,6 @@
-"""Rows of tables that show plans and explanations.
+"""Plans and explanations as rows of tables.
 
-One rule: equal rows are merged. Identical new replicas in one place are one row with their number.
+Equal rows are merged: new replicas of one deployment on one cluster are one row with their number.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,15 +11,15 @@ from modelplane.offline.diagnostics import choice
 from modelplane.offline.placements import (
     RANKS,
     Deployment,
-    PlacedEngine,
-    PlacedMember,
+    EngineReport,
+    MemberReport,
     Pool,
-    Refusal,
+    RefusalReport,
     Replica,
 )
 
 Row = tuple[str, ...]
-"""A row of a table."""
+"""One row of a table."""
 
 _PLACE_COLUMNS: Final = ("REPLICA", "CLUSTER", "ENGINE", "POOL", "PODS", "PER POD")
 REPLICA_COLUMNS: Final = ("DEPLOYMENT", *_PLACE_COLUMNS)
@@ -30,7 +30,7 @@ POOL_COLUMNS: Final = ("CLUSTER", "POOL", "COUNTED", "TOTAL", "TAKEN", "FREE")
 
 
 def replica_rows(deployment: Deployment) -> Iterator[Row]:
-    """Yield a row for each member of each replica, and one for all identical new replicas."""
+    """Yield a row for each member of each replica; new replicas that are equal share one."""
     name = f"{deployment.name.namespace}/{deployment.name.name}"
     for called, replica in _called(deployment.replicas):
         yield from ((name, *row) for row in _rows(called, replica))
@@ -43,7 +43,7 @@ def where_rows(replicas: Iterable[Replica]) -> Iterator[Row]:
 
 
 def _called(replicas: Iterable[Replica]) -> Iterator[tuple[str, Replica]]:
-    """Yield replicas with their names, or, while they have none, their number."""
+    """Yield replicas with their names; new ones, which have no name, with the number of equal ones."""
     alike: dict[object, list[Replica]] = {}
     for replica in replicas:
         same = (replica.state, replica.name, replica.cluster, replica.engines, replica.reason)
@@ -54,37 +54,37 @@ def _called(replicas: Iterable[Replica]) -> Iterator[tuple[str, Replica]]:
 
 def _rows(called: str, replica: Replica) -> Iterator[Row]:
     if not replica.engines:
-        yield (called, replica.cluster or "-", *"----")
+        yield (called, replica.cluster, *"----")
     for engine in replica.engines:
         for member in engine.members:
             yield (called, replica.cluster, engine.name, member.pool, _pods(member, engine), _claims(member))
 
 
 def verdict(deployments: Iterable[Deployment]) -> str:
-    """Return the number of placed replicas, as text."""
+    """Return how many replicas are placed."""
     counted = tuple(deployments)
     wanted = sum(each.wanted for each in counted)
     return f"{sum(each.placed for each in counted)} of {wanted} replicas placed"
 
 
-def _pods(member: PlacedMember, engine: PlacedEngine) -> str:
+def _pods(member: MemberReport, engine: EngineReport) -> str:
     pods = str(member.pods * engine.copies)
     return pods if member.role == Role.STANDALONE else f"{pods} {member.role}"
 
 
-def _claims(member: PlacedMember) -> str:
+def _claims(member: MemberReport) -> str:
     return ", ".join(f"{claim.count} {claim.name}" for claim in member.claims) or "-"
 
 
-def closest(refusals: Sequence[Refusal], most: int) -> Sequence[Refusal]:
-    """Return at most so many refusals, those by the latest rule first: they were closest to a fit."""
+def closest(refusals: Sequence[RefusalReport], most: int) -> Sequence[RefusalReport]:
+    """Return at most `most` refusals, those closest to a fit first: by the latest rule."""
     if len(refusals) <= most:
         return refusals
     return sorted(refusals, key=lambda refusal: -RANKS[refusal.rule])[:most]
 
 
-def refusal_rows(refusals: Iterable[Refusal]) -> Iterator[Row]:
-    """Yield a row for each cluster and pool that rejected the replica."""
+def refusal_rows(refusals: Iterable[RefusalReport]) -> Iterator[Row]:
+    """Yield a row for each cluster and pool that refused."""
     for refusal in refusals:
         compared = refusal.detail or ", ".join(f"{each.name} is {each.value}" for each in refusal.compared)
         yield (
@@ -104,7 +104,7 @@ def remedy_rows(deployment: Deployment) -> Iterator[Row]:
 
 
 def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:
-    """Return the pools of the replicas, or all pools if there are no more than so many."""
+    """Return the pools that replicas of deployments use, or all pools if there are at most `most`."""
     if len(pools) <= most:
         return pools
     used = {

@@ -1,25 +1,25 @@
-"""Documents of placements, existing or planned, with the reasons for those that failed."""
+"""Reports on placements of deployments, existing or planned, with the reasons for those that failed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from modelplane import scheduler
 from modelplane.compose.composition import Object
 from modelplane.offline.diagnostics import ObjectName
-from modelplane.offline.fleet import Files, assumed_ready, missing_cache, place, snapshot
+from modelplane.offline.fleet import Files, Placed, assumed_ready, missing_cache, place, snapshot
 from modelplane.offline.output import Output, Report
 from modelplane.scheduler.diagnosis import PHRASES
 
 
 class State(StrEnum):
-    """State of a replica in a plan."""
+    """State of a replica after the placement."""
 
     NEW = "new"
     STAYS = "stays"
-    LEAVES = "leaves"
+    DRAINING = "leaves"
     """It stays until its replacement is ready."""
-    GOES = "goes"
+    REMOVED = "goes"
 
 
 class Claim(Output, frozen=True, kw_only=True):
@@ -30,8 +30,8 @@ class Claim(Output, frozen=True, kw_only=True):
     count: int
 
 
-class PlacedMember(Output, frozen=True, kw_only=True):
-    """A member of an engine, and the pool that its pods are in."""
+class MemberReport(Output, frozen=True, kw_only=True):
+    """A member of an engine, and the pool of its pods."""
 
     role: str
     pool: str
@@ -39,12 +39,12 @@ class PlacedMember(Output, frozen=True, kw_only=True):
     claims: tuple[Claim, ...]
 
 
-class PlacedEngine(Output, frozen=True, kw_only=True):
+class EngineReport(Output, frozen=True, kw_only=True):
     """An engine, and the placement of its members."""
 
     name: str
     copies: int
-    members: tuple[PlacedMember, ...]
+    members: tuple[MemberReport, ...]
 
 
 class Replica(Output, frozen=True, kw_only=True):
@@ -52,13 +52,14 @@ class Replica(Output, frozen=True, kw_only=True):
 
     state: State
     cluster: str
-    """Empty for one that is deleted."""
     index: int
+    """Number of the replica among the deployment's on this cluster."""
     name: str
     """Name of the ModelReplica; empty for a new one."""
     reason: str
-    """Reason for its placement or its deletion."""
-    engines: tuple[PlacedEngine, ...]
+    """Why it is placed there, stays there, or is removed."""
+    engines: tuple[EngineReport, ...]
+    """Empty for one that is removed."""
 
 
 class Compared(Output, frozen=True, kw_only=True):
@@ -68,40 +69,40 @@ class Compared(Output, frozen=True, kw_only=True):
     value: str
 
 
-class Refusal(Output, frozen=True, kw_only=True):
-    """The first rule that rejected a pool, or, if ``pool`` is empty, a cluster."""
+class RefusalReport(Output, frozen=True, kw_only=True):
+    """The first rule that refused a pool, or, if ``pool`` is empty, a cluster."""
 
     cluster: str
     pool: str
     engine: str
     rule: str
-    """Rule in one word, such as NoFreeNodes."""
+    """Name of the scheduler's reason, such as NoFreeNodes."""
     reason: str
-    """The same as a sentence."""
+    """The same reason as a phrase."""
     detail: str
     compared: tuple[Compared, ...]
     remedy: str
-    """Change that would lift this refusal, if known; another refusal may follow."""
+    """The change that ends this refusal, if the compared values tell it; another rule may refuse then."""
 
 
-class Remedy(Output, frozen=True, kw_only=True):
-    """A change with which one more replica would fit, and the clusters for it."""
+class RemedyReport(Output, frozen=True, kw_only=True):
+    """A change with which one more replica would fit, and the clusters that would take it."""
 
     change: str
     clusters: tuple[str, ...]
 
 
 class Deployment(Output, frozen=True, kw_only=True):
-    """A ModelDeployment, with its replicas."""
+    """One ModelDeployment, and the placement of its replicas."""
 
     name: ObjectName
     wanted: int
     placed: int
     diagnosis: str
-    """One sentence; empty if nothing is wrong."""
+    """Causes and remedies on one line, joined by ``; ``; empty if nothing is wrong."""
     replicas: tuple[Replica, ...]
-    refusals: tuple[Refusal, ...]
-    remedies: tuple[Remedy, ...]
+    refusals: tuple[RefusalReport, ...]
+    remedies: tuple[RemedyReport, ...]
     notes: tuple[str, ...]
 
 
@@ -115,7 +116,7 @@ class Amount(Output, frozen=True, kw_only=True):
 
 
 class Pool(Output, frozen=True, kw_only=True):
-    """Free capacity of a pool after all placements."""
+    """Capacity of one pool after the placement."""
 
     cluster: str
     pool: str
@@ -125,7 +126,7 @@ class Pool(Output, frozen=True, kw_only=True):
 
 
 class Plan(Report, frozen=True, kw_only=True):
-    """Document of ``modelplane plan -o json``."""
+    """The document of ``modelplane plan -o json``."""
 
     kind: Literal["Plan"] = "Plan"
     placed: bool
@@ -137,7 +138,7 @@ class Plan(Report, frozen=True, kw_only=True):
 
 
 class Explanation(Report, frozen=True, kw_only=True):
-    """Document of ``modelplane explain -o json``."""
+    """The document of ``modelplane explain -o json``."""
 
     kind: Literal["Explanation"] = "Explanation"
     placed: bool
@@ -148,27 +149,32 @@ class Explanation(Report, frozen=True, kw_only=True):
 
 def plan(files: Files, deployments: Iterable[Object]) -> Plan:
     """Place deployments one after the other. Raises ``Unplannable``."""
-    placed = tuple(_deployment(each, place(files, each), files) for each in deployments)
-    return Plan(
-        placed=all(each.placed >= each.wanted for each in placed),
-        deployments=placed,
-        pools=_pools(files),
-        assumed_ready=assumed_ready(files),
-    )
+    reports = []
+    for each in deployments:
+        placed = place(files, each)
+        files = placed.files
+        reports.append(_deployment(each, placed))
+    return Plan(deployments=tuple(reports), **_summary(reports, files))
 
 
 def explain(files: Files, deployment: Object) -> Explanation:
-    """Explain the placements of one deployment. Raises ``Unplannable``."""
-    explained = _deployment(deployment, place(files, deployment), files)
-    return Explanation(
-        placed=explained.placed >= explained.wanted,
-        deployment=explained,
-        pools=_pools(files),
-        assumed_ready=assumed_ready(files),
-    )
+    """Explain the placement of one deployment. Raises ``Unplannable``."""
+    placed = place(files, deployment)
+    report = _deployment(deployment, placed)
+    return Explanation(deployment=report, **_summary([report], placed.files))
 
 
-def _deployment(deployment: Object, placement: scheduler.Placement, files: Files) -> Deployment:
+def _summary(reports: Sequence[Deployment], files: Files) -> dict[str, Any]:
+    """Return the fields that plans and explanations have in common."""
+    return {
+        "placed": all(each.placed >= each.wanted for each in reports),
+        "pools": _pools(files),
+        "assumed_ready": assumed_ready(files),
+    }
+
+
+def _deployment(deployment: Object, placed: Placed) -> Deployment:
+    placement, files = placed.placement, placed.files
     diagnosis = placement.diagnosis
     sentence = diagnosis.sentence()
     if diagnosis.short and (cache := missing_cache(deployment, files)):
@@ -185,43 +191,44 @@ def _deployment(deployment: Object, placement: scheduler.Placement, files: Files
         wanted=diagnosis.wanted,
         placed=diagnosis.placed,
         diagnosis=sentence,
-        replicas=(*map(_replica, placement.assignments), *map(_gone, placement.dropped)),
+        replicas=(*map(_replica, placement.assignments), *map(_removed, placement.dropped)),
         refusals=tuple(_refusal(each, files) for each in diagnosis.refusals),
         remedies=tuple(
-            Remedy(change=each.change, clusters=tuple(each.clusters)) for each in diagnosis.remedies
+            RemedyReport(change=each.change, clusters=tuple(each.clusters)) for each in diagnosis.remedies
         ),
         notes=tuple(diagnosis.notes),
     )
 
 
-_WHY: Final = {
-    State.NEW: "the cluster fits and has room",
-    State.STAYS: "it exists and still fits: nothing is moved that need not move",
-}
+_FITS: Final = "the cluster fits and has room"
 
 
 def _replica(assignment: scheduler.Assignment) -> Replica:
     staying = State.STAYS if assignment.retained else State.NEW
-    state = State.LEAVES if assignment.leaving else staying
     return Replica(
-        state=state,
+        state=State.DRAINING if assignment.leaving else staying,
         cluster=assignment.cluster,
         index=assignment.index,
         name=assignment.replica,
-        reason=assignment.reason or _WHY.get(state, ""),
+        reason=assignment.reason or _FITS,
         engines=tuple(_engine(engine) for engine in assignment.engines),
     )
 
 
-def _gone(dropped: scheduler.Dropped) -> Replica:
+def _removed(dropped: scheduler.Dropped) -> Replica:
     return Replica(
-        state=State.GOES, cluster="", index=0, name=dropped.replica, reason=dropped.reason, engines=()
+        state=State.REMOVED,
+        cluster=dropped.cluster,
+        index=dropped.index,
+        name=dropped.replica,
+        reason=dropped.reason,
+        engines=(),
     )
 
 
-def _engine(engine: scheduler.PlacedEngine) -> PlacedEngine:
+def _engine(engine: scheduler.PlacedEngine) -> EngineReport:
     members = tuple(
-        PlacedMember(
+        MemberReport(
             role=str(member.role),
             pool=member.pool,
             pods=member.pods,
@@ -232,28 +239,28 @@ def _engine(engine: scheduler.PlacedEngine) -> PlacedEngine:
         )
         for member in engine.members
     )
-    return PlacedEngine(name=engine.name, copies=engine.copies, members=members)
+    return EngineReport(name=engine.name, copies=engine.copies, members=members)
 
 
-def _rule(reason: scheduler.Reason) -> str:
+def _rule_name(reason: scheduler.Reason) -> str:
     return "".join(word.capitalize() for word in reason.name.split("_"))
 
 
-RANKS: Final = {_rule(reason): int(reason) for reason in scheduler.Reason}
-"""Order in which rules are evaluated."""
+RANKS: Final = {_rule_name(reason): int(reason) for reason in scheduler.Reason}
+"""Position of each rule in the order of evaluation."""
 
 
-def _refusal(refusal: scheduler.Refusal, files: Files) -> Refusal:
-    unready = refusal.reason is scheduler.Reason.NOT_READY and refusal.cluster in files.assumed
-    return Refusal(
+def _refusal(refusal: scheduler.Refusal, files: Files) -> RefusalReport:
+    lacks_classes = refusal.reason is scheduler.Reason.NOT_READY and refusal.cluster in files.assumed
+    return RefusalReport(
         cluster=refusal.cluster,
         pool=refusal.pool,
         engine=refusal.engine,
-        rule=_rule(refusal.reason),
+        rule=_rule_name(refusal.reason),
         reason=PHRASES[refusal.reason].format(subject=refusal.subject),
         detail=refusal.detail,
         compared=tuple(Compared(name=read.name, value=read.text) for read in refusal.reads),
-        remedy="give the files of its classes too" if unready else refusal.remedy,
+        remedy="give the files of its classes too" if lacks_classes else refusal.remedy,
     )
 
 

@@ -1,7 +1,7 @@
 """Explanation of a ModelReplica: its placement, and its readiness.
 
-One rule: the placement is the scheduler's own result for its deployment. Readiness comes from its status,
-because only its cluster knows it.
+The placement is the scheduler's own result for the replica's deployment. The readiness is that of its status,
+which only its cluster can determine.
 """
 
 from collections.abc import Iterator
@@ -34,19 +34,19 @@ class Routing(Output, frozen=True, kw_only=True):
 
 
 class ReplicaExplanation(Report, frozen=True, kw_only=True):
-    """Document of ``modelplane explain mr/NAME -o json``."""
+    """The document of ``modelplane explain mr/NAME -o json``."""
 
     kind: Literal["ReplicaExplanation"] = "ReplicaExplanation"
     replica: ObjectName
     cluster: str
     deployment: str
-    """ModelDeployment that owns it; empty if unknown."""
+    """The ModelDeployment that owns it; empty if it is unknown."""
     ready: bool
     reason: str
-    """Reason why it is not ready; empty if it is."""
+    """Why it is not ready; empty if it is."""
     conditions: tuple[Said, ...]
     placement: Replica | None
-    """Result of the scheduler; null if its ModelDeployment is unknown."""
+    """The scheduler's decision; null if its ModelDeployment is unknown."""
     endpoint: str
     """URL of its ModelEndpoint; empty if it has none."""
     services: tuple[Routing, ...]
@@ -54,7 +54,7 @@ class ReplicaExplanation(Report, frozen=True, kw_only=True):
 
 
 def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
-    """Explain the placement and readiness of a replica. Raises ``Unplannable``."""
+    """Explain why a replica is on its cluster, and why it is ready or not. Raises ``Unplannable``."""
     try:
         decoded = decode_as(ModelReplica, replica)
         services = tuple(_services(files, decoded))
@@ -77,7 +77,6 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
         ready=not reason,
         reason=reason,
         conditions=() if is_assumed_silent(replica) else conditions(replica),
-        # Last, because placing a deployment changes the files.
         placement=_placement(files, owner, metadata.name) if owner else None,
         endpoint=str(endpoint["spec"]["url"]) if endpoint else "",
         services=services,
@@ -86,7 +85,7 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
 
 
 def _owner(files: Files, replica: Object) -> Object | None:
-    """Return the deployment that owns a replica, if known."""
+    """Return the deployment that owns a replica, if it is known."""
     uids = {each["uid"] for each in replica["metadata"].get("ownerReferences", ()) if each.get("controller")}
     return next((item for item in files.deployments if item["metadata"]["uid"] in uids), None)
 
@@ -108,7 +107,7 @@ def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
 
 
 def _notes(files: Files, replica: ModelReplica, owner: Object | None, *, ready: bool) -> Iterator[str]:
-    """Yield notes on the placement and readiness of a replica."""
+    """Yield further facts about a replica's placement and readiness."""
     name, namespace = replica.metadata.name, replica.metadata.namespace
     if owner is None:
         yield (

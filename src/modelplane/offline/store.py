@@ -39,6 +39,10 @@ class Store:
 
     _objects: dict[tuple[str, str, str], dict[tuple[str, str], Object]] = field(default_factory=dict)
 
+    def copy(self) -> "Store":
+        """Return a store with the same objects, which changes on its own."""
+        return Store({key: dict(slot) for key, slot in self._objects.items()})
+
     def add(self, item: Object) -> None:
         """Store an object; it replaces one of the same name."""
         metadata = item["metadata"]

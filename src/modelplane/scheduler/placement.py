@@ -1,6 +1,6 @@
-"""The answer of the scheduler: where each replica of one deployment is to be, and why not where it is not.
+"""The scheduler's result for one deployment: assignments, dropped replicas and the diagnosis.
 
-One rule: a replica that exists is in exactly one of `assignments` and `dropped`.
+An existing replica is in exactly one of `assignments` and `dropped`.
 """
 
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ class Assignment:
     """One replica on one cluster.
 
     `replica` is the existing object's name, empty for a new one. `retained`: it exists. `leaving`: it
-    exists, the deployment no longer fits where it is, and it stays as it is (its `engines` are those
-    observed) until a replacement is ready; `reason` then says why it has to go.
+    exists, the deployment no longer fits there, and it stays as it is (its `engines` are those observed)
+    until a replacement is ready. `reason` says why an existing replica stays or has to go.
     """
 
     cluster: str
@@ -29,15 +29,17 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """An existing replica (by object name) that is not to be kept, and the positive reason."""
+    """An existing replica (by object name) that is not kept, where it was, and the positive reason."""
 
     replica: str
+    cluster: str
+    index: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Assignments in order of cluster, index and name; what is dropped; what is short and why."""
+    """Assignments in order of cluster, index and name; dropped replicas; the diagnosis."""
 
     assignments: tuple[Assignment, ...] = ()
     dropped: tuple[Dropped, ...] = ()

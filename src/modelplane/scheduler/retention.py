@@ -1,15 +1,15 @@
-"""What becomes of each replica that exists: it stays, it is to leave, or it is dropped.
+"""Retention: each existing replica is kept, leaves, or is dropped.
 
-One rule: nothing is dropped on doubt. A replica goes at once only when its cluster does not exist, when a
-NoExecute taint evicts it, or when it is being deleted; one that no longer fits where it is leaves when its
-replacement is ready.
+No replica is dropped on doubt. It is dropped at once only when its cluster does not exist, when a NoExecute
+taint evicts it, or when it is being deleted; one that no longer fits its cluster leaves when its replacement
+is ready.
 
-Not asked here: labels, the clusterSelector, the cache's footprint, readiness, the gateway, free capacity
-(unless the replica is to grow). Relabelling a cluster, narrowing a selector, a cluster that fails, or a
-pool that shrinks moves nothing that serves.
+Retention does not check labels, the clusterSelector, the cache's footprint, readiness, the gateway, or free
+capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;
+neither does a cluster that fails or a pool that shrinks.
 
-Two deployments that were placed at once can be given the same capacity. Then the newest replica that does not
-serve yields, to older ones and to those that serve: it leaves, as if it did not fit.
+Two deployments that are placed at the same time can get the same capacity. Then the newest replica that does
+not serve yields to older ones and to those that serve: it leaves, as if it did not fit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,6 +24,9 @@ from modelplane.scheduler.placer import Pins
 from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
 from modelplane.scheduler.verdict import Reason
 
+STILL_FITS: Final = (
+    "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only"
+)
 _OF_REQUESTS: Final = (Reason.NO_MATCHING_DEVICE, Reason.TOO_FEW_DEVICES, Reason.DEVICES_COMPETE)
 
 
@@ -33,6 +36,7 @@ class Kept:
 
     replica: Replica
     engines: tuple[PlacedEngine, ...]
+    reason: str = STILL_FITS
     grows: bool = False
 
 
@@ -78,7 +82,7 @@ def hold(decisions: Iterable[RetentionDecision], ledger: Ledger) -> None:
 
 
 def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
-    """Ask first what drops a replica at once, then whether it still fits where it is."""
+    """Check first what drops a replica at once, then whether it still fits its cluster."""
     if replica.deleting:
         return Gone(replica, "it is being deleted")
     cluster = state.clusters.get(replica.cluster)
@@ -96,9 +100,11 @@ def _refit(state: CycleState, replica: Replica, cluster: Cluster) -> Kept | Leav
     wanted = {pool for engine in state.deployment.engines for pool in pins.get(engine.name, ())}
     missing = sorted(wanted - {pool.name for pool in cluster.pools})
     if missing:
-        why = f'pool {missing[0]} of InferenceCluster "{cluster.name}" is no longer published'
-        # What a cluster in trouble does not publish may come back with it.
-        return Leaving(replica, why) if cluster.ready else Kept(replica, replica.engines)
+        pool = f'pool {missing[0]} of InferenceCluster "{cluster.name}"'
+        if cluster.ready:
+            return Leaving(replica, f"{pool} is no longer published")
+        # The pools of a cluster in trouble may come back with it.
+        return Kept(replica, replica.engines, f"already placed; {pool} is unknown until the cluster is ready")
 
     if all(engine.name in pins for engine in state.deployment.engines):
         resolved = state.placer.resolve(cluster, pins)

@@ -1,6 +1,6 @@
-"""Placing one deployment on the fleet: keep, scale down, fill, explain.
+"""Placement of one deployment on the fleet: keep, scale down, fill, diagnose.
 
-One rule: replicas that exist are inputs. Nothing is moved to improve a placement.
+Existing replicas are inputs: none is moved to improve a placement.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,14 @@ def _relieved(deployment: Deployment, kept: Sequence[Kept], leaving: Sequence[Le
 
 def _stay(decision: Kept, indices: Indices) -> Assignment:
     replica = decision.replica
-    return Assignment(replica.cluster, indices.keep(replica), decision.engines, replica.name, retained=True)
+    return Assignment(
+        replica.cluster,
+        indices.keep(replica),
+        decision.engines,
+        replica.name,
+        retained=True,
+        reason=decision.reason,
+    )
 
 
 def _leave(decision: Leaving, indices: Indices) -> Assignment:
@@ -90,8 +97,11 @@ def _dropped(
     gone: Sequence[Gone], surplus: Sequence[Replica], relieved: Sequence[Replica]
 ) -> tuple[Dropped, ...]:
     dropped = [
-        *(Dropped(decision.replica.name, decision.reason) for decision in gone),
-        *(Dropped(replica.name, "scaled down") for replica in surplus),
-        *(Dropped(replica.name, "it no longer fits, and is no longer needed") for replica in relieved),
+        *((decision.replica, decision.reason) for decision in gone),
+        *((replica, "scaled down") for replica in surplus),
+        *((replica, "it no longer fits, and is no longer needed") for replica in relieved),
     ]
-    return tuple(sorted(dropped, key=lambda each: each.replica))
+    return tuple(
+        Dropped(replica.name, replica.cluster, replica.index, reason)
+        for replica, reason in sorted(dropped, key=lambda each: each[0].name)
+    )

@@ -21,8 +21,9 @@ def deployment(name, replicas, namespace="ml-team"):
 
 
 def placed(files, index=0):
-    placement = place(files, files.deployments[index])
-    return [(each.cluster, each.index, each.retained) for each in placement.assignments]
+    """Return the assignments of a deployment, and the files in which its replicas are placed."""
+    result = place(files, files.deployments[index])
+    return [(each.cluster, each.index, each.retained) for each in result.placement.assignments], result.files
 
 
 def replicas(files):
@@ -65,14 +66,22 @@ def test_a_cluster_whose_class_is_not_there_is_not_ready_and_says_why():
 def test_a_status_that_a_file_has_is_believed(ready, placements):
     files = fleet(CLASS, cluster("west", nodes=5, extra=STATUS % ready), deployment("qwen", 2))
     assert files.assumed == ()
-    assert placed(files) == placements
+    assert placed(files)[0] == placements
 
 
-def test_a_deployment_finds_the_room_that_the_one_before_it_left():
+def test_a_deployment_gets_the_capacity_that_the_previous_one_left():
     files = fleet(CLASS, cluster("west"), deployment("first", 1), deployment("second", 2))
-    assert placed(files, 0) == [("west", 0, False)]
-    assert placed(files, 1) == [("west", 0, False)]
-    assert len(replicas(files)) == 2
+    first, after_first = placed(files, 0)
+    second, after_second = placed(after_first, 1)
+    assert first == second == [("west", 0, False)]
+    assert len(replicas(after_second)) == 2
+
+
+def test_placing_leaves_the_files_as_they_are():
+    files = fleet(CLASS, cluster("west"), deployment("qwen", 2))
+    before = tuple(files.store)
+    assert placed(files)[0] == placed(files)[0] == [("west", 0, False), ("west", 1, False)]
+    assert tuple(files.store) == before
 
 
 def test_deployments_come_in_the_order_of_the_files_after_those_that_a_server_knows():
@@ -85,33 +94,32 @@ def test_deployments_come_in_the_order_of_the_files_after_those_that_a_server_kn
 
 def test_placing_again_changes_nothing():
     files = fleet(CLASS, cluster("west"), cluster("east"), deployment("qwen", 3))
-    first = placed(files)
-    before = replicas(files)
-    assert placed(files) == [(cluster_name, index, True) for cluster_name, index, _ in first]
-    assert replicas(files) == before
+    first, after = placed(files)
+    again, unchanged = placed(after)
+    assert again == [(cluster_name, index, True) for cluster_name, index, _ in first]
+    assert replicas(unchanged) == replicas(after)
 
 
 def test_replicas_of_the_fleet_stay_where_they_are_and_hold_their_room():
     files = fleet(CLASS, cluster("west"), deployment("qwen", 2))
-    place(files, files.deployments[0])
-    files = assemble((*files.store,))
-    assert placed(files) == [("west", 0, True), ("west", 1, True)]
+    _, after = placed(files)
+    assert placed(assemble((*after.store,)))[0] == [("west", 0, True), ("west", 1, True)]
 
 
 def test_a_replica_that_is_scaled_down_gives_its_room_back():
     files = fleet(CLASS, cluster("west"), deployment("qwen", 2))
-    place(files, files.deployments[0])
+    _, after = placed(files)
     smaller = loaded(joined(deployment("qwen", 1), deployment("other", 1))).objects
-    files = assemble((*files.store, *smaller))
-    assert placed(files, 0) == [("west", 0, True)]
-    assert placed(files, 1) == [("west", 0, False)]
+    qwen, after = placed(assemble((*after.store, *smaller)), 0)
+    assert (qwen, placed(after, 1)[0]) == ([("west", 0, True)], [("west", 0, False)])
 
 
 def test_deployments_of_one_name_in_two_namespaces_do_not_adopt_each_others_replicas():
     files = fleet(CLASS, cluster("west"), deployment("qwen", 1, "a-team"), deployment("qwen", 1, "b-team"))
-    assert placed(files, 0) == [("west", 0, False)]
-    assert placed(files, 1) == [("west", 0, False)]
-    assert len(replicas(files)) == 2
+    first, after_first = placed(files, 0)
+    second, after_second = placed(after_first, 1)
+    assert first == second == [("west", 0, False)]
+    assert len(replicas(after_second)) == 2
 
 
 def test_a_selector_that_does_not_compile_is_told_with_the_deployment():

@@ -1,8 +1,9 @@
 """Plans and explanations as documents, and as rows for people."""
 
 from modelplane.offline import placement_tables, placements
-from modelplane.offline.fleet import assemble
+from modelplane.offline.fleet import assemble, place
 from modelplane.offline.placements import Amount, Pool
+from modelplane.scheduler.retention import STILL_FITS
 from support.manifests import CLASS, DEPLOYMENT, cluster, joined, loaded
 
 
@@ -14,6 +15,11 @@ def files(replicas, *documents, nodes=1):
 def planned(replicas):
     fleet = files(replicas)
     return placements.plan(fleet, fleet.deployments)
+
+
+def running(fleet):
+    """Return a fleet in which the first deployment's replicas exist."""
+    return place(fleet, fleet.deployments[0]).files
 
 
 def test_a_plan_says_where_each_replica_goes_and_what_is_left():
@@ -46,10 +52,14 @@ def test_what_does_not_fit_is_refused_by_name_with_the_values_and_the_remedy():
         "qwen",
         "NoFreeNodes",
     )
-    assert "1" in refusal.detail
-    assert deployment.diagnosis.startswith("1 of 3 replicas placed; 1 cluster: ")
+    assert refusal.detail == "pool pool has 0 of 1 nodes free, 1 needed"
+    assert deployment.diagnosis == (
+        "1 of 3 replicas placed; 1 cluster: 1 without enough free nodes "
+        "(west: pool pool has 0 of 1 nodes free, 1 needed); "
+        'to place one more, add 1 node to pool pool of InferenceCluster "west"'
+    )
     [remedy] = deployment.remedies
-    assert "pool" in remedy.change
+    assert remedy.change == 'add 1 node to pool pool of InferenceCluster "west"'
     [row] = placement_tables.refusal_rows(deployment.refusals)
     assert row[:3] == ("west", "pool", "qwen")
     assert [row[0] for row in placement_tables.remedy_rows(deployment)] == [remedy.change]
@@ -57,27 +67,58 @@ def test_what_does_not_fit_is_refused_by_name_with_the_values_and_the_remedy():
 
 def test_an_explanation_says_why_a_replica_is_where_it_is():
     fleet = files(1)
-    [deployment] = fleet.deployments
-    placements.explain(fleet, deployment)
-    explanation = placements.explain(fleet, deployment)
+    explanation = placements.explain(running(fleet), fleet.deployments[0])
     [row] = placement_tables.where_rows(explanation.deployment.replicas)
-    assert (row[0].endswith(" stays"), row[-1]) == (
-        True,
-        "it exists and still fits: nothing is moved that need not move",
-    )
+    assert (row[0].endswith(" stays"), row[-1]) == (True, STILL_FITS)
     assert placement_tables.verdict([explanation.deployment]) == "1 of 1 replicas placed"
 
 
-def test_a_replica_that_goes_says_why():
+def test_an_explanation_leaves_the_fleet_as_it_is():
     fleet = files(1)
-    placements.plan(fleet, fleet.deployments)
+    first, again = (placements.explain(fleet, fleet.deployments[0]) for _ in range(2))
+    assert first == again
+    assert [replica.state for replica in again.deployment.replicas] == ["new"]
+
+
+def test_a_replica_outside_the_cluster_selector_stays_and_says_that_this_is_not_checked():
+    fleet = running(files(1))
+    narrowed = DEPLOYMENT.replace("  engines:", "  clusterSelector: {matchLabels: {tier: gold}}\n  engines:")
+    fleet = assemble((*fleet.store, *loaded(narrowed).objects))
+    [replica] = placements.explain(fleet, fleet.deployments[0]).deployment.replicas
+    assert (replica.state, replica.reason) == (
+        "stays",
+        "already placed, and its pools still match: clusterSelector and readiness apply to new replicas only",
+    )
+
+
+def test_a_replica_whose_pool_an_unready_cluster_does_not_publish_stays_and_says_so():
+    fleet = running(files(1))
+    unready = """\
+status:
+  gpuPools: []
+  conditions:
+    - {type: Ready, status: "False", reason: R, message: broken, lastTransitionTime: "2026-01-01T00:00:00Z"}
+"""
+    fleet = assemble((*fleet.store, *loaded(cluster("west", extra=unready)).objects))
+    [replica] = placements.explain(fleet, fleet.deployments[0]).deployment.replicas
+    assert (replica.state, replica.reason) == (
+        "stays",
+        'already placed; pool pool of InferenceCluster "west" is unknown until the cluster is ready',
+    )
+
+
+def test_replicas_that_are_removed_say_where_they_were_and_why():
+    fleet = running(files(2, nodes=2))
     smaller = loaded(DEPLOYMENT.replace("replicas: 1", "replicas: 0")).objects
     fleet = assemble((*fleet.store, *smaller))
-    explanation = placements.explain(fleet, fleet.deployments[0])
-    [replica] = explanation.deployment.replicas
-    assert (replica.state, replica.reason) == ("goes", "scaled down")
-    [row] = placement_tables.where_rows(explanation.deployment.replicas)
-    assert row[1:-1] == ("-", "-", "-", "-", "-")
+    removed = placements.explain(fleet, fleet.deployments[0]).deployment.replicas
+    assert sorted((each.state, each.cluster, each.index, each.reason) for each in removed) == [
+        ("goes", "west", 0, "scaled down"),
+        ("goes", "west", 1, "scaled down"),
+    ]
+    assert {row[1:] for row in placement_tables.where_rows(removed)} == {
+        ("west", "-", "-", "-", "-", "scaled down")
+    }
 
 
 def test_new_replicas_that_are_alike_are_one_row():

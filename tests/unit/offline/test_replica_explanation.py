@@ -4,6 +4,7 @@ import pytest
 
 from modelplane.offline.fleet import assemble
 from modelplane.offline.replica_explanation import Routing, explain_replica
+from modelplane.scheduler.retention import STILL_FITS
 from support.manifests import API, CLASS, DEPLOYMENT, cluster, joined, loaded
 
 REPLICA = f"""\
@@ -58,7 +59,7 @@ def test_a_replica_that_serves_is_where_the_scheduler_keeps_it():
     assert (found.ready, found.reason, found.cluster, found.deployment) == (True, "", "west", "qwen")
     assert (found.placement.state, found.placement.reason) == (
         "stays",
-        "it exists and still fits: nothing is moved that need not move",
+        STILL_FITS,
     )
     assert found.endpoint == "http://192.0.2.7:80/v1"
     assert found.services == (

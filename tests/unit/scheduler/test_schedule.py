@@ -399,7 +399,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 ready | q2@b/0 h200 ready",
             "1: 100Gi",
             ["q2@b/0 h200"],
-            (Dropped("q1", NOT_NEEDED),),
+            (Dropped("q1", "a", 0, NOT_NEEDED),),
             id="a replica that no longer fits goes when its replacement serves",
         ),
         pytest.param(
@@ -407,7 +407,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 ready | q2@a/1 l4 ready | q3@b/0 h200 ready | q4@b/1 h200",
             "2: 100Gi",
             ["q1@a/0 l4 leaving", "q3@b/0 h200", "q4@b/1 h200"],
-            (Dropped("q2", NOT_NEEDED),),
+            (Dropped("q2", "a", 1, NOT_NEEDED),),
             id="of replicas that no longer fit, one goes for each replacement that serves",
         ),
         pytest.param(
@@ -447,7 +447,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 ready",
             "1: 20Gi",
             ["b/0 l4"],
-            (Dropped("q1", 'InferenceCluster "a" does not exist'),),
+            (Dropped("q1", "a", 0, 'InferenceCluster "a" does not exist'),),
             id="a cluster that does not exist",
         ),
         pytest.param(
@@ -455,7 +455,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 ready",
             "1: 20Gi",
             ["b/0 l4"],
-            (Dropped("q1", 'taint drain:NoExecute of InferenceCluster "a" evicts it'),),
+            (Dropped("q1", "a", 0, 'taint drain:NoExecute of InferenceCluster "a" evicts it'),),
             id="a NoExecute taint does not wait for a replacement",
         ),
         pytest.param(
@@ -471,7 +471,7 @@ NOT_NEEDED = "it no longer fits, and is no longer needed"
             "q1@a/0 l4 deleting",
             "0: 20Gi",
             [],
-            (Dropped("q1", "it is being deleted"),),
+            (Dropped("q1", "a", 0, "it is being deleted"),),
             id="a replica that is being deleted",
         ),
     ],
