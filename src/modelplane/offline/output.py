@@ -1,14 +1,14 @@
 """Documents that commands print with ``-o json``.
 
-One rule: a field keeps its name and meaning while ``schemaVersion`` is the same; fields may be added.
-``docs/reference/output`` has their JSON Schemas, generated from these types.
+Within one ``schemaVersion`` a field keeps its name, type and meaning; fields and values may be added.
+``docs/reference/output`` has the JSON Schemas, generated from these types.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -16,19 +16,22 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Report(Output, frozen=True, kw_only=True):
-    """A whole document. Each kind of report names itself in ``kind``."""
+    """A whole document. Each type of report has its own ``kind``."""
 
     schema_version: int = SCHEMA_VERSION
 
 
 def as_json(output: Output) -> str:
-    """Return a document as JSON text."""
+    """Return a document as text."""
     return msgspec.json.format(msgspec.json.encode(output), indent=2).decode()
 
 
 def json_schema(type_: type[Report]) -> dict[str, Any]:
-    """Return the JSON Schema of a kind of report."""
+    """Return the JSON Schema of a type of report. Every field is required, because each is always written."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    # Through JSON, which has only one type of list.
+    # Through JSON, which turns tuples into lists.
     schema: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(type_)))
+    for definition in schema["$defs"].values():
+        if "properties" in definition:
+            definition["required"] = list(definition["properties"])
     return dialect | schema
