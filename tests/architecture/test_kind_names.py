@@ -15,7 +15,7 @@ EXCEPTIONS = {
     "api/reason_meanings.py": "the table of reasons, by kind: the types import it",
     "cli/explain.py": "a command names kinds before it loads their types, so that it starts quickly",
     "offline/advice.py": "the labels that objects of a kind have: a table of its own",
-    "offline/former.py": "the table of what kinds and fields were called before",
+    "offline/renamed_fields.py": "the table of former kinds and fields",
 }
 """Modules that name kinds beside their rows, and why."""
 

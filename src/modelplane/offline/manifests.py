@@ -209,9 +209,9 @@ def _unknown_kind(named: ObjectName, node: Node) -> tuple[str, str] | None:
 
 
 def _not_a_kind(name: str) -> str:
-    from modelplane.offline import former  # noqa: PLC0415  few kinds are unknown
+    from modelplane.offline import renamed_fields  # noqa: PLC0415  few kinds are unknown
 
-    if today := former.KINDS.get(name):
+    if today := renamed_fields.KINDS.get(name):
         return f"is a kind of an earlier version: today it is {today}"
     if near := diagnostics.nearest(name, _BY_NAME, 0.6):
         return f"is not a kind of Modelplane; did you mean {near}?"

@@ -116,12 +116,12 @@ def _validator(kind: Kind) -> Validator:
 
 
 def _unknown(kind: Kind, path: Path, whole: Schema) -> tuple[Finding, Path]:
-    """Return the message for an unknown field, and the path of the field that was probably meant."""
-    from modelplane.offline import former  # noqa: PLC0415  few objects have one
+    """Return what to say about an unknown field, and the path of the field that was probably meant."""
+    from modelplane.offline import renamed_fields  # noqa: PLC0415  few objects have one
 
-    if today := former.field(kind.name, path):
-        message = f"unknown field, of an earlier version: today it is {today}"
-        return Finding(path, message, at_key=True), former.home(today)
+    if replacement := renamed_fields.replacement(kind.name, path):
+        message = f"unknown field, of an earlier version: {replacement.text}"
+        return Finding(path, message, at_key=True), _own_positions(replacement.path, path)
     known = sorted(structural.at(whole, path[:-1]).get("properties", {}))
     near = nearest(str(path[-1]), known)
     home = structural.home_of(whole, path)

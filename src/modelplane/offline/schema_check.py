@@ -169,9 +169,9 @@ def _enum(kind: Any, value: Any, _schema: Schema, _node: Node | None) -> str:
     if len(options) == 1:
         return f"must be {shown(options[0])}, not {shown(value)}"
     text = f"{shown(value)} is not one of {choice(options)}"
-    from modelplane.offline import former  # noqa: PLC0415  few values need it
+    from modelplane.offline import renamed_fields  # noqa: PLC0415  few values need it
 
-    near = former.WORDS.get(str(value), "")
+    near = renamed_fields.CLUSTER_SOURCES.get(str(value), "")
     if near not in options:
         near = nearest(value, map(str, options), 0.6) if isinstance(value, str) else ""
     return f"{text}; did you mean {near}?" if near else f"{text}: choose one"

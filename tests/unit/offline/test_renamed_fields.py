@@ -5,11 +5,11 @@ import pytest
 from modelplane.api.cluster_origin import Source
 from modelplane.api.crd import schema
 from modelplane.api.kinds import KINDS, kind_named
-from modelplane.offline import former, structural
+from modelplane.offline import renamed_fields, structural
 from support.manifests import API, DEPLOYMENT, cluster, said
 
 NAMES = {kind.name for kind in KINDS}
-FIELDS = [(kind, place, old) for (kind, place), fields in former._FIELDS.items() for old in fields]
+FIELDS = [(kind, place, old) for (kind, place), fields in renamed_fields._FIELDS.items() for old in fields]
 
 
 @pytest.mark.parametrize(
@@ -59,34 +59,67 @@ def test_a_former_field_is_told_by_todays(kind, place, old):
     body = f"{{{old}: x}}" if outer == ["spec"] else value
     text = f"apiVersion: {API}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {body}\n"
     index = "[0]" if inner == "nodePools" else ""
-    today = former._FIELDS[kind, place][old]
-    end = f": {place}{index}.{old}: unknown field, of an earlier version: today it is {today}"
+    told = renamed_fields._FIELDS[kind, place][old].text
+    end = f": {place}{index}.{old}: unknown field, of an earlier version: {told}"
     assert len([line for line in said(text) if line.endswith(end)]) == 1
 
 
 def test_no_former_name_is_one_of_today():
-    assert not NAMES & set(former.KINDS)
-    assert set(former.KINDS.values()) <= NAMES
-    assert not {str(source) for source in Source} & set(former.WORDS)
-    assert set(former.WORDS.values()) <= {str(source) for source in Source}
+    assert not NAMES & set(renamed_fields.KINDS)
+    assert set(renamed_fields.KINDS.values()) <= NAMES
+    assert not {str(source) for source in Source} & set(renamed_fields.CLUSTER_SOURCES)
+    assert set(renamed_fields.CLUSTER_SOURCES.values()) <= {str(source) for source in Source}
     for kind, place, old in FIELDS:
         known = structural.at(schema(kind_named(API, kind)), _path(place))
         assert old not in known["properties"], (kind, place, old)
 
 
-def test_every_field_of_today_that_is_named_is_there():
-    for (kind, _), fields in former._FIELDS.items():
+def test_the_path_of_a_replacement_is_one_of_todays_fields():
+    for (kind, _), replacements in renamed_fields._FIELDS.items():
         whole = schema(kind_named(API, kind))
-        for today in fields.values():
-            home = former.home(today)
-            assert not home or structural.at(whole, home), (kind, today)
+        for each in replacements.values():
+            path = each.path[2:] if each.path[:1] == ("metadata",) else each.path
+            assert structural.at(whole, path), (kind, each)
+
+
+def test_a_replacement_without_a_path_is_in_another_object_or_removed():
+    assert {
+        each.text for fields in renamed_fields._FIELDS.values() for each in fields.values() if not each.path
+    } == {
+        "removed: requests are passed through unchanged",
+        "today it is spec.devices of the InferenceClass that className names",
+        "today it is the label modelplane.ai/pool of the nodes",
+    }
+
+
+@pytest.mark.parametrize(
+    "old", [old for kind, place, old in FIELDS if (kind, place) == ("ModelDeployment", "spec")]
+)
+def test_a_former_field_of_a_deployment_is_the_only_problem_that_is_told(old):
+    replaced = renamed_fields._FIELDS["ModelDeployment", "spec"][old]
+    engines = (
+        DEPLOYMENT if replaced.path[:2] != ("spec", "engines") else DEPLOYMENT.partition("  engines:")[0]
+    )
+    text = engines.replace("spec:\n", f"spec:\n  {old}: x\n", 1)
+    assert [line.partition('"ml-team/qwen": ')[2] for line in said(text)] == [
+        f"spec.{old}: unknown field, of an earlier version: {replaced.text}"
+    ]
+
+
+def test_a_former_field_of_a_pool_stands_for_its_replacement_in_the_same_pool():
+    pools = "[{name: a, className: l4, nodeCount: 1}, {name: b, class: l4, nodeCount: 1}]"
+    [line] = said(f"{cluster('west').partition('  nodePools:')[0]}  nodePools: {pools}\n")
+    assert line.partition('"west": ')[2] == (
+        "spec.nodePools[1].class: unknown field, of an earlier version: "
+        "today it is spec.nodePools[].className"
+    )
 
 
 def test_a_former_shape_is_not_also_told_what_it_lacks():
     text = DEPLOYMENT.partition("  engines:")[0] + "  workers: {count: 1}\n  engine: {image: x}\n"
     assert [line.partition('"ml-team/qwen": ')[2] for line in said(text)] == [
         "spec.workers: unknown field, of an earlier version: today it is spec.engines[].members[]",
-        f"spec.engine: unknown field, of an earlier version: today it is {former._ENGINE}",
+        f"spec.engine: unknown field, of an earlier version: {renamed_fields._ENGINE.text}",
     ]
 
 
