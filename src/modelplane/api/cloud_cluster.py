@@ -1,8 +1,7 @@
 """Common parts of the cluster kinds of all clouds.
 
-These kinds are what an InferenceCluster is provisioned through: one object of
-the cloud's kind, of the same name, in the system namespace. The pool that runs
-what is not a model is added to every cluster, so pools here are those beside it.
+An InferenceCluster is provisioned through one object of the cloud's kind, of the same name, in the system
+namespace. Every cluster also gets a system pool; the pools here are in addition to it.
 """
 
 from enum import StrEnum
@@ -94,6 +93,7 @@ Role = Annotated[PoolRole, about("System: nodes for everything but models. GPU: 
 NodeCount = Annotated[int, about("Number of nodes; when autoscaled, the initial number.", ge=0, le=MAX_NODES)]
 MinNodeCount = Annotated[int, about("Fewest nodes when autoscaled. Absent: 0.", ge=0, le=MAX_NODES)]
 MaxNodeCount = Annotated[int, about("Most nodes when autoscaled.", ge=0, le=MAX_NODES)]
+AutoscalingLimit = Annotated[int, about("Most nodes. Absent: the pool keeps its size.", ge=1, le=MAX_NODES)]
 Zones = Annotated[
     tuple[Annotated[str, about("Name of a zone.", min_length=1, max_length=63)], ...],
     about("Zones of the nodes. Required for role GPU.", min_length=1, max_length=8, atomic=True),

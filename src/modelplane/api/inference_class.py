@@ -61,6 +61,10 @@ class AKSRecipe(Model):
     accelerator: Annotated[Accelerator, about("The GPUs of the VM size.")]
 
 
+Platform = Annotated[str, about("Compute platform, such as gpu-h100-sxm.", min_length=1, max_length=63)]
+Preset = Annotated[
+    str, about("Shape within the platform, such as 8gpu-128vcpu-1600gb.", min_length=1, max_length=63)
+]
 DriversPreset = Annotated[
     str, about("NVIDIA driver set that Nebius installs on the nodes.", min_length=1, max_length=63)
 ]
@@ -69,10 +73,8 @@ DriversPreset = Annotated[
 class NebiusRecipe(Model):
     """Nodes on Nebius Managed Kubernetes."""
 
-    platform: Annotated[str, about("Compute platform, such as gpu-h100-sxm.", min_length=1, max_length=63)]
-    preset: Annotated[
-        str, about("Shape within the platform, such as 8gpu-128vcpu-1600gb.", min_length=1, max_length=63)
-    ]
+    platform: Platform
+    preset: Preset
     disk_size_gb: DiskSizeGb = 100
     drivers_preset: DriversPreset = "cuda13.0"
     accelerator: Annotated[Accelerator, about("The GPUs of the preset.")]

@@ -8,6 +8,7 @@ from modelplane.api.cloud_cluster import (
     MAXIMUM_RULE,
     NAME_RULE,
     POOLS,
+    AutoscalingLimit,
     CachingClusterStatus,
     GPUs,
     NodeCount,
@@ -16,13 +17,13 @@ from modelplane.api.cloud_cluster import (
 )
 from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
 from modelplane.api.fields import Rule, about
-from modelplane.api.inference_class import DiskSizeGb, DriversPreset
+from modelplane.api.inference_class import DiskSizeGb, DriversPreset, Platform, Preset
 from modelplane.api.meta import Model, ObjectMeta
 from modelplane.api.node_pools import BOUNDS_RULE, MAX_NODES, InfiniBand
 
 
 class NebiusFabricType(StrEnum):
-    """The network between the nodes of a pool."""
+    """Technology of a pool's network."""
 
     NONE = "None"
     INFINIBAND = "InfiniBand"
@@ -55,10 +56,8 @@ class NebiusNodePool(Model):
 
     name: PoolName
     role: Role
-    platform: Annotated[str, about("Compute platform, such as gpu-h100-sxm.", min_length=1, max_length=63)]
-    preset: Annotated[
-        str, about("Shape within the platform, such as 8gpu-128vcpu-1600gb.", min_length=1, max_length=63)
-    ]
+    platform: Platform
+    preset: Preset
     disk_size_gb: DiskSizeGb = 100
     node_count: NodeCount = 1
     min_node_count: (
@@ -67,9 +66,7 @@ class NebiusNodePool(Model):
         ]
         | None
     ) = None
-    max_node_count: (
-        Annotated[int, about("Most nodes. Absent: the pool keeps its size.", ge=1, le=MAX_NODES)] | None
-    ) = None
+    max_node_count: AutoscalingLimit | None = None
     gpu: Annotated[NebiusGPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
     fabric: Annotated[NebiusFabric, about("The network between the nodes.")] = NebiusFabric()
 

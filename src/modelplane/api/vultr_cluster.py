@@ -7,6 +7,7 @@ from modelplane.api.cloud_cluster import (
     MAXIMUM_RULE,
     NAME_RULE,
     POOLS,
+    AutoscalingLimit,
     CloudClusterStatus,
     GPUs,
     PoolName,
@@ -30,9 +31,7 @@ class VultrNodePool(Model):
         int, about("Number of nodes; when autoscaled, the initial number.", ge=1, le=MAX_NODES)
     ] = 1
     min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=1, le=MAX_NODES)] | None = None
-    max_node_count: (
-        Annotated[int, about("Most nodes. Absent: the pool keeps its size.", ge=1, le=MAX_NODES)] | None
-    ) = None
+    max_node_count: AutoscalingLimit | None = None
     gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
 
 

@@ -1,4 +1,4 @@
-"""Warnings: manifests that an API server accepts and that their author probably did not mean.
+"""Warnings: manifests that an API server accepts and the author probably did not intend.
 
 One function for each rule, listed in ``RULES``; ``docs/reference/commands.md`` has the same table. A rule
 reads an object that decodes and that a person wrote: one with an owner is Modelplane's own.
@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modelplane.api import labels
+from modelplane.api.aks_cluster import AKSCluster
 from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import Kind
@@ -19,7 +22,9 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.node_pools import CAPACITY_BLOCKS, FabricType
+from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.node_pools import FabricType
+from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.offline.diagnostics import Path, nearest, shown
 
 if TYPE_CHECKING:
@@ -80,6 +85,21 @@ def _provisioning_of_existing(cluster: InferenceCluster) -> Iterator[Advice]:
                 "or write an object with type and name"
             )
             yield Advice((*path, "fabric"), message, at_key=True)
+
+
+_WITH_POOLS: Final = (InferenceCluster, AKSCluster, EKSCluster, GKECluster, NebiusCluster, VultrCluster)
+
+
+def _initial_above_maximum(cluster: Any) -> Iterator[Advice]:
+    """Warn of pools that start with more nodes than autoscaling allows."""
+    for index, pool in enumerate(cluster.spec.node_pools):
+        most = pool.max_node_count
+        if most and pool.node_count > most:
+            message = (
+                f"nodeCount {pool.node_count} is greater than maxNodeCount {most}: "
+                "raise maxNodeCount, or lower nodeCount"
+            )
+            yield Advice(("spec", "nodePools", index, "nodeCount"), message)
 
 
 def _cluster_selector_of_deployment(deployment: ModelDeployment) -> Iterator[Advice]:
@@ -260,6 +280,7 @@ def _members(deployment: ModelDeployment) -> Iterator[tuple[Path, Member]]:
 RULES: Final[tuple[tuple[type[Model], Callable[[Any], Iterator[Advice]]], ...]] = (
     (InferenceGateway, _gateway_name),
     (InferenceCluster, _provisioning_of_existing),
+    *((type_, _initial_above_maximum) for type_ in _WITH_POOLS),
     (ModelCache, _cluster_selector_of_cache),
     (ModelDeployment, _cluster_selector_of_deployment),
     (ModelDeployment, _device_selectors),

@@ -186,6 +186,12 @@ CEL = f"{MEMBER}.nodeSelector.devices[0].selectors[0].cel"
             id="EFA of a cluster that exists",
         ),
         pytest.param(
+            pooled("maxNodeCount: 1"),
+            "spec.nodePools[0].nodeCount: nodeCount 2 is greater than maxNodeCount 1: "
+            "raise maxNodeCount, or lower nodeCount",
+            id="more nodes than autoscaling allows",
+        ),
+        pytest.param(
             "apiVersion: infrastructure.modelplane.ai/v1alpha1\nkind: ServingStack\n"
             "metadata: {name: s, namespace: platform}\nspec: {profile: None}\n",
             "kind: this version neither installs nor composes ServingStack: bring the cluster, and register "
@@ -214,6 +220,7 @@ def test_what_is_hardly_meant_is_a_warning(text, line):
         pytest.param(gateway("default"), id="the gateway"),
         pytest.param(endpoint("https://api.example.com/"), id="a provider"),
         pytest.param(endpoint("http://10.0.1.50/a/b/v1", "/a/b/"), id="a path that is rewritten too"),
+        pytest.param(pooled("maxNodeCount: 2"), id="as many nodes as autoscaling allows"),
         pytest.param(pooled("fabric: {type: EFA, name: rack}"), id="EFA that joins pools"),
         pytest.param(endpoint("http://127.0.0.1/a/b/v1", more=OWNED), id="one that Modelplane made"),
     ],
@@ -225,6 +232,25 @@ def test_what_may_be_meant_is_none(text):
 def test_what_is_wrong_is_not_also_doubtful():
     [line] = said(pooled("fabric: {type: EFA, infinband: {}}"))
     assert line.endswith("unknown field; did you mean infiniband?")
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pool"),
+    [
+        ("AKSCluster", "location: westeurope", "vmSize: v"),
+        ("EKSCluster", "region: r", "instanceType: t"),
+        ("GKECluster", "region: r", "machineType: t"),
+        ("NebiusCluster", 'kubernetesVersion: "1.34"', "platform: p, preset: q"),
+        ("VultrCluster", "region: r", "plan: p"),
+    ],
+)
+def test_a_pool_of_every_cloud_is_warned_of_more_nodes_than_its_maximum(kind, spec, pool):
+    text = (
+        f"apiVersion: infrastructure.modelplane.ai/v1alpha1\nkind: {kind}\n"
+        f"metadata: {{name: c, namespace: platform}}\nspec:\n  {spec}\n"
+        f"  nodePools: [{{name: a, role: System, {pool}, nodeCount: 8, maxNodeCount: 4}}]\n"
+    )
+    assert [each.field for each in validated(text).problems] == ["kind", "spec.nodePools[0].nodeCount"]
 
 
 def test_the_kinds_that_are_warned_of_are_those_that_nothing_composes():
