@@ -1,16 +1,20 @@
-"""Naming several things in a sentence that stays short and always the same."""
+"""Lists in sentences: short, and the same on every reconcile."""
 
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+LIMIT: Final = 3
 
 
-def alternatives(items: Sequence[str], word: str = "or") -> str:
-    """Return all items in their order, with a word before the last: "GKE or EKS"."""
-    *others, last = items
-    return f"{', '.join(others)} {word} {last}" if others else last
+def listing(items: Iterable[str], limit: int = LIMIT) -> str:
+    """Join up to `limit` items in sorted order and count the rest."""
+    return in_order(sorted(items), limit)
 
 
-def listing(items: Iterable[str], most: int = 3) -> str:
-    """Return so many items at most, sorted, "and N more" for the rest."""
-    ordered = sorted(items)
-    shown = ", ".join(ordered[:most])
-    return f"{shown} and {len(ordered) - most} more" if len(ordered) > most else shown
+def in_order(items: Sequence[str], limit: int = LIMIT, separator: str = ", ") -> str:
+    """Join up to `limit` items in the given order and count the rest."""
+    shown = separator.join(items[:limit])
+    if len(items) <= limit:
+        return shown
+    # After a semicolon, so that the count does not belong to the last item.
+    return f"{shown}{separator.rstrip(', ')} and {len(items) - limit:,} more"

@@ -1,8 +1,8 @@
 """Problems of a file, with their position and message.
 
-A problem is one line of printable characters. It names the file, line, object, field and remedy: a parser
-reports its own state, a message here the mistake of the author. If the exact position is unknown, it is that
-of the whole value.
+A problem is one line of printable characters, whatever the file holds. It names file, line, object, field and
+remedy. A parser's error describes the parser's state; the message here describes the author's mistake. If the
+exact position is unknown, the problem has that of the whole value.
 """
 
 import difflib
@@ -15,31 +15,32 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from yaml.error import MarkedYAMLError
 from yaml.reader import ReaderError
 
+from modelplane.api.listing import in_order
 from modelplane.offline.output import Output
 
 if TYPE_CHECKING:
     from modelplane.cel import SelectorError
 
 Path = tuple[str | int, ...]
-"""Path of a value in an object: names of fields and positions in lists."""
+"""Position of a value in an object: names of fields and indexes of lists."""
 
 
 class Place(NamedTuple):
-    """Position in a file, counted from 1."""
+    """A position in a file, counted from 1."""
 
     line: int
     column: int
 
 
 class Severity(StrEnum):
-    """Severity of a problem: only an error makes an API server reject the object."""
+    """ERROR: an API server would refuse the object. WARNING: it probably does not do what was intended."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class ObjectName(Output, frozen=True, kw_only=True):
-    """Name of an object, as far as the file has it."""
+    """Identity of an object, as far as the document gives it."""
 
     api_version: str = ""
     kind: str = ""
@@ -82,7 +83,7 @@ _LONGEST_NAME = 64  # the longest name for which a similar one is searched
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """Return a text on one line, truncated if it is long."""
+    """Return a text on one line, cut if it is long."""
     text = text if len(text) <= most else f"{text[: most - 3]}..."
     return "".join(each if each.isprintable() else _escaped(each) for each in text)
 
@@ -92,7 +93,7 @@ def _escaped(character: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a sentence names it: a text in quotes, a number bare, a collection by its kind."""
+    """Return a value for a sentence: a text in quotes, a number without, a collection by its type."""
     match value:
         case str():
             return f'"{shortened(value)}"'
@@ -131,15 +132,15 @@ def _form(name: str) -> str:
 
 
 def choice(options: Sequence[Any]) -> str:
-    """Return the values that a field may have, in their order."""
+    """Join the allowed values of a field in the given order, and count the rest."""
     texts = [str(option) for option in options]
     if len(texts) > _MOST_CHOICES:
-        return f"{', '.join(texts[:_MOST_CHOICES])} and {len(texts) - _MOST_CHOICES} more"
+        return in_order(texts, _MOST_CHOICES)
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 class Unreadable(Exception):
-    """A document that cannot be read, with the position of the fault."""
+    """A document that cannot be read, and the position of the error."""
 
     def __init__(self, message: str, place: Place) -> None:
         super().__init__(message)

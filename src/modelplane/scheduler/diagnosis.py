@@ -1,20 +1,18 @@
-"""Why a deployment is not wholly placed: the first rule that refused each cluster and pool, with the values.
+"""Diagnosis: for each cluster and pool, the first rule that refused a replica, with the compared values.
 
-One rule: the same state gives the same text, whatever the order of the input: counted, sorted, at most
-three items.
-
-A cluster is counted once, under the refusal of the pool that came closest: the rule that was asked last.
+The same state gives the same text in any order of the input: refusals are counted, sorted and cut to three.
+A cluster is counted once, under the refusal of the pool that came closest to a fit, by the latest rule.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from modelplane.api.listing import in_order, listing
 from modelplane.cel import Read
 from modelplane.scheduler.unmet import Unmet
 from modelplane.scheduler.verdict import Reason
 
-_SHOWN: Final = 3
 _PROPOSED: Final = 2
 
 PHRASES: Final[dict[Reason, str]] = {
@@ -38,9 +36,9 @@ PHRASES: Final[dict[Reason, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What refused a pool, or, where `pool` is empty, a cluster. `reads` are device values compared.
+    """Refusal of a pool, or, if `pool` is empty, of a cluster. `reads` are the device values compared.
 
-    `remedy` is what would end this refusal, where the values compared tell it; another may stand behind it.
+    `remedy` is the change that ends this refusal, if the compared values tell it; another may follow.
     """
 
     cluster: str
@@ -68,12 +66,12 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is short of the wanted replicas, and why.
+    """Missing replicas and the reasons.
 
-    `clusters` is how many there are; `refusals` are in order of cluster name and published pool, and empty
-    unless replicas are missing. `remedies` are the smallest changes that would let one more replica in, one
-    of each sort, each of them tried. `notes` are what else is wrong with replicas that exist. `causes` are
-    the conditions that keep every device from a request, by the request's name.
+    `clusters` is the number of clusters; `refusals` are in order of cluster name and published pool, and
+    empty unless replicas are missing. `remedies` are the smallest changes that admit one more replica, one of each
+    sort, each of them tried. `notes` are further problems of existing replicas. `causes` are the conditions
+    that keep every device from a request, by the request's name.
     """
 
     wanted: int = 0
@@ -91,14 +89,15 @@ class Diagnosis:
         return self.placed < self.wanted
 
     def sentence(self) -> str:
-        """Say in one line what is placed, and what refused the rest; empty when nothing is wrong."""
+        """Return the placed replicas and the refusals of the rest on one line; empty if nothing is wrong."""
         parts = []
         if self.short:
             parts.append(f"{self.placed} of {self.wanted} replicas placed")
             parts.append(self.blocked or self._refused())
         if self.remedies:
             parts.append(f"to place one more, {' or '.join(str(each) for each in self.remedies[:_PROPOSED])}")
-        parts.extend(_limited(self.notes))
+        if self.notes:
+            parts.append(in_order(self.notes, separator="; "))
         return "; ".join(parts)
 
     def _refused(self) -> str:
@@ -108,9 +107,9 @@ class Diagnosis:
         for refusal in _closest(self.refusals):
             groups.setdefault((refusal.reason, refusal.subject), []).append(refusal)
         ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-        items = _limited([self._item(*key, members) for key, members in ordered])
+        items = in_order([self._item(*key, members) for key, members in ordered])
         noun = "cluster" if self.clusters == 1 else "clusters"
-        return f"{self.clusters} {noun}: {', '.join(items)}"
+        return f"{self.clusters} {noun}: {items}"
 
     def _item(self, reason: Reason, subject: str, members: Sequence[Refusal]) -> str:
         phrase = f"{len(members)} {PHRASES[reason].format(subject=subject)}"
@@ -127,7 +126,7 @@ class Diagnosis:
         return f"{phrase} ({place}{detail})"
 
     def _cause(self, reason: Reason, subject: str, offered: str, shared: str) -> str:
-        """Return what refused: the values compared, and what they do not tell."""
+        """Return the cause of a refusal: the values compared, and the condition that they do not tell."""
         cause = self.causes.get(subject) if reason is Reason.NO_MATCHING_DEVICE else None
         if cause is None or (shared and cause.elsewhere) or (offered and not cause.telling):
             return offered or shared
@@ -150,23 +149,16 @@ def _shared(members: Sequence[Refusal]) -> str:
 
 
 def _offered(refusals: Iterable[Refusal]) -> str:
-    """Say what the devices that were refused offer, by the names that the selectors looked at."""
+    """Return the values that refused devices offer, by the names that selectors read."""
     reads: dict[str, set[Read]] = {}
     for refusal in refusals:
         for read in refusal.reads:
             reads.setdefault(read.name, set()).add(read)
-    return ", ".join(_values(name, reads[name]) for name in sorted(reads)[:_SHOWN])
+    return in_order([_values(name, reads[name]) for name in sorted(reads)])
 
 
 def _values(name: str, reads: Iterable[Read]) -> str:
     amounts = [(read.quantity, read.text) for read in reads if read.quantity is not None]
     if amounts:
         return f"largest {name} offered is {max(amounts)[1]}"
-    texts = sorted({read.text for read in reads})
-    return f"{name} offered is {', '.join(_limited(texts))}"
-
-
-def _limited(items: Sequence[str]) -> list[str]:
-    if len(items) <= _SHOWN:
-        return list(items)
-    return [*items[:_SHOWN], f"and {len(items) - _SHOWN} more"]
+    return f"{name} offered is {listing({read.text for read in reads})}"

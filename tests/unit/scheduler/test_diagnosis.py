@@ -79,7 +79,7 @@ from modelplane.scheduler.diagnosis import PHRASES
             "",
             "1: 100Gi",
             "0 of 1 replicas placed; 5 clusters: 1 with untolerated taint drain:NoSchedule, "
-            "1 not ready (a: its API cannot be reached), 1 without a gateway address, and 2 more; "
+            "1 not ready (a: its API cannot be reached), 1 without a gateway address and 2 more; "
             'to place one more, relax memory from 100Gi to 24Gi in request "gpu" '
             "or tolerate taint drain:NoSchedule",
             id="three items, in the order of the rules, and the rest as a number",
