@@ -69,9 +69,9 @@ class Diagnosis:
     """Missing replicas and the reasons.
 
     `clusters` is the number of clusters; `refusals` are in order of cluster name and published pool, and
-    empty unless replicas are missing. `remedies` are the smallest changes that admit one more replica, one of each
-    sort, each of them tried. `notes` are further problems of existing replicas. `causes` are the conditions
-    that keep every device from a request, by the request's name.
+    empty unless replicas are missing. `remedies` are the smallest changes that admit one more replica, one
+    of each sort, each of them tried. `notes` are further problems of existing replicas. `causes` are the
+    conditions that keep every device from a request, by the request's name.
     """
 
     wanted: int = 0
