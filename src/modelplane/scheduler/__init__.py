@@ -1,6 +1,6 @@
-"""Where each replica of a deployment goes: a pure function of the fleet as observed.
+"""Placement of a deployment's replicas: a pure function of the observed fleet.
 
-One rule: `schedule` remembers nothing and moves nothing that need not move.
+`schedule` keeps no state, and moves a replica only if it has to.
 """
 
 from modelplane.api.devices import Claim

@@ -1,7 +1,7 @@
-"""Amounts that are compared, written so that a reader can compare them too.
+"""Amounts in messages, written so that a reader can compare them.
 
-One rule: what a device offers is told as the device publishes it. A rounded amount would match no device in
-one direction, and more than are meant in the other.
+A device's amount is shown as the device publishes it: with a rounded amount, a selector would match no
+device, or too many.
 """
 
 import re
@@ -15,7 +15,7 @@ _PLACES: Final = 2
 
 
 def asked_beside(asked: str, offered: str) -> str:
-    """Return an amount that is asked for, and in brackets the same in the unit of an offered one."""
+    """Return a requested amount, and in parentheses the same amount in the unit of an offered one."""
     unit = _unit(offered)
     if unit is None or _unit(asked) in (unit, None):
         return asked

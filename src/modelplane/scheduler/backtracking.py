@@ -26,7 +26,7 @@ class Backtracking(ABC, Generic[State, Choice]):
 
     @property
     def exhausted(self) -> bool:
-        """Whether the last search ended because it had no steps left."""
+        """True if the last search ended because it had no steps left."""
         return self._steps > self._limit
 
     def search(self, start: State, orders: Iterable[Sequence[int]]) -> tuple[Choice, ...] | None:

@@ -1,23 +1,23 @@
-"""Free capacity of a pool: what is left, and whether more fits.
+"""Free capacity of a pool, and whether a group of pods fits in it.
 
-One rule: what is promised here must hold whichever nodes kube-scheduler chooses, in whatever order it binds
-the pods, and again after any of them is restarted.
+A fit must hold whichever nodes kube-scheduler chooses, in any order in which it binds the pods, and again
+after any of them restarts.
 
-*Nodes counted whole.* A pool of N nodes takes pods that claim devices until there are N of them. The other
-pods are on at most N - 1 nodes, so every pod finds a node whose devices are all free.
+*Nodes counted whole.* A pool of N nodes takes N pods that claim devices. The other pods are then on at most
+N - 1 nodes, so every pod finds a node whose devices are all free.
 
 *Devices counted.* Pods share nodes, so free devices may be scattered: two nodes with one free device each
-have no place for a pod that needs two. For each pod p, the number of nodes that the others can close to it
-is bounded. A node is closed only if, of some entry with D devices of which p needs s, at least D - s + 1
-are taken. Let w be the least sum, not under that, that pods of this pool can make up. A pod that takes at
-most u of the entry contributes at most u / w, and at most 1, to closing a node, so the others together
-close at most the sum of their contributions (for each pod, of the entry where it is largest), rounded down.
-p is sure to find a place while
+have no place for a pod that needs two. For each pod p, the number of nodes that the others can close to it is
+bounded. A node is closed only if, of some entry with D devices of which p needs s, at least D - s + 1 are
+taken. Let w be the least sum, not below that, that pods of this pool can make up. A pod that takes at most u
+of the entry contributes at most u / w, and at most 1, to closing a node, so the others together close at most
+the sum of their contributions (for each pod, of the entry where it is largest), rounded down. p finds a place
+while
 
-    closed nodes + pods of its own gang, which sit on nodes of their own, are at most N.
+    closed nodes + pods of its own gang, which are on nodes of their own, are at most N.
 
-For pods of one size this is exact: no capacity is given away. For mixed sizes it is safe: what it refuses
-would fit only if kube-scheduler chose its nodes well.
+For pods of one size this is exact: no capacity is lost. For mixed sizes it is safe: a refused pod would fit
+only if kube-scheduler chose its nodes well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class NodeCapacity:
 
     @property
     def overcommitted(self) -> bool:
-        """Whether more is held than there is."""
+        """True if replicas hold more than the pool has."""
         return self.free < 0
 
     def enlarged(self, nodes: int) -> "NodeCapacity":
@@ -84,7 +84,7 @@ class DeviceCapacity:
 
     @property
     def overcommitted(self) -> bool:
-        """Whether some pod might find no node."""
+        """True if a pod might find no node."""
         return any(not self._ever(group) or self._needed(group) > self.nodes for group, _ in self.groups)
 
     def enlarged(self, nodes: int) -> "DeviceCapacity":
@@ -99,7 +99,7 @@ class DeviceCapacity:
         return self.devices[entry] * self.nodes - taken
 
     def _ever(self, group: Group) -> bool:
-        """Whether each pod of a group fits on an empty node."""
+        """True if each pod of a group fits on an empty node."""
         return all(
             need <= have
             for demand, _ in group.pods

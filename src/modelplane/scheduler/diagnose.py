@@ -1,6 +1,6 @@
-"""From what the passes refused to a diagnosis, and to the changes that would help.
+"""Diagnosis of a placement, from the refusals of its passes, with remedies.
 
-One rule: nothing here is computed while every replica has its place.
+While every replica is placed, no refusal is examined.
 """
 
 from collections.abc import Iterable, Sequence

@@ -84,14 +84,14 @@ class Diagnosis:
     causes: Mapping[str, Unmet] = field(default_factory=dict)
 
     @property
-    def short(self) -> bool:
-        """Whether replicas are missing."""
+    def unsatisfied(self) -> bool:
+        """True if replicas are missing."""
         return self.placed < self.wanted
 
     def sentence(self) -> str:
         """Return the placed replicas and the refusals of the rest on one line; empty if nothing is wrong."""
         parts = []
-        if self.short:
+        if self.unsatisfied:
             parts.append(f"{self.placed} of {self.wanted} replicas placed")
             parts.append(self.blocked or self._refused())
         if self.remedies:
@@ -126,7 +126,7 @@ class Diagnosis:
         return f"{phrase} ({place}{detail})"
 
     def _cause(self, reason: Reason, subject: str, offered: str, shared: str) -> str:
-        """Return the cause of a refusal: the values compared, and the condition that they do not tell."""
+        """Return the compared values, and the failing condition if they do not show it."""
         cause = self.causes.get(subject) if reason is Reason.NO_MATCHING_DEVICE else None
         if cause is None or (shared and cause.elsewhere) or (offered and not cause.telling):
             return offered or shared

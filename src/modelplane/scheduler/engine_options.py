@@ -60,7 +60,7 @@ class OptionFinder:
         return found
 
     def kinds(self, pools: Sequence[Pool]) -> tuple[Hashable, ...]:
-        """Return what tells pools apart, but for their names and what is free."""
+        """Return the properties that distinguish pools, without name and free capacity."""
         if not self._largest:
             return tuple(self._hardware(pool.devices) for pool in pools)
         # Fabrics join pools for gangs only, and only a gang can have more pods than a pool has nodes.

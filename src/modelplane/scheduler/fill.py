@@ -1,11 +1,10 @@
-"""Placing the replicas that are missing, one at a time.
+"""Placement of missing replicas, one at a time.
 
-One rule: the cluster with the fewest replicas of this deployment gets the next one, the first by name on a
-tie.
+The cluster with the fewest replicas of this deployment gets the next one; on a tie, the first by name.
 
-A cluster that refuses once is not asked again: within one pass nodes only become fewer. So the clusters
-wait in a heap, and only those that are looked at cost anything. Why a full one refuses is found out only when
-somebody is to be told.
+A cluster that refuses is not tried again in the same pass, in which free nodes only decrease. So the clusters
+wait in a heap, and only those that are tried cost time. The reason of a full cluster is computed only for a
+diagnosis.
 """
 
 import heapq
@@ -39,7 +38,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What could be placed; and, where that is too few, every cluster's refusal."""
+    """The placed replicas; if some are missing, also the refusal of every cluster."""
 
     placed: tuple[New, ...] = ()
     refused: tuple[Refused, ...] = ()

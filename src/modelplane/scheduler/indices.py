@@ -1,6 +1,6 @@
-"""The numbers that tell a deployment's replicas on one cluster apart.
+"""Indices of a deployment's replicas on one cluster.
 
-One rule: a number is given once per cluster, also while its replica is going away: names are made of it.
+An index is used once per cluster, also while its replica is being removed, because names are derived from it.
 """
 
 from collections.abc import Iterable

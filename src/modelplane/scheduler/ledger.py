@@ -1,8 +1,8 @@
-"""The capacity that is left in every pool: what is published, less what replicas hold.
+"""Ledger: the free capacity of every pool, which is the published capacity less that held by replicas.
 
-One rule: a replica holds what it was placed with, whatever its deployment says now. A member takes a node
-for each of its pods and copies, or, where its pool counts devices, the devices that it claims; it takes
-nothing when it claims nothing.
+A replica holds the capacity that it was placed with, even if its deployment has changed since. A member takes
+a node for each of its pods and copies, or, if its pool counts devices, the devices that it claims. A member
+without claims takes nothing.
 """
 
 from collections import Counter, defaultdict
@@ -42,12 +42,12 @@ def held(engines: Iterable[PlacedEngine]) -> Counter[str]:
 _NONE: Final[Mapping[Group, int]] = {}
 _Claims: TypeAlias = tuple[ResolvedRequest, ...]
 _Entry: TypeAlias = tuple[Sequence[PlacedEngine], int, Sequence[PlacedEngine]]
-"""What was taken (1) or given back (-1), and engines whose share of it is counted already."""
+"""Sign (1 taken, -1 returned) and engines, which may share capacity that is counted already."""
 
 
 @dataclass(slots=True)
 class _Account:
-    """What the entries of a cluster's log come to, as far as they are summed up."""
+    """The running total of the entries of a cluster's log."""
 
     summed: int = 0
     nodes: Counter[str] = field(default_factory=Counter)
@@ -55,13 +55,13 @@ class _Account:
 
 
 class Ledger:
-    """What is held on every cluster."""
+    """The capacity held on every cluster."""
 
     def __init__(self, replicas: Iterable[Replica], selection: Selection, budget: SearchBudget) -> None:
         """Charge what exists; a replica that is being deleted holds its place until it is gone."""
         self._selection = selection
         self._budget = budget
-        # What there is, and what came since, per cluster. Most clusters are never asked about.
+        # The published capacity and its changes, per cluster, summed up only when they are read.
         self._there: defaultdict[str, list[Sequence[PlacedEngine]]] = defaultdict(list)
         self._log: dict[str, list[_Entry]] = {}
         self._accounts: dict[str, _Account] = {}
@@ -90,7 +90,7 @@ class Ledger:
         ]
 
     def full(self, cluster: Cluster) -> bool:
-        """Whether no pool of a cluster has a node left, so that nothing fits whatever it needs."""
+        """True if no pool of a cluster has a free node, so that no replica fits."""
         account = self._sum(cluster)
         if account is None or any(pool.accounting is not Accounting.NODES for pool in cluster.pools):
             return False
@@ -99,7 +99,7 @@ class Ledger:
     def grows(
         self, cluster: Cluster, engines: Sequence[PlacedEngine], held_now: Sequence[PlacedEngine]
     ) -> bool:
-        """Whether engines take anything, in any pool, that those held now do not."""
+        """True if engines take capacity, in any pool, that the held ones do not."""
         nodes = held(engines) - held(held_now)
         for pool in cluster.pools:
             if pool.accounting is Accounting.NODES:

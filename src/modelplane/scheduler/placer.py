@@ -69,7 +69,7 @@ class Placer:
         capacities: Sequence[FreeCapacity],
         pins: Pins | None,
     ) -> tuple[Option, ...] | Misfit:
-        """Search for options that fit together, or tell which engines have no capacity."""
+        """Search for options that fit together; otherwise return the engines without capacity."""
         # Where nothing is pinned, pools with the same hardware and fabric are interchangeable.
         kinds = self._finder.kinds(cluster.pools) if pins is None else tuple(range(len(capacities)))
         search = EngineSearch(options, capacities, kinds, self._budget)

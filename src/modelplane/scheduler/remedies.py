@@ -1,7 +1,7 @@
-"""The smallest changes that would place one replica more.
+"""Remedies: the smallest changes that would place one more replica.
 
-One rule: a change is proposed only after it was tried: on a copy of the deployment, or with the pool
-enlarged, the scheduler itself finds the place.
+A change is proposed only after the scheduler has placed a replica with it: on a copy of the deployment, or
+with a larger pool.
 """
 
 import re
@@ -94,7 +94,7 @@ def _fits_with(
     position: int,
     nodes: int,
 ) -> bool:
-    """Whether a replica fits where one pool has so many nodes more."""
+    """Return True if a replica fits when one pool has this many more nodes."""
     pool = cluster.pools[position]
     larger = (
         *cluster.pools[:position],

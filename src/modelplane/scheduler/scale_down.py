@@ -1,7 +1,7 @@
-"""Which replicas go when there are more than wanted.
+"""Scale-down: the choice of the replicas to remove.
 
-One rule: those that do not serve go first; then off the cluster with the most of them, the last by name on
-a tie, the highest index there.
+Replicas that do not serve are removed first; then those of the cluster with the most of them (the last by
+name on a tie), with the highest index.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from modelplane.scheduler.types import Replica
 
 
 def victims(replicas: Sequence[Replica], surplus: int) -> list[Replica]:
-    """Return `surplus` replicas to drop, in the order in which they go."""
+    """Return `surplus` replicas to remove, in order."""
     left = list(replicas)
     chosen: list[Replica] = []
     load = Counter(replica.cluster for replica in left)

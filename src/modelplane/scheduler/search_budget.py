@@ -22,12 +22,12 @@ class SearchBudget:
 
     @property
     def allowance(self) -> int:
-        """How many steps the next search may take: a share of what is left, and always a few."""
+        """Return the steps of the next search: a share of the remaining ones, and always a few."""
         return max(self._left // _SHARE, _LEAST)
 
     @property
     def spent(self) -> bool:
-        """Whether none are left, so that what need not be searched is not."""
+        """True if no steps are left; optional searches are then skipped."""
         return not self._left
 
     def spend(self, steps: int) -> None:

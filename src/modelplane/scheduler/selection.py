@@ -1,7 +1,6 @@
-"""Which devices each request's selectors accept, worked out once per distinct device.
+"""Selection: the devices that each request's selectors accept, evaluated once per distinct device.
 
-One rule: two device entries with the same driver, attributes and capacities are one device here, on whatever
-cluster they are.
+Device entries with the same driver, attributes and capacities are one device here, on all clusters.
 """
 
 from collections.abc import Iterable
@@ -28,7 +27,7 @@ class Selection:
         self._verdicts: dict[tuple[str, int], cel.Match | cel.NoMatch] = {}
         self._bound: dict[int, cel.Bound] = {}
         self.identity: Final = numbering(traits)
-        """Returns a number that is the same for devices which no selector can tell apart."""
+        """Returns the same number for devices that no selector can distinguish."""
 
     def matches(self, request: DeviceRequest, device: Device) -> bool:
         """Tell whether all selectors of a request accept the device."""
@@ -67,7 +66,7 @@ def _compiled(expression: str) -> cel.Selector | None:
 
 
 def traits(device: Device) -> tuple[object, ...]:
-    """Return all that selectors can tell of a device, as a value."""
+    """Return every property of a device that selectors can read, as a value."""
     attributes = device.attributes
     # True equals 1 in Python, not in CEL: the types are part of the value. So is the order of the keys,
     # which is quicker to build; at worst one device is looked at twice.

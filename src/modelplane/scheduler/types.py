@@ -76,7 +76,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the cluster can run: DRA claims, LeaderWorkerSets (gangs), InferencePools (endpoint pickers)."""
+    """Optional kinds of the cluster: DRA, LeaderWorkerSets (gangs), InferencePools (endpoint pickers)."""
 
     dra: bool = True
     leader_worker_set: bool = True
@@ -138,13 +138,13 @@ class Engine:
 
     @property
     def gang(self) -> bool:
-        """Whether pods of several nodes serve together."""
+        """True if pods of several nodes serve together."""
         return any(member.role is not Role.STANDALONE for member in self.members)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheFootprint:
-    """Which clusters the deployment's ModelCache covers; `known` is false while the cache cannot be read."""
+    """The clusters with the deployment's ModelCache; `known` is false while the cache cannot be read."""
 
     known: bool
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -152,9 +152,9 @@ class CacheFootprint:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One ModelDeployment. `cache` is None when it refers to none.
+    """One ModelDeployment. `cache` is None if it refers to none.
 
-    `picks` tells whether an endpoint picker chooses the pod that serves a request.
+    `picks` is true if an endpoint picker chooses the pod that serves a request.
     """
 
     namespace: str
@@ -199,10 +199,10 @@ class PlacedEngine:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One observed ModelReplica. `deleting` is true once its deletion has been asked for.
+    """One observed ModelReplica. `deleting` is true if its deletion was requested.
 
-    `created` is its creation time, as text that sorts by time. `unreachable` says why it cannot reach its
-    cluster, and is empty while it can.
+    `created` is its creation time, as text that sorts by time. `unreachable` is the reason why its cluster
+    cannot be reached, and empty while it can.
     """
 
     namespace: str
@@ -234,9 +234,9 @@ class Fleet:
 class Demand:
     """The devices that one pod takes from its node.
 
-    Kubernetes chooses the devices when it binds the pod, and may choose otherwise than the scheduler did
-    where several entries satisfy a request. `need` is one choice that serves the pod; `may` is the most that
-    it can take of each entry; `exact` tells where it takes just that or nothing else.
+    Kubernetes chooses the devices when it binds the pod. If several entries satisfy a request, it may choose
+    others than the scheduler did. `need` is one choice that serves the pod; `may` is the most that it can
+    take of each entry; `exact` is true for entries of which it takes exactly that or nothing.
     """
 
     need: tuple[int, ...]
@@ -255,13 +255,13 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many pods, and so how many nodes."""
+        """Number of pods, and of nodes."""
         return sum(count for _, count in self.pods)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What an engine puts on one pool: so many equal groups of pods that claim devices."""
+    """Load of an engine on one pool: equal groups of pods that claim devices."""
 
     group: Group
     copies: int

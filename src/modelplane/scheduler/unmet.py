@@ -1,7 +1,7 @@
-"""Which condition of a request keeps every device from it.
+"""Unmet conditions: those of a request that keep every device from it.
 
-One rule: each condition is asked alone, of every device that was refused. So a condition that no device can
-meet is told from one that these devices do not meet, and both from conditions that exclude each other.
+Each condition is evaluated alone on every refused device. This distinguishes a condition that no device can
+meet from one that these devices do not meet, and both from conditions that exclude each other.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -22,24 +22,24 @@ _LONGEST: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """What is wrong with the conditions of a request; `condition` is empty where it is not one alone."""
+    """The fault of a request's conditions; `condition` is empty if no single one is at fault."""
 
     condition: str = ""
     impossible: bool = False
-    """Whether it reads nothing of a device, so that no device ever meets it."""
+    """True if it reads nothing of a device, so that no device can meet it."""
     opposed: bool = False
-    """Whether another condition reads the same as this one."""
+    """True if another condition reads the same value."""
     failed: bool = False
-    """Whether the selectors fail on a device: that says more."""
+    """True if a selector fails on a device; its error says more than the condition."""
 
     @property
     def telling(self) -> bool:
-        """Whether the values that were compared do not say it."""
+        """True if the compared values do not show the fault."""
         return self.impossible or self.opposed or not self.condition
 
     @property
     def elsewhere(self) -> bool:
-        """Whether what is said of a device tells it: its driver, or why the selectors fail on it."""
+        """True if the device's own text shows the fault: its driver, or the selector's error on it."""
         of_driver = not self.opposed and reads(self.condition) == {"device.driver"}
         return self.failed or of_driver
 
@@ -76,7 +76,7 @@ def by_request(refused: Iterable[Refused], selection: Selection) -> dict[str, Un
 
 
 class Details:
-    """What keeps the devices of each pool from a request, where the values compared do not tell it."""
+    """Causes by pool and request, if the compared values do not show them."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection

@@ -1,6 +1,6 @@
-"""What each pool has, and what of it is taken.
+"""Capacity of each pool, in total and in use.
 
-One rule: these are the numbers that placements are made with, not a second count.
+The numbers are those of the ledger that placements use.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from modelplane.scheduler.types import Cluster, Fleet, Pool
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many of something there are, and how many are taken; more than there are where overcommitted."""
+    """An amount, in total and in use; more may be in use than exist if the pool is overcommitted."""
 
     name: str
     total: int
@@ -24,7 +24,7 @@ class Amount:
 
     @property
     def free(self) -> int:
-        """How many are left, at least 0."""
+        """The free amount, at least 0."""
         return max(self.total - self.taken, 0)
 
 

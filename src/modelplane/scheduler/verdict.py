@@ -1,6 +1,6 @@
-"""What a rule says of a cluster or a pool: it fits, or it is rejected for a reason.
+"""Verdict of a filter on a cluster or a pool: a fit, or a rejection with its reason.
 
-One rule: there is no "no" without a reason and the values that were compared.
+Every rejection has a reason and the compared values.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from modelplane.cel import Read
 
 
 class Reason(IntEnum):
-    """Why something does not fit, in the order of the rules: a later one was closer to a fit."""
+    """Reasons of rejections, in the order of the filters: a later one is closer to a fit."""
 
     CLUSTER_SELECTOR = 1
     CACHE_FOOTPRINT = 2
@@ -32,15 +32,15 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The rule has nothing against it."""
+    """The filter accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The rule refuses. `subject` is what it is about (a taint, a request), `detail` the values compared.
+    """A rejection. `subject` is the taint or request concerned, `detail` the values compared.
 
-    `reads` are the device values that selectors looked at before they refused. `remedy` is what would end
-    this refusal, where that can be told from what was compared. `selectors` are those that no device passed.
+    `reads` are the device values that selectors read before they refused. `remedy` is the change that ends
+    the rejection, if the compared values show it. `selectors` are those that no device passed.
     """
 
     reason: Reason

@@ -1,6 +1,6 @@
-"""The rules that can refuse a cluster or a pool: one per file, each a function that says why.
+"""Filters that refuse a cluster or a pool: one per file, each a function that returns its reason.
 
-One rule: a filter looks at one deployment and one cluster (or one node's devices) and decides nothing else.
+A filter reads one deployment and one cluster (or the devices of one node), and decides nothing else.
 """
 
 from collections.abc import Callable

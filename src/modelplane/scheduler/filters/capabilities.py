@@ -1,4 +1,4 @@
-"""What a cluster must have installed for the deployment's engines."""
+"""Filter by the capabilities that a deployment's engines need on a cluster."""
 
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict

@@ -1,8 +1,8 @@
-"""Whether the devices of one node can serve every request of a member.
+"""Filter by devices: those of one node must serve every request of a member.
 
-One rule: a request is served whole by one device entry, and what it takes is gone for the next request. Where
-some choice of entries serves all requests, one is found: the first in published order that claims something
-through DRA, else the first that serves them at all.
+One device entry serves a whole request, and the devices it gives are not available to the next one. If some
+choice of entries serves all requests, one is found: the first in published order that claims something
+through DRA, otherwise the first that serves them at all.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -155,7 +155,7 @@ class _Search(Backtracking[_Left, int]):
     def run(self, *, claim: bool) -> tuple[int, ...] | None:
         """Return the chosen entry of each request, with at least one claim if wanted.
 
-        They are asked in their order first, else the largest first.
+        Search in the order of the requests first, then the largest request first.
         """
         asked = range(len(self._counts))
         largest_first = sorted(asked, key=lambda at: (-self._counts[at], len(self._options[at])))

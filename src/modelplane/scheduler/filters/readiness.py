@@ -1,4 +1,4 @@
-"""Whether a cluster can take new replicas at all: it is ready, and its gateway can be reached."""
+"""Filter by readiness: a new replica needs a ready cluster whose gateway has an address."""
 
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
