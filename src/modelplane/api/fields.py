@@ -83,7 +83,7 @@ FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A CEL rule over one value, and what a user is told when it does not hold."""
+    """A CEL rule over one value, and the message if it does not hold."""
 
     expression: str
     message: str

@@ -1,7 +1,6 @@
-"""Every label and annotation key that Modelplane sets or reads.
+"""Label and annotation keys that Modelplane sets or reads.
 
-Keys under ``modelplane.ai/`` are ours; the others belong to whom their prefix
-names.
+Keys under ``modelplane.ai/`` are Modelplane's; the prefix of any other key names its owner.
 """
 
 PREFIX = "modelplane.ai/"

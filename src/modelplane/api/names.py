@@ -29,15 +29,15 @@ def replica_name(deployment: str, cluster: str, index: int, digits: int = DIGITS
 
 
 def backend_name(endpoint: str) -> str:
-    """Return the name of the Service that stands for an endpoint.
+    """Return the name of the Service of an endpoint.
 
-    Services have neither dots nor a digit in front (RFC 1035), endpoints may have both.
+    A Service's name has no dots and does not begin with a digit (RFC 1035); an endpoint's may.
     """
     return _hashed(f"endpoint-{endpoint.replace('.', '-')}", f"endpoint-{endpoint}", DIGITS)
 
 
 def composed_name(owner: str, key: str) -> str:
-    """Return the name of what stands for one of an owner's children on other clusters."""
+    """Return the name of the object for one of an owner's children on other clusters."""
     readable = f"{owner}-{key}".lower().replace(".", "-")
     return _hashed(readable, f"{owner}/{key}", DIGITS)
 

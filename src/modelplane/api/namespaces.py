@@ -1,7 +1,7 @@
-"""Namespaces that take no tenant objects.
+"""Namespaces that are reserved for system components.
 
-What is composed for a tenant object goes to the namespace of the same name on each inference cluster. In
-these namespaces it would stand beside the cluster's own components.
+The children of a tenant's object go to the namespace of the same name on each inference cluster. In these
+namespaces they would be among the cluster's own components.
 """
 
 from typing import Final

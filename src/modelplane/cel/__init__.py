@@ -1,19 +1,20 @@
-"""Device selectors as Dynamic Resource Allocation understands them.
+"""Device selectors of Dynamic Resource Allocation.
 
-One rule: a selector that Kubernetes would refuse is refused here, with the place and the nearest known name;
-a selector that fails on a device is a `NoMatch` that says why.
+A selector that Kubernetes would refuse is refused here, with the position and the nearest known name. A
+selector that fails on a device gives a `NoMatch` with the reason.
 
     text -> source         has(device.driver) and quotation, which Google's compiler reads differently
-         -> environment    Google's compiler parses and checks; `explanation` words its complaints
-         -> checked        its result, read from the wire into nodes and their types
-         -> restrictions   what it lets pass and Kubernetes refuses
-         -> estimate       the most it can cost, by Kubernetes' units
-         -> evaluate       a closure per node, by `functions` (a module per library) and `standard` (what goes
-                           to Google's library), counted by `cost` (Kubernetes' units) and `weight` (ours)
+         -> expansion      the size after macros are expanded
+         -> environment    Google's compiler parses and checks; `explanation` rewords its errors
+         -> checked        the compiler's result, read from the wire into nodes and their types
+         -> restrictions   rules of Kubernetes that the compiler does not check
+         -> estimate       the highest possible cost, in Kubernetes' units
+         -> evaluate       a closure per node, by `functions` (a module per library) and `standard` (calls
+                           of Google's library), counted by `cost` (Kubernetes' units) and `weight` (ours)
 
-    device -> bindings -> evaluate -> Match, or NoMatch with what was read
+    device -> bindings -> evaluate -> Match, or NoMatch with the values that were read
 
-`compilation` runs the first line, `selector` the second; the modules not named hold one kind of value each.
+`compilation` runs the first line, `selector` the second; the other modules hold one kind of value each.
 """
 
 from modelplane.cel.bindings import Read

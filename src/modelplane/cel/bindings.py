@@ -1,8 +1,7 @@
-"""One device, in the form that selectors read: maps from domain to name to value.
+"""A device in the form that selectors read: maps from domain to name to value.
 
-One rule: reading an unknown domain gives an empty map, reading an unknown name is an error; both are
-Kubernetes' rules (`cel/compile.go`, `newStringInterfaceMapWithDefault`). What is read is remembered, so
-that a refusal can show the values that it looked at.
+An unknown domain is an empty map, an unknown name an error; both are Kubernetes' rules (`cel/compile.go`,
+`newStringInterfaceMapWithDefault`). Reads are recorded, so that a refusal can show the values behind it.
 """
 
 import difflib
@@ -22,7 +21,7 @@ Value: TypeAlias = str | bool | int | Semver | Quantity
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One value that a selector looked at. `text` is what the device publishes."""
+    """A value that a selector read. `text` is the value as the device publishes it."""
 
     name: str
     text: str
@@ -104,7 +103,7 @@ class Domains:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """What the names `device.driver`, `device.attributes` and `device.capacity` stand for."""
+    """Values of `device.driver`, `device.attributes` and `device.capacity`."""
 
     driver: str
     attributes: Domains

@@ -1,9 +1,9 @@
 """The checked syntax tree that the CEL compiler returns, read from its wire form.
 
-One rule: this module knows the messages of `cel/expr/checked.proto` and `syntax.proto` (cel-expr/cel-spec),
-and nothing about devices or meaning.
+This module knows the messages of `cel/expr/checked.proto` and `syntax.proto` (cel-expr/cel-spec), and nothing
+about devices or semantics.
 
-The compiler hands its result out only as a serialized `Any`. A protobuf runtime for a dozen small messages
+The compiler returns its result only as a serialized `Any`. A protobuf runtime for a dozen small messages
 would be the largest dependency of the core, so the fields are read here.
 """
 
@@ -59,7 +59,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def overload(self) -> str:
-        """The overload, or nothing where only the values will tell."""
+        """The overload; empty if it depends on the values."""
         return self.overloads[0] if len(self.overloads) == 1 else ""
 
 
@@ -289,7 +289,7 @@ class Tree:
 
 
 def _is_empty(node: Node) -> bool:
-    """Tell whether a node is `[]` or `{}`, whose type is what it stands beside."""
+    """Return True if a node is `[]` or `{}`, whose type follows from the other operand."""
     return (isinstance(node, ListLiteral) and not node.elements) or (
         isinstance(node, MapLiteral) and not node.entries
     )

@@ -1,7 +1,7 @@
-"""The conditions that a selector joins with &&, each as an expression of its own.
+"""Conditions: the operands of && in a selector, each as an expression of its own.
 
-One rule: a device meets a selector just where it meets every condition. So the condition that it does not
-meet is what keeps it from being selected.
+A device meets a selector if and only if it meets every condition, so a condition that it does not meet
+explains the refusal.
 """
 
 import re
@@ -54,7 +54,7 @@ def _unwrapped(expression: str) -> tuple[str, ...]:
 
 
 def reads(condition: str) -> frozenset[str]:
-    """Return what of a device a condition looks at, such as ``device.driver``, as it is written there."""
+    """Return the parts of a device that a condition reads, such as ``device.driver``, as written there."""
     places = (found.start() for found in _DEVICE.finditer(source.without_texts(condition)))
     paths = (found for place in places if (found := _PATH.match(condition, place)))
     return frozenset("".join(found[0].split()) for found in paths)

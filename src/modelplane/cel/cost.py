@@ -1,6 +1,6 @@
 """Cost of an evaluation, in Kubernetes' units.
 
-One rule: a cost depends on the function, its arguments and its result, never on time.
+A cost depends on the function, its arguments and its result, never on time.
 
 Sources: cel-go v0.26 `interpreter/runtimecost.go`, `ext/{lists,sets}.go`; k8s.io/apiserver v0.35
 `pkg/cel/library/cost.go`. The limit is that of k8s.io/api v0.35 `resource/v1`, CELSelectorExpressionMaxCost.

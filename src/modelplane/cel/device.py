@@ -1,6 +1,6 @@
-"""A device as a selector reads it, as a DRA ResourceSlice publishes it.
+"""A device as a DRA ResourceSlice publishes it, and as a selector reads it.
 
-One rule: keys and values are kept as published; a bare key belongs to the device's own driver.
+Keys and values stay as published; a key without a domain belongs to the device's own driver.
 """
 
 from collections.abc import Mapping

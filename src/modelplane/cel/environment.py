@@ -1,13 +1,13 @@
 """Environment of a selector: the device's fields, and the libraries that Kubernetes enables.
 
-One rule: this is what the compiler is told; the meaning of each function is in `functions`.
+The declarations for the compiler are here; the semantics of each function are in `functions`.
 
 Sources: k8s.io/dynamic-resource-allocation v0.35 `cel/compile.go` (the device and `cel.bind`),
 k8s.io/apiserver v0.35 `pkg/cel/environment/base.go` (the libraries, at their compatibility version).
 
 The device's fields are declared as three qualified names, because the compiler knows object types only
-through protobuf. `device` itself is declared too, so that `has(device.driver)` is one; `selector` refuses
-it elsewhere.
+through protobuf. `device` itself is declared too, for `has(device.driver)`; `restrictions` refuses it
+elsewhere.
 """
 
 import functools

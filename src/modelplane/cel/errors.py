@@ -1,6 +1,6 @@
 """Errors of a selector, before and during its evaluation on a device.
 
-One rule: a SelectorError is the author's to mend and shows where; an EvaluationError belongs to one device.
+A SelectorError is a mistake of the author, with its position; an EvaluationError concerns one device.
 """
 
 import unicodedata

@@ -1,11 +1,10 @@
-"""The most that a selector can cost, estimated when it is compiled.
+"""Estimate of the highest possible cost of a selector, made when it is compiled.
 
-One rule: the API server does not store a selector whose estimate is beyond the limit, so it is refused here
-too.
+The API server does not store a selector whose estimate exceeds the limit, so it is refused here too.
 
-A size is a range of what `size()` may give; what nothing bounds is beyond any limit, so a function whose
-cost grows with its argument is refused on such an argument. What bounds a device's values is the form of a
-ResourceSlice.
+A size is a range of the possible results of `size()`. An unbounded size exceeds any limit, so a function
+whose cost grows with its argument is refused on such an argument. The sizes of a device's values are bounded
+by the ResourceSlice schema.
 
 Sources: cel-go v0.26 `checker/cost.go` and `ext/{lists,sets}.go`; k8s.io/apiserver v0.35
 `pkg/cel/library/cost.go`; k8s.io/dynamic-resource-allocation v0.35 `cel/compile.go` (sizes of a device's
@@ -88,7 +87,7 @@ class _Part(NamedTuple):
 
     most: int
     fields: "dict[str, _Part]"
-    named: "_Part | None" = None  # what a name stands for that is not in `fields`
+    named: "_Part | None" = None  # the part of a name that is not in `fields`
 
 
 def _domains(value: "_Part | None") -> _Part:
@@ -131,7 +130,7 @@ class _Estimator:
         return _COSTS[type(node)](self, node)
 
     def size(self, node: Node) -> Size:
-        """Return the size of a node's value, unbounded where nothing tells."""
+        """Return the size of a node's value, unbounded if it is unknown."""
         found = self.known_size(node)
         return _ANY if found is None else found
 

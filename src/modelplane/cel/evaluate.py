@@ -1,12 +1,12 @@
-"""A checked syntax tree becomes a program over one device.
+"""Evaluation: a checked syntax tree becomes a program over one device.
 
-One rule: errors are exceptions, except where CEL absorbs them: `||`, `&&` and the loops that macros make.
+Errors are exceptions, except where CEL absorbs them: `||`, `&&` and the loops of macros.
 
-Why not the library's own evaluator: it refuses two overloads of `compareTo` that differ only in an abstract
-type, has no map with a default domain, no limit on cost, and no way to tell which values were looked at. So
-it parses and checks, this module walks the tree, and some plain values go back to it (`standard`). Sources
-for the semantics: the CEL language definition (cel-expr/cel-spec), "Evaluation"; for what is known before
-evaluation and so costs nothing, cel-go v0.26 `interpreter/decorators.go`.
+The library's own evaluator is not used: it refuses two overloads of `compareTo` that differ only in an
+abstract type, and has no map with a default domain, no cost limit, and no record of the values that were
+read. So it parses and checks, this module walks the tree, and some plain values go back to it (`standard`).
+Sources for the semantics: the CEL language definition (cel-expr/cel-spec), "Evaluation"; for constants, which
+cost nothing, cel-go v0.26 `interpreter/decorators.go`.
 """
 
 from collections.abc import Callable

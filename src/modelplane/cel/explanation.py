@@ -1,6 +1,6 @@
 """Explanations of the compiler's errors for the author of a selector.
 
-One rule: one sentence with the position of the wrong word, and its replacement if there is one.
+An explanation is one sentence with the position of the wrong word, and its replacement if there is one.
 """
 
 import difflib

@@ -1,9 +1,9 @@
-"""Timestamps and durations, exact to the nanosecond as Go keeps them.
+"""Timestamps and durations, exact to the nanosecond as in Go.
 
-One rule: what Go's `time` package accepts is accepted, and what does not fit into its range is an error.
+Every form that Go's `time` package accepts is accepted; a value outside its range is an error.
 
-Sources: Go's documentation of `time.ParseDuration` and of RFC 3339 parsing (which forgives a comma before
-the fraction, an hour of one digit and offsets of up to a day), cel-go v0.26
+Sources: Go's documentation of `time.ParseDuration` and of RFC 3339 parsing (which allows a comma before the
+fraction, an hour of one digit and offsets of up to a day), cel-go v0.26
 `common/types/{timestamp,duration}.go`.
 """
 

@@ -1,9 +1,9 @@
 """CEL's numbers: 64-bit integers with and without a sign, and doubles.
 
-One rule: what does not fit is an error, never another value; a comparison across types is by value.
+An overflow is an error, never another value; a comparison across types is by value.
 
 Source for order and equality: cel-go v0.26 `common/types/compare.go`. A double and an integer are compared as
-doubles, so the largest int equals 2^63 there only when ordered against a double that large is refused.
+doubles, so the largest int equals 2^63 there; only ordering it against a double of that size is refused.
 """
 
 import math

@@ -1,6 +1,6 @@
 """CEL's optional values: `a.?b`, `a[?b]`, `orValue`, as Kubernetes enables them for selectors.
 
-One rule: only a missing key is absent; any other fault stays an error.
+Only a missing key makes a value absent; any other error stays an error.
 """
 
 from dataclasses import dataclass

@@ -1,11 +1,10 @@
-"""Quantities such as `80Gi`, parsed and compared exactly as Kubernetes does.
+"""Quantities such as `80Gi`, parsed and compared exactly as in Kubernetes.
 
-One rule: a value is a whole number of billionths; finer input is rounded away from zero.
+A value is a whole number of billionths; finer input is rounded away from zero.
 
 Source: k8s.io/apimachinery v0.35, `resource.ParseQuantity`. A number that its fast path stores keeps the
-power of ten it was written with, which is what `isInteger` looks at: `1000m` is 1, yet not an integer.
-Everything else is stored as an arbitrary decimal and is never an integer. Values with a binary suffix end
-at 2^63 - 1.
+power of ten it was written with, which `isInteger` reads: `1000m` is 1, yet not an integer. Every other
+number is stored as an arbitrary decimal and is never an integer. Values with a binary suffix end at 2^63 - 1.
 """
 
 import math
@@ -32,7 +31,7 @@ class QuantityError(ValueError):
 class Quantity:
     """An exact number of billionths. `scale` is the power of ten of a small number as it was written.
 
-    `computed` tells a sum or difference: Kubernetes refuses one on the right of `==`. `fixed` tells a
+    `computed` marks a sum or difference: Kubernetes refuses one on the right of `==`. `fixed` marks a
     device's own large number: Kubernetes would change it in place when something is added to it.
     """
 

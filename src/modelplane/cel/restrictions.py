@@ -1,12 +1,8 @@
 """Restrictions of Kubernetes that the compiler does not check.
 
-One rule: each restriction names what it restores; the compiler's own checks are not repeated.
-
-- `device` by itself, and fields it does not have: the compiler was told of three variables with a dot in
-the name.
+- `device` by itself, and unknown fields of it: the compiler knows three variables with a dot in the name.
 - The types of arguments of overloads that the compiler knows with fewer types than Kubernetes.
-- A selector whose type is `dyn`: only an attribute, whose type is open until it is read, may be the whole
-result.
+- A selector whose type is `dyn`: the result may be only an attribute, whose type is open until it is read.
 """
 
 import difflib
@@ -127,14 +123,14 @@ _INDEXES: Final = frozenset({"_[_]", "_?._", "_[?_]"})
 
 
 class _Openness:
-    """Tells whether a value of type dyn is an attribute, or held one. Each node is looked at once."""
+    """Finds out if a value of type dyn is an attribute, or contained one. Each node is visited once."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._known: dict[int, bool] = {}
 
     def of(self, node: Node, bound: Mapping[str, Node] = MappingProxyType({})) -> bool:
-        """Tell whether a node is open; `bound` are the variables of `cel.bind` around it."""
+        """Return True if a node is open; `bound` are the variables of enclosing `cel.bind`."""
         known = self._known.get(node.identity)
         if known is None:
             known = self._known[node.identity] = self._look(node, bound)

@@ -1,6 +1,6 @@
-"""A selector: a CEL expression that is true or false for one device.
+"""Selector: a CEL expression that is true or false for one device.
 
-One rule: a text is compiled once, and a device's `NoMatch` always says why.
+A text is compiled once, and a device's `NoMatch` always has a reason.
 """
 
 import functools
@@ -21,9 +21,9 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class NoMatch:
-    """The device is not selected. `failed` tells an error on this device from an expression that is false.
+    """The device is not selected. `failed`: an error on this device, not an expression that is false.
 
-    `reads` are the values looked at, in the order in which they were first read.
+    `reads` are the values that were read, in the order in which they were first read.
     """
 
     reason: str
@@ -50,7 +50,7 @@ class Selector:
         return self.measure(device)[0]
 
     def measure(self, device: PublishedDevice | Bound) -> tuple[Match | NoMatch, int]:
-        """Apply the selector to a device, and return what that cost too."""
+        """Apply the selector to a device, and return the cost too."""
         bound = device if isinstance(device, (Bindings, NoMatch)) else bind(device)
         if isinstance(bound, NoMatch):
             return bound, 0

@@ -1,6 +1,6 @@
-"""Versions such as `9.0.0`, parsed and ordered as Kubernetes' CEL library does (semver 2.0.0).
+"""Versions such as `9.0.0`, parsed and ordered as in Kubernetes' CEL library (semver 2.0.0).
 
-One rule: three numbers, no `v`, no leading zeros; only the normalizing form forgives.
+A version has three numbers, no `v`, no leading zeros; only the normalizing form accepts others.
 
 Sources: k8s.io/apiserver v0.35 `library/semverlib.go`, which parses with blang/semver v4. Build metadata is
 checked and then ignored, in equality too. Numbers are unsigned 64-bit.

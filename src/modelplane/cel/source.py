@@ -1,8 +1,8 @@
-"""The text of a selector, made ready for the compiler.
+"""Preparation of a selector's text for the compiler.
 
-One rule: whatever is changed keeps its length, so that every place in the text stays where it is.
+A replacement keeps the length, so that every position in the text stays valid.
 
-The compiler takes `device.driver` for one variable with a dot in its name, of which there is no presence. So
+The compiler reads `device.driver` as one variable with a dot in its name, which has no presence test. So
 `has(device.driver)` becomes a variable of its own, which is always true.
 """
 
@@ -29,7 +29,7 @@ _TOKENS: Final = re.compile(
 
 
 def prepared(expression: str) -> str:
-    """Return the text for the compiler. Raises SelectorError for what only the compiler accepts."""
+    """Return the text for the compiler. Raises SelectorError for forms that only the compiler accepts."""
     if "has" not in expression and "`" not in expression and "__" not in expression:
         return expression
     return _TOKENS.sub(lambda token: _replaced(expression, token), expression)
@@ -49,7 +49,7 @@ def _replaced(expression: str, token: re.Match[str]) -> str:
 
 
 def without_texts(expression: str) -> str:
-    """Return an expression with blanks for what is quoted and for comments."""
+    """Return an expression with blanks in place of texts and comments."""
     return _TOKENS.sub(_blanked, expression)
 
 

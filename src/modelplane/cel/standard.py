@@ -1,8 +1,8 @@
-"""Functions that the CEL library does to plain values itself.
+"""Functions over plain values that the CEL library computes.
 
-One rule: what the library does as Kubernetes does is not written again here.
+A function that behaves as in Kubernetes is not implemented again here.
 
-Each function becomes a one-call program over variables, compiled at its first use. It is handed strings,
+Each function becomes a one-call program over variables, compiled at its first use. Its arguments are strings,
 numbers, booleans, and lists of them; a value of another type never gets here.
 """
 

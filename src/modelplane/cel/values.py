@@ -1,9 +1,9 @@
-"""CEL values: their types' names, equality, and what is inside a list, a map or a device's domain.
+"""CEL values: the names of their types, equality, and the elements of lists, maps and domains.
 
-One rule: Python's ideas of equality (True is 1) never decide; CEL's do.
+Equality is CEL's, never Python's (where True is 1).
 
 A map is a dict whose keys are CEL values, except that a boolean key is wrapped (`map_key`), because Python
-would take it for a number. Whole numbers find each other as keys whatever their types, in Python as in CEL.
+would take it for a number. Whole numbers of all types are equal as keys, in Python as in CEL.
 """
 
 from collections.abc import Iterable

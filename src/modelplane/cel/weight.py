@@ -1,6 +1,6 @@
 """Weight of a value: the work of a call that traverses it.
 
-One rule: a part that a value holds twice counts twice, because it is gone through twice.
+A part that a value holds twice counts twice, because it is traversed twice.
 """
 
 from typing import Any, Final

@@ -61,7 +61,7 @@ class Ledger:
         """Charge what exists; a replica that is being deleted holds its place until it is gone."""
         self._selection = selection
         self._budget = budget
-        # The published capacity and its changes, per cluster, summed up only when they are read.
+        # Engines of existing replicas and later changes, per cluster; a cluster is summed up when it is read.
         self._there: defaultdict[str, list[Sequence[PlacedEngine]]] = defaultdict(list)
         self._log: dict[str, list[_Entry]] = {}
         self._accounts: dict[str, _Account] = {}

@@ -1,6 +1,6 @@
-"""The functions of selectors, one module per library of Kubernetes or CEL.
+"""Functions of selectors, one module per library of Kubernetes or CEL.
 
-One rule: a library is a table of overloads; what the compiler is told and what is done stand in one line.
+A library is a table of overloads; one row has both the declaration and the implementation.
 """
 
 import functools

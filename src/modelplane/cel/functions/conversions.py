@@ -1,6 +1,6 @@
 """Conversions between CEL's types, and the parts of timestamps and durations.
 
-One rule: a text is read as Go reads it (`strconv`), and what does not fit is an error.
+A text is parsed as in Go (`strconv`); a value outside the range of its type is an error.
 
 Source: cel-go v0.26 `common/types`.
 """

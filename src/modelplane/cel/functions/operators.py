@@ -1,9 +1,9 @@
 """CEL's operators over plain values.
 
-One rule: the operands' types decide, and a pair that is not in a table has no such operator.
+The types of the operands select the implementation; a pair of types without a row has no such operator.
 
-Written here and not left to the library, because a selector is mostly operators, and a call of the library
-costs as much as all the rest of one.
+The operators are implemented here because a selector consists mostly of operators, and one call of the
+library costs as much as the rest of a selector.
 """
 
 import operator

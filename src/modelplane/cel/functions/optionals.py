@@ -1,7 +1,7 @@
 """Functions of optional values, and maps made by `transformMap`.
 
-Source: cel-go v0.26 `cel/library.go` (optional types) and `ext/comprehensions.go`. `or` and `orValue`,
-which look at their argument only when they need it, are in `evaluate`.
+Source: cel-go v0.26 `cel/library.go` (optional types) and `ext/comprehensions.go`. `or` and `orValue`, which
+evaluate their argument only if they need it, are in `evaluate`.
 """
 
 from typing import Any, Final

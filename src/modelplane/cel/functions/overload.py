@@ -1,6 +1,6 @@
-"""One overload of a function: what the checker is told, and what is done.
+"""Overload of a function: its declaration for the checker, and its implementation.
 
-One rule: an overload is chosen by the types of all its arguments, else there is no such overload.
+An overload is selected by the types of all arguments; without a match there is no such overload.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Overload:
 
 
 def takes(parse: Callable[..., object]) -> Callable[..., bool]:
-    """Return a function that tells whether a text can be parsed."""
+    """Return a function that is true for texts that can be parsed."""
 
     def taken(*arguments: object) -> bool:
         try:

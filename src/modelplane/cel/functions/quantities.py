@@ -1,4 +1,4 @@
-"""Kubernetes' quantity library: `quantity("40Gi")` and what can be asked of one.
+"""Kubernetes' quantity library: `quantity("40Gi")` and the methods of quantities.
 
 Source: k8s.io/apiserver v0.35 `pkg/cel/library/quantity.go`.
 """

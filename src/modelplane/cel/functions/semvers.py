@@ -1,7 +1,6 @@
-"""Kubernetes' semver library, version 1: `semver("9.0.0")` and what can be asked of one.
+"""Kubernetes' semver library, version 1: `semver("9.0.0")` and the methods of versions.
 
-Source: k8s.io/apiserver v0.35 `pkg/cel/library/semverlib.go`. A part beyond 2^63 - 1 comes out negative
-there.
+Source: k8s.io/apiserver v0.35 `pkg/cel/library/semverlib.go`. A part beyond 2^63 - 1 becomes negative there.
 """
 
 from typing import Final
