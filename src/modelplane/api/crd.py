@@ -51,7 +51,7 @@ def crd(kind: Kind) -> Schema:
 
 
 def names(kind: Kind, *categories: str) -> Schema:
-    """Return what a kind is called, in its own category and those given."""
+    """Return the names of a kind, in its own category and those given."""
     return {
         "kind": kind.name,
         "listKind": f"{kind.name}List",

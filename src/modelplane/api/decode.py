@@ -1,7 +1,7 @@
-"""Between the wire form of an object and its type.
+"""Decoding and encoding: between the wire form of an object and its type.
 
-Whatever comes from an API server is decoded once, at the edge; what cannot be
-decoded is reported with the object and the field, never half-read.
+Objects from an API server are decoded once, at the edge. An object that cannot be decoded is reported with
+its name and the field, never read in part.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def decode(obj: Mapping[str, Any]) -> Model:
 
 
 def decode_as(type_: type[ModelT], obj: Mapping[str, Any]) -> ModelT:
-    """Return an object as the given type, whatever it says its kind is.
+    """Return an object as the given type, regardless of its kind.
 
     Raises ``InvalidObject`` naming the first field that does not fit.
     """

@@ -1,9 +1,8 @@
-"""Devices as DRA describes them: what a node has, and what a pod asks for.
+"""Devices of nodes and device requests of pods, as in DRA.
 
-A class publishes devices, a cluster's status repeats them for each of its
-pools, a deployment asks for some by CEL, and a replica carries the requests
-that were resolved. Attribute and capacity names follow DRA (KEP-4381): a bare
-name belongs to the device's driver, ``domain/name`` to another domain.
+A class publishes devices, a cluster's status repeats them for each of its pools, a deployment requests some
+by CEL, and a replica carries the resolved requests. Attribute and capacity names follow DRA (KEP-4381): a
+name without a domain belongs to the device's driver, ``domain/name`` to another domain.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Engines of a replica, and the pods of an engine.
 
-Shared by ModelDeployment, which asks, and ModelReplica, where the placement is
-resolved. The topology rules are the same for both and are written here once.
+Common to ModelDeployment, which declares them, and ModelReplica, which has them with their placement. The
+topology rules are the same for both.
 """
 
 from collections.abc import Mapping

@@ -1,15 +1,7 @@
 """Descriptions and constraints of fields, in addition to their Python types.
 
-A type annotation carries everything that the API server must know: the text of
-``kubectl explain``, limits, list semantics and CEL rules. The CRDs, the
-reference pages and the decoder all read it from there, so it is written once.
-
-Theory of operation. ``Annotated[T, about(...)]`` describes a field; a class
-lists rules over several of its fields in ``__rules__``. A field with a default
-is optional. A default that is not empty (a number, a word) is also the default
-that the API server fills in; where that would be wrong the type is
-``... | None`` and the code decides. An empty default ("", 0, (), {}) only says
-how absence reads in Python.
+A type annotation carries everything that the API server must know: the text of ``kubectl explain``, limits,
+list semantics and CEL rules. The CRDs, the reference pages and the decoder are all derived from it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""InferenceClass: one sort of node, as the platform team publishes it.
+"""InferenceClass: a type of node, as the platform team publishes it.
 
-Devices are what schedulers match; provisioning is how a cloud makes such a
-node, and is never matched.
+Schedulers match its devices. Its provisioning, which describes how a cloud makes such a node, is never
+matched.
 """
 
 from typing import Annotated

@@ -1,7 +1,6 @@
-"""InferenceCluster: a Kubernetes cluster of the fleet, made or brought.
+"""InferenceCluster: a Kubernetes cluster of the fleet, provisioned or existing.
 
-Its labels are what deployments select by; its ``status.gpuPools`` is all that
-the scheduler knows of its hardware.
+Deployments select it by its labels; its ``status.gpuPools`` is all that the scheduler reads of its hardware.
 """
 
 import datetime as dt

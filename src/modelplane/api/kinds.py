@@ -37,7 +37,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The scale subresource: where replica counts and their selector are."""
+    """The scale subresource: the paths of replica counts and of their selector."""
 
     spec_replicas: str
     status_replicas: str
@@ -179,7 +179,7 @@ _BY_TYPE = {kind.type: kind for kind in KINDS}
 
 
 def kind_named(api_version: str, name: str) -> Kind:
-    """Return a kind by what a manifest calls it; ``KeyError`` for one that is not ours."""
+    """Return a kind by its name in manifests. Raises ``KeyError`` for one that is not ours."""
     return _BY_NAME[api_version, name]
 
 

@@ -4,10 +4,10 @@ Keys under ``modelplane.ai/`` are Modelplane's; the prefix of any other key name
 """
 
 PREFIX = "modelplane.ai/"
-"""Reserved: users cannot set such keys on what Modelplane makes."""
+"""Reserved: users cannot set such keys on objects that Modelplane makes."""
 
 CROSSPLANE_PREFIX = "crossplane.io/"
-"""Of what Crossplane sets on everything that it composes."""
+"""Prefix of the keys that Crossplane sets on everything that it composes."""
 
 DEPLOYMENT = "modelplane.ai/deployment"
 """On ModelReplicas and ModelEndpoints: the ModelDeployment they belong to."""
@@ -40,7 +40,7 @@ GPU = "modelplane.ai/gpu"
 """On nodes of GPU pools: the accelerator type."""
 
 MODEL_CACHE = "modelplane.ai/modelcache"
-"""On what stages a ModelCache: its name."""
+"""On the workloads that stage a ModelCache: its name."""
 
 RELEASE = "modelplane.ai/release"
 """On the gateway's Helm releases: which one."""
@@ -52,7 +52,7 @@ USAGE_CONSUMER = "modelplane.ai/usage-consumer"
 """On parts of a serving stack that hold others: their key."""
 
 IAM_ROLE = "modelplane.ai/iam-role"
-"""On AWS roles and policies: what the role is for."""
+"""On AWS roles and policies: the purpose of the role."""
 
 ZONE = "modelplane.ai/zone"
 """On AWS subnets and route tables: the availability zone."""
@@ -61,7 +61,7 @@ SUBNET_TIER = "modelplane.ai/subnet-tier"
 """On AWS subnets and route tables: ``public`` or ``private``."""
 
 SECURITY_GROUP_ROLE = "modelplane.ai/sg-role"
-"""On AWS security groups: what the group is for."""
+"""On AWS security groups: the purpose of the group."""
 
 FABRIC = "modelplane.ai/fabric"
 """On AWS EFA groups and Nebius GPU clusters: the fabric."""
@@ -79,7 +79,7 @@ OWNER_NAME = "modelplane.ai/owner-name"
 """On everything applied to an inference cluster: name of the object it is made for."""
 
 OWNER_UID = "modelplane.ai/owner-uid"
-"""On everything applied to an inference cluster: uid of the object it is made for; what it is found by."""
+"""On everything applied to an inference cluster: uid of the object it is made for; used to find it."""
 
 CHILD = "modelplane.ai/child"
 """On everything applied to an inference cluster: the key of this child among its owner's."""
@@ -88,7 +88,7 @@ GATEWAY = "modelplane.ai/gateway"
 """On ConfigMaps of the system namespace: the InferenceGateway whose proxies read them."""
 
 DRAINING = "modelplane.ai/draining"
-"""Annotation of ModelEndpoints that services are to route to no more, because they are about to go."""
+"""Annotation of ModelEndpoints that are about to be deleted: services no longer route to them."""
 
 SERVICE_NAME = "kubernetes.io/service-name"
 """On EndpointSlices: the Service they are for (Kubernetes)."""
@@ -100,4 +100,4 @@ LLM_D_SERVING = "llm-d.ai/inference-serving"
 """On PrefillDecode pods: ``true`` (llm-d)."""
 
 APPLIED = "modelplane.ai/applied"
-"""Annotation of everything that is applied: a hash of the manifest, to see when it is another."""
+"""Annotation of everything that is applied: a hash of the manifest, to detect a change."""

@@ -1,7 +1,7 @@
-"""The base of every API type, and what all kinds have in common.
+"""The base of every API type, and the common parts of all kinds.
 
-Decoding is tolerant: a field that a type does not know is ignored, because the
-API server has already pruned or refused it. Nothing here is mutable.
+Decoding is tolerant: unknown fields are ignored, because the API server has already pruned or refused them.
+Every value is immutable.
 """
 
 import datetime as dt
@@ -63,7 +63,7 @@ class OwnerReference(Model):
 
 
 class ObjectMeta(Model):
-    """The part of ``metadata`` that is read here; empty where the server has not set it."""
+    """The part of ``metadata`` that Modelplane reads; empty if the server has not set it."""
 
     name: str
     namespace: str = ""

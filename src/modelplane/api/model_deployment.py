@@ -1,8 +1,7 @@
-"""ModelDeployment: a model to serve, in so many replicas, somewhere in the fleet.
+"""ModelDeployment: a model to serve, in any number of replicas, on clusters of the fleet.
 
-A replica is written either directly under ``spec`` or under
-``spec.template.spec``, never both; ``replica_template()`` gives the one form
-that everything else reads.
+A replica is written either directly under ``spec`` or under ``spec.template.spec``, never both;
+``replica_template()`` returns the one form that everything else reads.
 """
 
 from collections.abc import Mapping
@@ -233,7 +232,7 @@ class ModelDeployment(Model):
     status: Annotated[ModelDeploymentStatus, about("Status of the deployment.")] = ModelDeploymentStatus()
 
     def replica_template(self) -> ReplicaTemplate:
-        """Return what every replica is made from, in the one form for both ways of writing it."""
+        """Return the template of every replica, in the one form for both ways of writing it."""
         template = self.spec.template
         settings: ReplicaSettings = self.spec if template is None else template.spec
         selector, cache, serving = settings.cluster_selector, settings.model_cache_ref, settings.serving

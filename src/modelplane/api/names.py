@@ -1,8 +1,7 @@
-"""Names of what is made for an object.
+"""Names of the objects that Modelplane makes.
 
-A name is what a person reads, then five hex digits that make it unique; it
-never has more than 63 characters, so that it fits wherever Kubernetes wants a
-DNS label. A name never changes once given: the hash covers names only.
+A name is a readable part and five hex digits that make it unique. It has at most 63 characters, which is the
+limit of a DNS label. A name never changes once given: the hash covers names only.
 """
 
 import hashlib

@@ -208,7 +208,7 @@ class NodePool(Model):
         return Fabric() if self.fabric is None else Fabric(type=FabricType(self.fabric))
 
     def fabric_identity(self) -> str:
-        """Return what pools that are joined have in common; empty for a pool that no other is joined to."""
+        """Return the common property of joined pools; empty for a pool that no other is joined to."""
         fabric = self.interconnect()
         if fabric.name:
             return f"{fabric.type}/{fabric.name}"

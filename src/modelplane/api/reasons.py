@@ -1,7 +1,6 @@
-"""Condition types and reasons: one word each for what a program may compare.
+"""Condition types and reasons: one word for each case that a program may compare.
 
-A word, once published, keeps its meaning; a new case gets a new word. The
-meanings are in ``reason_meanings``.
+A published word keeps its meaning; a new case gets a new word. The meanings are in ``reason_meanings``.
 """
 
 from enum import StrEnum

@@ -1,7 +1,7 @@
-"""ServingStack: what is installed on a cluster so that it can serve models.
+"""ServingStack: the components that a cluster needs to serve models.
 
-One is made for every InferenceCluster whose profile is Standard. The credentials
-that reach the cluster are copied into it, so that it needs no other object.
+One is made for every InferenceCluster whose profile is Standard. The credentials for the cluster are copied
+into it, so that it needs no other object.
 """
 
 from enum import StrEnum

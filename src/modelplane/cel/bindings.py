@@ -54,7 +54,7 @@ class Domain:
         return value
 
     def unknown(self, key: str) -> str:
-        """Say that there is no such name, which one may be meant, and which there are."""
+        """Return the message for an unknown name: the nearest one, and the known ones."""
         if self.values:
             missing = f'it has no {self.kind} "{key}" in domain "{self.name}"'
             return f"{missing}, {_alternatives(key, self.values, 'only ')}"
@@ -65,7 +65,7 @@ class Domain:
 
 
 class UnknownName(EvaluationError):
-    """A name that the device does not publish. What to say is worked out late: many are absorbed."""
+    """A name that the device does not publish. The message is composed late: most are absorbed."""
 
     def __init__(self, domain: Domain, key: str) -> None:
         super().__init__(key)
@@ -92,7 +92,7 @@ class Domains:
         return found if found is not None else Domain(self.kind, name, self.domains, self.reads)
 
     def add(self, qualified: str, driver: str, value: Value, text: str) -> None:
-        """Add a published value; a bare name goes to the driver's domain."""
+        """Add a published value; a name without a domain belongs to the driver's."""
         domain, slash, key = qualified.partition("/")
         if not slash:
             domain, key = driver, qualified
@@ -112,7 +112,7 @@ class Bindings:
 
 
 def bind(device: PublishedDevice) -> Bindings:
-    """Return the device's values. Raises EvaluationError when one of them is malformed.
+    """Return the device's values. Raises EvaluationError if one of them is malformed.
 
     As in Kubernetes, a malformed value spoils the device for every selector, even one that does not read it.
     """

@@ -37,7 +37,7 @@ class Identifier(msgspec.Struct, frozen=True):
 
 
 class Select(msgspec.Struct, frozen=True):
-    """`operand.field`, or `has(operand.field)` where `test` is true."""
+    """`operand.field`, or `has(operand.field)` if `test` is true."""
 
     identity: int
     operand: "Node"
@@ -46,9 +46,9 @@ class Select(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A function or operator; `member` says that the first argument was written before the dot.
+    """A function or operator; `member` is true if the first argument was written before the dot.
 
-    `overload` is the one that the checker found; it is empty where several may be meant.
+    `overload` is the one that the checker found; it is empty if there are several.
     """
 
     identity: int
@@ -115,7 +115,7 @@ DYNAMIC: Final = Type("dyn")
 
 
 class Unsupported(Exception):
-    """A construct that selectors cannot have; `identity` says where."""
+    """A construct that selectors cannot have; `identity` is that of its node."""
 
     def __init__(self, problem: str, identity: int) -> None:
         super().__init__(problem)
@@ -123,7 +123,7 @@ class Unsupported(Exception):
 
 
 class Tree:
-    """A checked expression: its root, and what the checker knows about each node by its identity."""
+    """A checked expression: its root, and the checker's results for each node by its identity."""
 
     __slots__ = (
         "_calls",
@@ -171,7 +171,7 @@ class Tree:
         self.root: Node = Constant(0, None)
 
     def read(self) -> None:
-        """Read the nodes. Raises Unsupported; what is known of the places is there before."""
+        """Read the nodes. Raises Unsupported; the positions are read before."""
         self.root = self._node(self._expression)
 
     def type_of(self, identity: int) -> Type:
@@ -273,7 +273,7 @@ class Tree:
         return fold
 
     def _same(self, nodes: "list[Node] | tuple[Node, ...]", optional: frozenset[int]) -> None:
-        """Kubernetes refuses a literal whose elements differ in type, unless it is what `format` writes."""
+        """Refuse a literal of mixed types, as Kubernetes does, except an argument of `format`."""
         if self._mixes:
             return
         expected: Type | None = None

@@ -16,7 +16,7 @@ _PATH: Final = re.compile(r"""device(\s*\.\s*\w+(\s*\[[^\]]*\](\s*(\.\s*\??\s*\w
 
 
 def conditions(expression: str) -> tuple[str, ...]:
-    """Return the conditions of a selector that compiles; itself where it does not join any."""
+    """Return the conditions of a selector that compiles; the selector itself if it joins none."""
     pieces = _split(expression)
     return pieces if len(pieces) <= _MOST else (expression.strip(),)
 
@@ -41,7 +41,7 @@ def _split(expression: str) -> tuple[str, ...]:
 
 
 def _unwrapped(expression: str) -> tuple[str, ...]:
-    """Return the conditions of an expression that brackets may enclose."""
+    """Return the conditions of an expression, which may be in parentheses."""
     if not (expression.startswith("(") and expression.endswith(")")):
         return (expression,)
     depth = 0

@@ -23,12 +23,12 @@ Costing = Callable[[tuple[Any, ...], Any], int]
 
 
 def traversal(size: float, factor: float = TEXT) -> int:
-    """Return what going through so many characters costs."""
+    """Return the cost of traversing this many characters."""
     return math.ceil(size * factor)
 
 
 def pattern(text_size: int, pattern_size: int) -> int:
-    """Return what matching a regular expression costs."""
+    """Return the cost of matching a regular expression."""
     return traversal(1 + text_size) * traversal(pattern_size, PATTERN)
 
 
@@ -37,7 +37,7 @@ def _by_first_size(factor: float = TEXT) -> Costing:
 
 
 def _comparison(value: Any) -> int:
-    """Return what comparing everything inside a value costs."""
+    """Return the cost of comparing every part of a value."""
     if isinstance(value, (str, bytes)):
         return int(len(value if isinstance(value, bytes) else value.encode()) * TEXT)
     if isinstance(value, list):

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """An attribute value of kind version, as text; semver 2.0.0 is demanded where a selector reads it."""
+    """An attribute value of kind version, as text; a selector that reads it requires semver 2.0.0."""
 
     text: str
 

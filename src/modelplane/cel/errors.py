@@ -14,7 +14,7 @@ _BEFORE: Final = 80  # characters of a long line that are shown left of the faul
 class SelectorError(ValueError):
     """A selector that does not compile.
 
-    `expression` is its text; `line` and `column` count from 1, both 0 where the fault has no place. The
+    `expression` is its text; `line` and `column` count from 1, both 0 if the error has no position. The
     message is one line; `pointed()` adds the source line with a caret.
     """
 
@@ -29,7 +29,7 @@ class SelectorError(ValueError):
 
     @classmethod
     def at(cls, expression: str, problem: str, offset: int | None) -> Self:
-        """Return the error at a place given in characters from the start."""
+        """Return the error at a position given in characters from the start."""
         if offset is None or not 0 <= offset <= len(expression):
             return cls(expression, problem)
         before = expression[:offset]
@@ -58,7 +58,7 @@ class TooMuchWork(Exception):
 
 
 def one_line(text: str) -> str:
-    """Return a text as one line of a bounded length: a reason may quote what a selector or a device says."""
+    """Return a text as one line of bounded length: a reason may quote a selector or a device."""
     if text.isprintable() and len(text) <= _LONGEST:
         return text
     text = _printable(text).strip()
@@ -72,7 +72,7 @@ def _shortened(expression: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Replace what would move the caret or end the line: tabs, controls, line separators."""
+    """Replace characters that would move the caret or end the line: tabs, controls, line separators."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 

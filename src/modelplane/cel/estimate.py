@@ -59,7 +59,7 @@ _ONE: Final = Size(1, 1)
 
 
 class _Entries(NamedTuple):
-    """The sizes of what is inside a list or map."""
+    """The sizes of the elements of a list or map."""
 
     container: str
     key: Size
@@ -83,7 +83,7 @@ class _Estimate(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of a device: the most elements it has, and what is under its names and keys."""
+    """A part of a device: its greatest number of elements, and the parts under its names and keys."""
 
     most: int
     fields: "dict[str, _Part]"
@@ -293,14 +293,14 @@ class _Estimator:
         return _bounded(total + sum(costs))
 
     def overloaded(self, node: Call, overload: str) -> _Estimate:
-        """Return what one overload costs beside its arguments."""
+        """Return the cost of one overload without its arguments."""
         estimate = _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(node.function)
         if estimate is None and overload.startswith("list_") and overload.endswith(_SORTS):
             estimate = _sorted
         return estimate(self, node) if estimate else _Estimate(1)
 
     def element(self, node: Node) -> tuple[Type, Size] | None:
-        """Return the type and size of a list's elements, or None for what is no list."""
+        """Return the type and size of a list's elements, or None if it is not a list."""
         parameters = self.tree.type_of(node.identity).parameters
         if not parameters:
             return None
@@ -329,7 +329,7 @@ _Estimating: TypeAlias = Callable[[_Estimator, Call], _Estimate]
 
 
 def _through(factor: float, place: int = 0, *, keeps: bool = False) -> _Estimating:
-    """Cost and, where the result is as long, size of going through one argument."""
+    """Estimate a traversal of one argument: its cost and, if the result is as long, its size."""
 
     def estimate(walk: _Estimator, node: Call) -> _Estimate:
         size = walk.size(node.arguments[place])

@@ -36,7 +36,7 @@ Program: TypeAlias = "Callable[[Frame], _Value]"
 
 @dataclass(slots=True)
 class Frame:
-    """One evaluation: the device, the variables of the loops being run, and what it has cost so far."""
+    """One evaluation: the device, the variables of the active loops, and the cost so far."""
 
     bindings: Bindings
     scope: dict[str, _Value] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Frame:
     work: int = 0
 
     def check(self, work: int = 0) -> None:
-        """Count work. Raises TooMuchWork when there was too much, or it cost too much."""
+        """Count work. Raises TooMuchWork if there was too much, or it cost too much."""
         self.work += work
         if self.cost > cost.LIMIT:
             raise TooMuchWork(f"it costs more than {cost.LIMIT:,} units to evaluate")
@@ -82,7 +82,7 @@ class _Later:
 
 
 def build(node: checked.Node) -> Program:
-    """Return the program of a tree. Raises Unsupported where it can only fail."""
+    """Return the program of a tree. Raises Unsupported if it can only fail."""
     return _BUILDERS[type(node)](node)
 
 
@@ -209,7 +209,7 @@ def _index_optional(node: checked.Call) -> Program:
 
 
 def _price(node: checked.Call, key: Program) -> int:
-    """Return what an index costs beside its operands."""
+    """Return the cost of an index without its operands."""
     operand, index = node.arguments
     price = 1 if _is_path(operand) else 2
     if isinstance(key, Known):
@@ -340,7 +340,7 @@ _PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 
 
 def _known(node: checked.Call | checked.MapLiteral, program: Program) -> Program:
-    """Return what is known already. Kubernetes works it out when it compiles, and refuses what fails."""
+    """Return the constant result. Kubernetes evaluates it when it compiles, and refuses errors."""
     try:
         return Known(program(Frame(_NO_DEVICE)))
     except EvaluationError as error:
@@ -434,7 +434,7 @@ def _work(name: str, handed: tuple[_Value, ...]) -> int:
 
 
 def _evaluated(frame: Frame, arguments: tuple[Program, ...]) -> tuple[_Value, ...]:
-    """Return the values of all arguments. After an error the rest still costs what it costs."""
+    """Return the values of all arguments. After an error the remaining ones still count for the cost."""
     handed: list[_Value] = []
     try:
         for argument in arguments:

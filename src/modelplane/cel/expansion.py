@@ -26,7 +26,7 @@ _TOKENS: Final = re.compile(
 
 @dataclass(slots=True)
 class _Level:
-    """An expression between brackets: what precedes the operand at its end, and that operand."""
+    """An expression in brackets: the size before its last operand, and that operand."""
 
     before: int = 0
     operand: int = 0
@@ -51,7 +51,7 @@ class _Level:
 
 
 def excess(text: str) -> str:
-    """Return why a text expands to too much; empty where it does not."""
+    """Return why the expanded text is too large; empty if it is not."""
     size, depth = _expanded(source.without_texts(text))
     if size <= LIMIT:
         return ""

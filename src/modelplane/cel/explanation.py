@@ -43,7 +43,7 @@ _TEXT: Final = "a text is written in quotes"
 
 
 def explained(expression: str, output: str) -> SelectorError:
-    """Return the error for what the compiler says."""
+    """Return the error for the compiler's output."""
     issue = _ISSUE.search(output)
     if "recursion" in output or "nesting" in output:
         return SelectorError(expression, "it is nested too deeply")

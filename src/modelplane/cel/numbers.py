@@ -28,14 +28,14 @@ NUMBERS: Final = frozenset({int, float, Unsigned})
 
 
 def integer(value: int) -> int:
-    """Return the value as an int. Raises EvaluationError when it does not fit."""
+    """Return the value as an int. Raises EvaluationError if it does not fit."""
     if MIN_INT <= value <= MAX_INT:
         return value
     raise EvaluationError("an integer overflows 64 bits")
 
 
 def unsigned(value: int) -> Unsigned:
-    """Return the value as a uint. Raises EvaluationError when it does not fit."""
+    """Return the value as a uint. Raises EvaluationError if it does not fit."""
     if 0 <= value <= MAX_UINT:
         return Unsigned(value)
     raise EvaluationError("an unsigned integer overflows 64 bits or is negative")
@@ -92,7 +92,7 @@ def divide(left: _Value, right: _Value) -> _Value:
 
 
 def remainder(left: _Value, right: _Value) -> _Value:
-    """Return what a division leaves, with the sign of the left number."""
+    """Return the remainder of a division, with the sign of the left number."""
     if not right:
         raise EvaluationError("it takes the remainder of a division by zero")
     if right == -1 and left == MIN_INT:

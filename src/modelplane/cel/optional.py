@@ -17,7 +17,7 @@ class Optional:
     value: Any = None
 
     def get(self) -> Any:
-        """Return the value. Raises EvaluationError when it is absent."""
+        """Return the value. Raises EvaluationError if it is absent."""
         if not self.present:
             raise EvaluationError("the value of an empty optional is read")
         return self.value

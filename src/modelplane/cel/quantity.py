@@ -46,7 +46,7 @@ class Quantity:
         return (self.nano > 0) - (self.nano < 0)
 
     def as_integer(self) -> int | None:
-        """Return the value as Kubernetes' AsInt64 does, or None where it declines."""
+        """Return the value as Kubernetes' AsInt64 does, or None if that fails."""
         if self.scale is None or self.scale < 0:
             return None
         value = self.nano // 10**9

@@ -58,7 +58,7 @@ def check(tree: Tree) -> None:
 
 
 def unknown_field(name: str) -> str:
-    """Say that the device has no such field, and which one may be meant."""
+    """Return the message for a field that the device does not have, with the nearest one."""
     nearest = difflib.get_close_matches(name, FIELDS, n=1, cutoff=0.6)
     if nearest:
         return f'unknown name "device.{name}", did you mean device.{nearest[0]}?'
@@ -112,7 +112,7 @@ def _lists_are_flattened(tree: Tree, call: Call) -> None:
 
 
 def _optionals_are_open(tree: Tree, call: Call) -> None:
-    """The compiler gives the result as a list of dyn, which is right only where the optionals hold that."""
+    """Refuse other optionals: the compiler's type, a list of dyn, is right only for optional attributes."""
     found = tree.type_of(call.arguments[0].identity)
     if found != Type("list", (Type("optional_type", (DYNAMIC,)),)):
         raise Unsupported(f"{call.function} takes optional attributes only", call.identity)

@@ -96,7 +96,7 @@ def keys(value: dict[Value, Value]) -> list[Value]:
 
 
 def elements(value: Value) -> list[Value]:
-    """Return what a loop over the value visits: items or keys. Raises EvaluationError."""
+    """Return the items or keys that a loop visits. Raises EvaluationError."""
     if isinstance(value, list):
         return value
     if isinstance(value, dict):
@@ -109,7 +109,7 @@ def elements(value: Value) -> list[Value]:
 
 
 def pairs(value: Value) -> Iterable[tuple[Value, Value]]:
-    """Return what a loop with two variables visits: index or key, and value. Raises EvaluationError."""
+    """Return the index or key, and value, that a loop with two variables visits. Raises EvaluationError."""
     if isinstance(value, list):
         return enumerate(value)
     return [(key, index(value, key)) for key in elements(value)]
@@ -137,7 +137,7 @@ def find(value: Value, key: Value) -> Optional:
 
 
 def index(value: Value, key: Value) -> Value:
-    """Return the element under a key. Raises EvaluationError when there is none."""
+    """Return the element under a key. Raises EvaluationError if there is none."""
     if type(value) is Domains or type(value) is Domain:
         return value.read(key if type(key) is str else _name(key))
     found = find(value, key)
@@ -173,7 +173,7 @@ def contains(value: Value, container: Value) -> bool:
 
 
 def size(value: Value) -> int:
-    """Return what Kubernetes' accounting of cost takes a value for; 1 for a scalar."""
+    """Return the size of a value in Kubernetes' cost accounting; 1 for a scalar."""
     match value:
         case str() | bytes() | list() | dict():
             return len(value)
@@ -215,7 +215,7 @@ def is_computed(value: Value) -> bool:
 
 
 def same(left: Value, right: Value) -> bool:
-    """Apply `==`. Raises EvaluationError where a type of Kubernetes meets another; `!=` and `in` allow it."""
+    """Apply `==`. Raises EvaluationError if a type of Kubernetes meets another; `!=` and `in` allow it."""
     if isinstance(left, _OWN) and right is not None and type(left) is not type(right):
         raise EvaluationError(no_overload("_==_", (left, right)))
     if isinstance(left, Quantity) and is_computed(right):

@@ -32,7 +32,7 @@ def nodes(count: int) -> str:
 
 
 def _unit(text: str) -> str | None:
-    """Return the suffix of a quantity; None where it is written with an exponent, or is none."""
+    """Return the suffix of a quantity; None if it has an exponent, or is not a quantity."""
     found = _WRITTEN.fullmatch(text)
     if found is None:
         return None

@@ -30,7 +30,7 @@ class Backtracking(ABC, Generic[State, Choice]):
         return self._steps > self._limit
 
     def search(self, start: State, orders: Iterable[Sequence[int]]) -> tuple[Choice, ...] | None:
-        """Return the choice of each item, in order of their numbers; None where none is found."""
+        """Return the choice of each item, in order of their numbers, or None if there is no solution."""
         for order in orders:
             self._order = order
             self._dead.clear()
@@ -62,7 +62,7 @@ class Backtracking(ABC, Generic[State, Choice]):
 
     @abstractmethod
     def _choices(self, item: int, state: State) -> Iterator[tuple[Choice, State | None]]:
-        """Yield the choices of an item, each with the state that it leaves, None where it does not fit."""
+        """Yield the choices of an item, each with the next state, or None if the choice does not fit."""
 
     @abstractmethod
     def _alike(self, state: State) -> Hashable:

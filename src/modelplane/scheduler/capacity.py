@@ -32,18 +32,18 @@ from modelplane.scheduler.types import Demand, Group, Load
 
 @dataclass(frozen=True, slots=True)
 class NodeCapacity:
-    """A pool whose nodes are counted whole. `free` is below zero where too many are held."""
+    """A pool whose nodes are counted whole. `free` is negative if the pool is overcommitted."""
 
     nodes: int
     free: int
 
     def take(self, load: Load) -> "NodeCapacity | None":
-        """Return what is left after the load, None where it does not fit."""
+        """Return the capacity without the load, or None if it does not fit."""
         left = self.free - load.nodes
         return NodeCapacity(self.nodes, left) if left >= 0 else None
 
     def missing(self, load: Load) -> int:
-        """Return how many nodes more the load needs."""
+        """Return the number of further nodes that the load needs."""
         return max(load.nodes - self.free, 0)
 
     @property
@@ -58,7 +58,7 @@ class NodeCapacity:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCapacity:
-    """A pool whose devices are counted. `devices` is what one node has of each entry."""
+    """A pool whose devices are counted. `devices` are those of one node, by entry."""
 
     nodes: int
     devices: tuple[int, ...]
@@ -70,12 +70,12 @@ class DeviceCapacity:
         return cls(nodes, tuple(devices), _added((), loads))
 
     def take(self, load: Load) -> "DeviceCapacity | None":
-        """Return what is left after the load, None where some pod might find no node."""
+        """Return the capacity without the load, or None if a pod might find no node."""
         capacity = DeviceCapacity(self.nodes, self.devices, _added(self.groups, (load,)))
         return None if capacity.overcommitted else capacity
 
     def missing(self, load: Load) -> int:
-        """Return how many nodes more the load needs; 0 also where no number would do."""
+        """Return the number of further nodes that the load needs; 0 also if no number suffices."""
         groups = _added(self.groups, (load,))
         capacity = DeviceCapacity(self.nodes, self.devices, groups)
         if not all(capacity._ever(group) for group, _ in groups):
@@ -92,7 +92,7 @@ class DeviceCapacity:
         return DeviceCapacity(self.nodes + nodes, self.devices, self.groups)
 
     def free(self, entry: int) -> int:
-        """Return how many devices of an entry are free on all nodes; below zero where too many are held."""
+        """Return the number of free devices of an entry on all nodes; negative if it is overcommitted."""
         taken = sum(
             demand.need[entry] * pods * copies for group, copies in self.groups for demand, pods in group.pods
         )
@@ -130,7 +130,7 @@ class DeviceCapacity:
         return parts // whole
 
     def _least_closing(self, entry: int, need: int, others: Sequence[tuple[Group, int]]) -> int:
-        """Return the least that can be taken of an entry on a node it then closes, 0 where nothing can."""
+        """Return the fewest devices of an entry that close a node for a pod; 0 if none can."""
         have = self.devices[entry]
         within = (2 << have) - 1
         reachable = 1  # bit n: n devices of a node can be taken together

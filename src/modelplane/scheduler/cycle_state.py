@@ -1,4 +1,4 @@
-"""The state of one scheduling cycle: what every step of placing a deployment shares."""
+"""State of one scheduling cycle, shared by its steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from modelplane.scheduler.types import Cluster, Deployment, Fleet
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """The deployment to place, the clusters by name, and what was worked out and taken of them so far."""
+    """The deployment to place, the clusters by name, and the ledger and placer of this cycle."""
 
     deployment: Deployment
     clusters: Mapping[str, Cluster]

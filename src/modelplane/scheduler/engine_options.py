@@ -19,7 +19,7 @@ from modelplane.scheduler.verdict import Reason, Rejected
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to place an engine: the pool of each member, what each claims, and what that takes."""
+    """One way to place an engine: the pool and claims of each member, and the load on each pool."""
 
     pools: tuple[int, ...]
     claims: tuple[tuple[ResolvedRequest, ...], ...]
@@ -30,7 +30,7 @@ class Option:
 class EngineOptions:
     """The options of an engine: in published order, one pool before two.
 
-    `refused` has, for each pool, why the whole engine cannot be there.
+    `refused` has, for each pool, the reason why the whole engine does not fit there.
     """
 
     options: tuple[Option, ...]

@@ -1,4 +1,4 @@
-"""The search for options of all engines that fit together, where the first fit does not find them."""
+"""Search for options of all engines that fit together, if the first fit finds none."""
 
 from collections.abc import Hashable, Iterator, Sequence
 
@@ -89,7 +89,7 @@ class EngineSearch(Backtracking[tuple[int, ...], Option]):
         return all(any(self._after(state, loads) for loads in self._wanted[engine]) for engine in to_come)
 
     def _after(self, state: tuple[int, ...], loads: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
-        """Return the state that an option leaves, None where it does not fit."""
+        """Return the next state after an option, or None if the option does not fit."""
         self._steps += 1
         left = [*state]
         for pool, load in loads:
@@ -119,5 +119,5 @@ def _free_nodes(capacity: FreeCapacity) -> int:
 
 
 def _price(capacity: FreeCapacity) -> int:
-    """Return how many steps it is to find out what a load leaves of a capacity."""
+    """Return the number of steps to compute the capacity that a load leaves."""
     return 1 if isinstance(capacity, NodeCapacity) else 30 + 3 * len(capacity.groups) ** 2

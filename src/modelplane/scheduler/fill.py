@@ -30,7 +30,7 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A cluster that took no (more) replicas, and what refused it."""
+    """A cluster that accepted no (further) replica, and its refusal."""
 
     cluster: Cluster
     refusal: Rejected | Misfit

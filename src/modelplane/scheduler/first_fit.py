@@ -9,7 +9,7 @@ from modelplane.scheduler.engine_options import Option
 def first_fit(
     options: Sequence[Sequence[Option]], capacities: Sequence[FreeCapacity]
 ) -> tuple[Option, ...] | None:
-    """Return the first option of each engine that fits beside those before, None where one has none."""
+    """Return the first option of each engine that fits after the previous ones, or None if one has none."""
     chosen = []
     left = [*capacities]
     for wanted in options:
@@ -26,7 +26,7 @@ def first_fit(
 
 
 def _taken(capacities: Sequence[FreeCapacity], option: Option) -> dict[int, FreeCapacity] | None:
-    """Return the capacities that an option leaves smaller, None where it does not fit."""
+    """Return the capacities after an option, or None if it does not fit."""
     smaller = {}
     for pool, load in option.loads:
         capacity = capacities[pool].take(load)

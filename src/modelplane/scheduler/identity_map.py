@@ -1,6 +1,6 @@
 """A map whose keys are compared by identity.
 
-Devices take long to hash and many pools share them, so what is known of them is found by identity.
+Devices take long to hash and many pools share them, so cached results are found by identity.
 """
 
 from collections.abc import Callable, Hashable
@@ -17,12 +17,12 @@ class IdentityMap(Generic[Key, Value]):
         self._entries: dict[int, tuple[Key, Value]] = {}
 
     def get(self, key: Key) -> Value | None:
-        """Return the value of an object, None where it has none."""
+        """Return the value of an object, or None if it has none."""
         entry = self._entries.get(id(key))
         return None if entry is None else entry[1]
 
     def setdefault(self, key: Key, default: Value) -> Value:
-        """Return the value of an object, after giving it the default where it has none."""
+        """Return the value of an object, after setting the default if it has none."""
         # The object is kept beside its value, so that its id is not used again while it is a key.
         return self._entries.setdefault(id(key), (key, default))[1]
 

@@ -18,7 +18,7 @@ class Indices:
             self._taken.setdefault(replica.cluster, set()).add(replica.index)
 
     def keep(self, replica: Replica) -> int:
-        """Return the replica's own number, or a new one where another replica was first to keep it."""
+        """Return the replica's own index, or a new one if another replica has it already."""
         place = (replica.cluster, replica.index)
         if place in self._held:
             return self.take(replica.cluster)

@@ -30,7 +30,7 @@ from modelplane.scheduler.types import (
 
 
 def held(engines: Iterable[PlacedEngine]) -> Counter[str]:
-    """Return the nodes that placed engines take where nodes are counted, by pool."""
+    """Return the nodes that placed engines take in pools that count nodes, by pool."""
     nodes: Counter[str] = Counter()
     for engine in engines:
         for member in engine.members:
@@ -58,7 +58,7 @@ class Ledger:
     """The capacity held on every cluster."""
 
     def __init__(self, replicas: Iterable[Replica], selection: Selection, budget: SearchBudget) -> None:
-        """Charge what exists; a replica that is being deleted holds its place until it is gone."""
+        """Charge existing replicas; one that is being deleted holds its capacity until it is gone."""
         self._selection = selection
         self._budget = budget
         # Engines of existing replicas and later changes, per cluster; a cluster is summed up when it is read.
@@ -123,7 +123,7 @@ class Ledger:
         return DeviceCapacity.of(pool.nodes, counts, (Load(group, count) for group, count in left.items()))
 
     def _sum(self, cluster: Cluster) -> _Account | None:
-        """Return what is held on a cluster, None where nothing was ever."""
+        """Return the account of a cluster, or None if nothing was ever charged there."""
         account = self._accounts.get(cluster.name)
         log = self._log.get(cluster.name, ())
         if account is None:

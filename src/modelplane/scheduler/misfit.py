@@ -12,7 +12,7 @@ from modelplane.scheduler.verdict import Reason, Rejected
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """No choice of pools fits: what refused each pool, for the first engine that has none."""
+    """No choice of pools fits: the refusal of each pool, for the first engine without an option."""
 
     engine: str
     pools: tuple[tuple[str, Rejected], ...]

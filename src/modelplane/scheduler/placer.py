@@ -33,7 +33,7 @@ class Placer:
     def place(
         self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
     ) -> tuple[PlacedEngine, ...] | Misfit:
-        """Place every engine where the cluster's pools have capacity."""
+        """Place every engine in pools of the cluster that have capacity."""
         options = self._options(cluster, pins)
         if isinstance(options, Misfit):
             return options
@@ -43,7 +43,7 @@ class Placer:
         return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
 
     def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
-        """Place every engine where it is pinned, whatever capacity there is."""
+        """Place every engine in its pinned pools, regardless of capacity."""
         options = self._options(cluster, pins)
         if isinstance(options, Misfit):
             return options

@@ -107,7 +107,7 @@ def _fits_with(
 
 
 def _least(fits: Callable[[int], bool], most: int) -> int:
-    """Return the least number, up to `most`, from which on a condition holds; 0 where it does for none."""
+    """Return the least number, up to `most`, from which a condition holds; 0 if there is none."""
     if most < 1 or not fits(most):
         return 0
     low, high = 0, 1
@@ -121,7 +121,7 @@ def _least(fits: Callable[[int], bool], most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """An edited deployment, what was edited, and the clusters where that may help."""
+    """An edited deployment, the edit in words, and the clusters that it may help on."""
 
     change: str
     deployment: Deployment
@@ -158,7 +158,7 @@ def _refused_for(refused: Sequence[Refused], reason: Reason) -> tuple[Cluster, .
 
 
 def _relaxed(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
-    """Yield the deployment with one amount that it asks for set to what is offered, the largest first."""
+    """Yield the deployment with one requested amount lowered to an offered one, the largest first."""
     unmatched = [each for each in refused if _lacks(each, (Reason.NO_MATCHING_DEVICE,))]
     offered: dict[str, set[Read]] = {}
     for each in unmatched:
@@ -236,7 +236,7 @@ def _tolerating(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[
 
 
 def _selecting_less(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
-    """Yield the deployment with one label less in its clusterSelector."""
+    """Yield the deployment with one label fewer in its clusterSelector."""
     outside = _refused_for(refused, Reason.CLUSTER_SELECTOR)
     if not outside:
         return

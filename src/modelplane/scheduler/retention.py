@@ -60,7 +60,7 @@ RetentionDecision: TypeAlias = Kept | Leaving | Gone
 
 
 def retain(state: CycleState, replicas: Iterable[Replica]) -> list[RetentionDecision]:
-    """Decide on every replica of the deployment, in order of name; the ledger follows what they become."""
+    """Decide on every replica of the deployment, in order of name, and charge the ledger accordingly."""
     decisions = []
     for replica in sorted(replicas, key=lambda replica: (replica.namespace, replica.name)):
         decision = _decision(state, replica)
@@ -75,7 +75,7 @@ def retain(state: CycleState, replicas: Iterable[Replica]) -> list[RetentionDeci
 
 
 def hold(decisions: Iterable[RetentionDecision], ledger: Ledger) -> None:
-    """Keep from new replicas what those that grow give up elsewhere: they have it until their turn comes."""
+    """Reserve the capacity that growing replicas give up elsewhere: they hold it until they are updated."""
     for decision in decisions:
         if isinstance(decision, Kept) and decision.grows:
             ledger.charge(decision.replica.cluster, decision.replica.engines, beyond=decision.engines)

@@ -18,7 +18,7 @@ from modelplane.scheduler.types import Deployment, Fleet, Replica
 def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     """Place every replica of the deployment.
 
-    The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError when a
+    The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError if a
     selector does not compile; the caller then keeps everything as it is.
     """
     state = CycleState.begin(fleet, deployment)

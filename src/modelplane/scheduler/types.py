@@ -62,7 +62,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A node pool: `nodes` is the most it may have, `devices` what each node carries, in published order.
+    """A node pool: `nodes` is its maximum size, `devices` are those of each node, in published order.
 
     Pools of a cluster with the same `fabric`, unless it is empty, are joined by one network.
     """
@@ -85,7 +85,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One InferenceCluster. `not_ready` says why it is not `ready`, as part of a sentence.
+    """One InferenceCluster. `not_ready` is the reason why it is not `ready`, as part of a sentence.
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
     """
@@ -170,7 +170,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
-    """A device request that a pool's DRA device serves: what goes into the pods' ResourceClaim."""
+    """A device request that a pool's DRA device serves, as in the pods' ResourceClaim."""
 
     name: str
     device_class_name: str
@@ -268,5 +268,5 @@ class Load:
 
     @property
     def nodes(self) -> int:
-        """The nodes that it takes where nodes are counted whole."""
+        """The nodes that it takes in a pool that counts nodes."""
         return self.group.size * self.copies

@@ -52,7 +52,7 @@ class Unmet:
 
 
 def by_request(refused: Iterable[Refused], selection: Selection) -> dict[str, Unmet]:
-    """Return what keeps the devices of all pools from requests, by the request's name."""
+    """Return the cause that keeps the devices of all pools from a request, by the request's name."""
     offered: dict[tuple[str, tuple[str, ...]], dict[int, Device]] = {}
     # What refused one pool is one value with what refused all others of the same hardware.
     known: set[int] = set()
@@ -83,7 +83,7 @@ class Details:
         self._known: IdentityMap[Rejected, str] = IdentityMap()
 
     def of(self, rejected: Rejected, cluster: Cluster, pool: str) -> str:
-        """Return the detail of what refused a pool."""
+        """Return the detail of a pool's rejection."""
         if not rejected.selectors or rejected.reads:
             return rejected.detail
         known = self._known.get(rejected)
@@ -98,7 +98,7 @@ def _named(cluster: Cluster, pool: str) -> Pool:
 
 
 def _unmet(selectors: tuple[str, ...], devices: Collection[Device], selection: Selection) -> Unmet:
-    """Return what keeps devices from selectors."""
+    """Return the cause that keeps devices from selectors."""
     asked = [condition for selector in selectors for condition in conditions(selector)]
     failing = [each for each in asked if not any(selection.accepts((each,), device) for device in devices)]
     if impossible := next((each for each in failing if not reads(each)), ""):

@@ -30,7 +30,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One pool: its nodes where nodes are counted, its devices, by entry, where devices are."""
+    """One pool, with its nodes if it counts nodes, or its devices by entry."""
 
     cluster: str
     pool: str
@@ -40,7 +40,7 @@ class Usage:
 
 
 def usage(fleet: Fleet) -> tuple[Usage, ...]:
-    """Return what is taken of every pool, in order of cluster name and published pool."""
+    """Return the usage of every pool, in order of cluster name and published pool."""
     ledger = Ledger(fleet.replicas, Selection(), SearchBudget())
     return tuple(_usages(sorted(fleet.clusters, key=lambda cluster: cluster.name), ledger))
 

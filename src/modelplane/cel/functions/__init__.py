@@ -58,5 +58,5 @@ NAMES: Final = tuple(sorted(name for name in _BY_NAME if not name.startswith("@"
 
 @functools.lru_cache(maxsize=1024)
 def resolve(function: str, kinds: tuple[type, ...]) -> Implementation | None:
-    """Return what a function does to arguments of these types, or None when it does not take them."""
+    """Return the implementation of a function for these types, or None if it has none."""
     return next((each.call for each in _BY_NAME.get(function, ()) if each.accepts(kinds)), None)

@@ -28,7 +28,7 @@ def _of_non_zero(value: Any) -> Optional:
 
 
 def inserted(into: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:
-    """Add an entry to a map that no one else holds. Raises EvaluationError when the key is there."""
+    """Add an entry to a map that no one else holds. Raises EvaluationError if the key is there."""
     held = values.map_key(key)
     if held in into:
         raise EvaluationError(f"a map has the key {key} twice")

@@ -52,7 +52,7 @@ class Overload:
     kinds: tuple[type, ...] = ()
 
     def accepts(self, kinds: tuple[type, ...]) -> bool:
-        """Tell whether arguments of these Python types are what it takes."""
+        """Return True if the overload takes arguments of these Python types."""
         return len(kinds) == len(self.parameters) and all(
             own is object or own is kind for own, kind in zip(self.kinds, kinds, strict=True)
         )

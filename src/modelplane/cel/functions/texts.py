@@ -20,12 +20,12 @@ _MARKS: Final = range(0xE000, 0xF8FF)  # characters for private use
 
 
 def check_pattern(pattern: str) -> None:
-    """Check a regular expression. Raises EvaluationError when it is not one."""
+    """Check a regular expression. Raises EvaluationError if it is not one."""
     _matches("", pattern)
 
 
 def work_of_pattern(text: Any, pattern: Any) -> int:
-    """Return how many steps it takes to match: what is repeated is compiled as often."""
+    """Return the number of steps to match: a repeated part is compiled as often."""
     if not isinstance(text, str) or not isinstance(pattern, str):
         return 0
     size = len(pattern) + 1000 * (pattern.count("{") + pattern.count("\\p") + pattern.count("\\P"))

@@ -1,7 +1,7 @@
 """Functions that Kubernetes gives to selectors and Modelplane does not support.
 
-Devices publish versions, quantities, booleans, numbers and short texts, so a selector has no use for URLs,
-IP addresses or formats. Each function is refused by name, with what to write instead.
+Devices publish versions, quantities, booleans, numbers and short texts, so a selector has no use for URLs, IP
+addresses or formats. Each function is refused by name, with its replacement.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,5 +44,5 @@ _REASONS: Final = dict(
 
 
 def reason(function: str) -> str:
-    """Return why a function is refused; empty where it is not one of these."""
+    """Return why a function is refused; empty if it is not one of these."""
     return _REASONS.get(function, "")

@@ -70,9 +70,9 @@ def devices(
 def demand(
     claims: Sequence[ResolvedRequest], entries: Sequence[Device], selection: Selection, budget: SearchBudget
 ) -> Demand:
-    """Return what a pod with these claims takes from a node with these devices.
+    """Return the devices that a pod with these claims takes from a node with these devices.
 
-    Where the devices cannot serve the claims any more, the pod may hold any device of the same class.
+    If the devices cannot serve the claims any more, the pod may hold any device of the same class.
     """
     options = [
         _of_class(
@@ -116,7 +116,7 @@ def _demand(entries: Sequence[Device], claimed: Iterable[tuple[int, int, Sequenc
 
 
 _Left: TypeAlias = tuple[tuple[int, ...], bool]
-"""The devices left of each entry, and whether the choices so far claim what is to be claimed."""
+"""The devices left of each entry, and True if the choices so far include a required claim."""
 
 
 class _Search(Backtracking[_Left, int]):

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A wanted label, as key=value, that is not there, and what is, in words."""
+    """A wanted label, as key=value, that the cluster does not have, and the difference in words."""
 
     wanted: str
     text: str
 
 
 def differing(wanted: Mapping[str, str], labels: Mapping[str, str]) -> Difference | None:
-    """Return the first wanted label, by key, that is not there; None when all match."""
+    """Return the first wanted label, by key, that does not match; None if all match."""
     for key in sorted(wanted):
         if labels.get(key) != wanted[key]:
             found = f'"{labels[key]}"' if key in labels else "not set"
