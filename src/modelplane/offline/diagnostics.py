@@ -173,11 +173,11 @@ _PROBLEMS: Final = (
     ("expected hexdecimal number", _ESCAPE),
 )
 _OPENED: Final = ("while scanning a quoted scalar", "while parsing a flow")
-"""Contexts of errors whose fault is at the opening quote or bracket, not where the parser gave up."""
+"""Errors whose cause is the opened bracket or quote, not the place at which the parser stopped."""
 
 
 def explained(error: MarkedYAMLError, text: str, line: int) -> Unreadable:
-    """Return the problem of a text that begins after so many lines of its file."""
+    """Return the problem of a text that begins after this many lines of its file."""
     problem = error.problem or ""
     opened = error.context_mark is not None and str(error.context).startswith(_OPENED)
     mark = error.context_mark if opened else error.problem_mark or error.context_mark
@@ -207,7 +207,7 @@ _NO_SPACE: Final = re.compile(r"\s*(?:- )*[A-Za-z][\w.-]*(:)[^\s:/]\S*\s*")
 
 
 def _other_blank(_problem: str, lines: list[str], mark: Any) -> _Cause:
-    """Find a blank other than a space in the indentation of a line."""
+    """Find a line that is indented by a character that looks like a space and is none."""
     for number in _and_before(lines, mark):
         text = lines[number - 1]
         if found := _BLANKS.search(text[: len(text) - len(text.lstrip())]):
@@ -226,7 +226,7 @@ def _no_space(problem: str, lines: list[str], mark: Any) -> _Cause:
 
 
 def _quote_within(problem: str, lines: list[str], mark: Any) -> _Cause:
-    """Find text after a closing quote: mostly the rest of the text, after a quote within it."""
+    """Find text after a quoted string on its line: usually its rest, after a quote within it."""
     if "did not find expected key" not in problem or mark is None or mark.line >= len(lines):
         return None
     if not lines[mark.line][: mark.column].rstrip().endswith(("'", '"')):
@@ -242,7 +242,7 @@ def _and_before(lines: list[str], mark: Any) -> list[int]:
 
 
 _CAUSES: Final[tuple[Callable[[str, list[str], Any], _Cause], ...]] = (_other_blank, _no_space, _quote_within)
-"""Searches for the mistake of the author, of which the text tells more than the parser."""
+"""The author's mistake, if the text shows more than the parser's error."""
 
 _TEMPLATE: Final = re.compile(r"[^\"'#]*\{\{")
 

@@ -63,7 +63,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A placement of a deployment, and the fleet with the deployment's replicas where they then are."""
+    """A placement of a deployment, and the fleet with the deployment's replicas in their places."""
 
     placement: scheduler.Placement
     files: Files

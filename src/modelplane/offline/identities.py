@@ -37,7 +37,7 @@ _Identity = tuple[str, str, str]
 
 
 def identified(objects: Iterable[Object]) -> tuple[Object, ...]:
-    """Return the objects with a uid each, and replicas and endpoints with their owner if a label tells it."""
+    """Return the objects with a uid each, and replicas and endpoints with the owner that a label implies."""
     objects = tuple(map(_with_namespace, objects))
     known = _claimed(objects)
     with_uids = [_with_uid(item, known) for item in objects]

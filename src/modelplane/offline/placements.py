@@ -57,7 +57,7 @@ class Replica(Output, frozen=True, kw_only=True):
     name: str
     """Name of the ModelReplica; empty for a new one."""
     reason: str
-    """Why it is placed there, stays there, or is removed."""
+    """Reason of the placement, of the retention, or of the removal."""
     engines: tuple[EngineReport, ...]
     """Empty for one that is removed."""
 
@@ -82,7 +82,7 @@ class RefusalReport(Output, frozen=True, kw_only=True):
     detail: str
     compared: tuple[Compared, ...]
     remedy: str
-    """The change that ends this refusal, if the compared values tell it; another rule may refuse then."""
+    """The change that ends this refusal, if the compared values show it; another rule may refuse then."""
 
 
 class RemedyReport(Output, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ class Routing(Output, frozen=True, kw_only=True):
     percent: float
     """Share of the service's requests that the replica gets."""
     reason: str
-    """Reason why it gets them, or why not."""
+    """Reason why the replica gets requests, or why not."""
 
 
 class ReplicaExplanation(Report, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class ReplicaExplanation(Report, frozen=True, kw_only=True):
     """The ModelDeployment that owns it; empty if it is unknown."""
     ready: bool
     reason: str
-    """Why it is not ready; empty if it is."""
+    """Reason why it is not ready; empty if it is."""
     conditions: tuple[Said, ...]
     placement: Replica | None
     """The scheduler's decision; null if its ModelDeployment is unknown."""
