@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from modelplane.api.listing import in_order
 from modelplane.cel import bindings
 from modelplane.cel.bindings import Bindings, Read
 from modelplane.cel.device import PublishedDevice
@@ -91,4 +92,4 @@ def compile(expression: str) -> Selector:  # noqa: A001  (the field's own word)
 
 
 def _seen(reads: tuple[Read, ...], driver: str) -> str:
-    return ", ".join(str(read) for read in reads[:3]) or f'the driver is "{driver}"'
+    return in_order([str(read) for read in reads]) or f'the driver is "{driver}"'

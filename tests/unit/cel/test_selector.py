@@ -68,6 +68,21 @@ def test_a_form_that_the_documents_show_matches(expression: str) -> None:
             id="what decided is shown, what was not looked at is not",
         ),
         pytest.param(
+            "cel.bind(a, device.attributes['gpu.nvidia.com'], "
+            "[a.architecture == 'Ada', !a.ecc, a.cudaComputeCapability.isLessThan(semver('8.0.0')), "
+            "device.capacity['gpu.nvidia.com'].memory.isGreaterThan(quantity('80Gi'))].exists(each, each))",
+            NoMatch(
+                'architecture is "Ampere", ecc is true, cudaComputeCapability is 8.0.0 and 1 more',
+                reads=(
+                    Read("architecture", '"Ampere"'),
+                    Read("ecc", "true"),
+                    Read("cudaComputeCapability", "8.0.0"),
+                    MEMORY,
+                ),
+            ),
+            id="of many values the first ones are shown, and the others counted",
+        ),
+        pytest.param(
             'device.driver == "gpu.amd.com"',
             NoMatch('the driver is "gpu.nvidia.com"'),
             id="with nothing read, the driver is what there is to say",
