@@ -4,7 +4,7 @@ import click
 
 from modelplane.cli import named, pod_logs
 from modelplane.cli.inference_clusters import InferenceClusters
-from modelplane.cli.pod_logs import Container, Found, Wanted
+from modelplane.cli.pod_logs import Container, Found, LogOptions
 from modelplane.cli.pods_behind import behind
 from modelplane.compose.composition import Object
 from modelplane.compose.conditions import READY
@@ -44,7 +44,7 @@ async def get(client: Client, resource: Resource, name: str, namespace: str) -> 
     return named.found(everything, resource.kind, name, namespace)
 
 
-async def show(client: Client, resource: Resource, item: Object, wanted: Wanted, *, follow: bool) -> bool:
+async def show(client: Client, resource: Resource, item: Object, options: LogOptions, *, follow: bool) -> bool:
     """Print the logs of an object's pods; return True if all of them could be read."""
     told = _Told()
     clusters = InferenceClusters(client)
@@ -53,7 +53,7 @@ async def show(client: Client, resource: Resource, item: Object, wanted: Wanted,
             found = told.found(await _look(clusters, client, item))
             for problem in found.problems:
                 told.note(problem)
-            await pod_logs.show(found.containers, wanted, told.line, told.note)
+            await pod_logs.show(found.containers, options, told.line, told.note)
             return not told.problems
         metadata = item["metadata"]
 
@@ -64,7 +64,7 @@ async def show(client: Client, resource: Resource, item: Object, wanted: Wanted,
             except errors.KubernetesError as error:
                 return Found((), (f"cannot read from the control plane, retrying: {error}",))
 
-        await pod_logs.Follower(wanted, told.line, told.note).follow(look)
+        await pod_logs.Follower(options, told.line, told.note).follow(look)
         told.note(f'{resource.kind} "{metadata["name"]}" is gone')
         return True
     finally:

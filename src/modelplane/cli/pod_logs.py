@@ -1,24 +1,28 @@
 """Logs of pods on many clusters, read once or followed while pods come and go.
 
-Each container is read on its own. A line's time, which the server puts before it, is where reading goes on
-after a connection was lost or a container started again, so that nothing is said twice.
+Each container is read on its own. The server puts a time before each line; after a lost connection or a
+restart of the container, reading resumes at the time of the last line, so no line is reported twice.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from modelplane.cli.inference_clusters import InferenceClusters, NoWay
 from modelplane.compose.composition import Object, Requirement
-from modelplane.kube import errors, resources
+from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 
 _LOOK_EVERY_S: Final = 2.0
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+"""RFC 3339; a node may write it with the offset of its time zone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogOptions:
     """The part of a log to read."""
 
     tail: int | None = None
@@ -33,6 +37,31 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """A time that a server wrote."""
+
+    text: str
+    second: datetime
+    nanosecond: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Moment | None":
+        """Return the time in a text; None if it is not one."""
+        found = _TIME.fullmatch(text)
+        if found is None:
+            return None
+        second, fraction, offset = found.groups("")
+        try:
+            return cls(text, timestamps.parse(f"{second}{offset}"), int(fraction.ljust(9, "0")))
+        except ValueError:
+            return None
+
+    def is_after(self, other: "Moment") -> bool:
+        """Compare to the nanosecond."""
+        return (self.second, self.nanosecond) > (other.second, other.nanosecond)
+
+
+@dataclass(frozen=True, slots=True)
 class Container:
     """One container of a pod, as last listed."""
 
@@ -44,11 +73,10 @@ class Container:
     name: str
     alone: bool
     """True if the pod has no other container."""
-    starts: int
-    """Number of its restarts."""
+    restarts: int
     running: bool
-    began: str = ""
-    """Time of its last start, to the second (RFC 3339); empty if unknown."""
+    started_at: Moment | None = None
+    """Time of its last start, to the second; None if unknown."""
 
     def __str__(self) -> str:
         place = f"{self.cluster}/{self.pod}"
@@ -76,18 +104,19 @@ Note = Callable[[str], None]
 
 async def find(clusters: InferenceClusters, pods: Iterable[Requirement]) -> Found:
     """Return the containers of pods, by cluster and name."""
-    asked = [asyncio.create_task(_of(clusters, each)) for each in pods]
+    asked = [asyncio.create_task(_list_containers(clusters, each)) for each in pods]
     containers: list[Container] = []
     problems: set[str] = set()
     for answer in asked:
         try:
             containers += await answer
-        except (NoWay, errors.KubernetesError) as error:
+        except NoWay as error:
             problems.add(str(error))
     return Found(tuple(sorted(containers, key=str)), tuple(sorted(problems)))
 
 
-async def _of(clusters: InferenceClusters, pods: Requirement) -> list[Container]:
+async def _list_containers(clusters: InferenceClusters, pods: Requirement) -> list[Container]:
+    """Return the containers of pods on one cluster; raise ``NoWay``."""
     try:
         client = await clusters.client(pods.cluster)
         selector = ",".join(f"{key}={value}" for key, value in sorted(pods.labels.items()))
@@ -115,24 +144,24 @@ def _containers(cluster: str, client: Client, pod: Object) -> list[Container]:
             len(declared) == 1,
             seen.get(each["name"], {}).get("restartCount", 0),
             "running" in seen.get(each["name"], {}).get("state", {}),
-            _began(seen.get(each["name"], {})),
+            _started_at(seen.get(each["name"], {})),
         )
         for each in declared
     ]
 
 
-def _began(status: Object) -> str:
+def _started_at(status: Object) -> Moment | None:
     state, before = status.get("state", {}), status.get("lastState", {})
     known = (state.get("running"), state.get("terminated"), before.get("terminated"))
     latest: Object = next(filter(None, known), {})
-    return latest.get("startedAt") or ""
+    return Moment.parse(latest.get("startedAt") or "")
 
 
-async def show(containers: Iterable[Container], wanted: Wanted, say: Say, note: Note) -> None:
+async def show(containers: Iterable[Container], options: LogOptions, say: Say, note: Note) -> None:
     """Report the lines of containers' logs, one container after the other."""
     for container in containers:
         try:
-            async for _, line in _lines(container, wanted.params(container.name)):
+            async for _, line in _lines(container, options.params(container.name)):
                 say(container, line)
         except errors.KubernetesError as error:
             note(f"cannot read the log of {container}: {_cause(error)}")
@@ -145,13 +174,16 @@ def _cause(error: errors.KubernetesError) -> str:
     return f"{said}: apply there the manifests that `modelplane install --inference-cluster` prints"
 
 
-async def _lines(container: Container, params: Mapping[str, str]) -> AsyncIterator[tuple[str, bytes]]:
-    """Yield the lines of a log, each with its time."""
+async def _lines(
+    container: Container, params: Mapping[str, str]
+) -> AsyncIterator[tuple[Moment | None, bytes]]:
+    """Yield the lines of a log, each with its time; a line that the kubelet adds about the log has none."""
     lines = container.client.lines(container.path, params)
     try:
         async for line in lines:
-            moment, _, text = line.partition(b" ")
-            yield moment.decode(errors="replace"), text
+            first, _, rest = line.partition(b" ")
+            moment = Moment.parse(first.decode(errors="replace"))
+            yield moment, line if moment is None else rest
     finally:
         await lines.aclose()
 
@@ -160,35 +192,47 @@ async def _lines(container: Container, params: Mapping[str, str]) -> AsyncIterat
 class _Followed:
     """A container whose log is followed."""
 
-    wanted: Wanted
+    options: LogOptions
+    """The part of its log to read first."""
+    first_read: bool = True
+    """True until a line was read, or the log was read to its end."""
     task: asyncio.Task[None] | None = None
-    last: str = ""
+    last: Moment | None = None
     """The time of the last line."""
-    starts: int = 0
+    restarts: int = 0
     """Number of its restarts when its log was last read."""
-    complete: int = -1
+    read_to_end_at: int | None = None
     """Number of its restarts when its log was last read to its end."""
     noted: set[str] = field(default_factory=set)
+    untimed: set[bytes] = field(default_factory=set)
+    """Lines that the kubelet adds about the log; it repeats them for each request."""
+
+    def resume_after(self, container: Container) -> Moment | None:
+        """Return the time after which lines are new; None if all of them are."""
+        if self.last is None or container.started_at is None or container.restarts == self.restarts:
+            return self.last
+        # A start that precedes the last line of the one before: the clock was set back.
+        return None if container.started_at.second < self.last.second else self.last
 
 
 class Follower:
-    """Follows the logs of containers, for as long as it is given containers."""
+    """Follows the logs of containers, including those of containers that start later."""
 
-    def __init__(self, wanted: Wanted, say: Say, note: Note) -> None:
-        self._wanted = wanted
+    def __init__(self, options: LogOptions, say: Say, note: Note) -> None:
+        self._options = options
         self._say = say
         self._note = note
         self._followed: dict[tuple[str, str], _Followed] = {}
 
     async def follow(self, look: Callable[[], Awaitable[Found | None]]) -> None:
-        """List containers again and again, until there are none to wait for."""
+        """List containers again and again until ``look`` returns None, then wait for the open logs to end."""
         noted: frozenset[str] = frozenset()
         try:
             while (found := await look()) is not None:
                 for container in found.containers:
                     self._attend_to(container)
-                # Of what comes later everything is wanted.
-                self._wanted = Wanted()
+                # Containers that are found later are read from their first line.
+                self._options = LogOptions()
                 for problem in sorted(frozenset(found.problems) - noted):
                     self._note(problem)
                 noted = frozenset(found.problems)
@@ -203,34 +247,43 @@ class Follower:
         return [each.task for each in self._followed.values() if each.task]
 
     def _attend_to(self, container: Container) -> None:
-        each = self._followed.setdefault((container.uid, container.name), _Followed(self._wanted))
+        """Read a container's log unless that is under way, or the log was read to its end."""
+        each = self._followed.setdefault((container.uid, container.name), _Followed(self._options))
         if each.task is not None:
             if not each.task.done():
                 return
             each.task.result()
-        if container.running or container.starts != each.complete:
+        if container.running or container.restarts != each.read_to_end_at:
             each.task = asyncio.create_task(self._read(container, each))
 
     async def _read(self, container: Container, each: _Followed) -> None:
         """Report a container's lines from the last one read, until the container or the connection ends."""
-        if container.starts != each.starts and container.began and container.began < each.last:
-            each.last = ""  # the clock was set back since: whatever this start says is new
-        each.starts = container.starts
-        before = each.last
-        asked = Wanted() if before else each.wanted
-        params = asked.params(container.name) | {"follow": "true"}
-        if before:
-            params["sinceTime"] = before
+        before = each.last = each.resume_after(container)
+        each.restarts = container.restarts
+        options = each.options if each.first_read else LogOptions()
+        params = options.params(container.name) | {"follow": "true"}
+        if before is not None:
+            params["sinceTime"] = before.text
         try:
             async for moment, line in _lines(container, params):
-                if moment > before:
+                if moment is None:
+                    self._report_untimed(container, each, line)
+                elif before is None or moment.is_after(before):
                     self._say(container, line)
-                    each.last = moment
-            each.complete = container.starts
+                    each.last, each.first_read = moment, False
+            each.first_read = False
+            # The kubelet may also end the log of a container that runs, which then has more to say.
+            if not container.running:
+                each.read_to_end_at = container.restarts
         except (errors.NotFound, errors.Unreachable):
-            pass  # the next look tells what has become of it
+            pass  # the next listing shows whether the container still exists
         except errors.KubernetesError as error:
             told = f"cannot read the log of {container} yet: {_cause(error)}"
             if told not in each.noted:
                 each.noted.add(told)
                 self._note(told)
+
+    def _report_untimed(self, container: Container, each: _Followed, line: bytes) -> None:
+        if line not in each.untimed:
+            each.untimed.add(line)
+            self._say(container, line)

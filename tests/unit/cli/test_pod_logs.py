@@ -1,20 +1,24 @@
-"""What is said of containers that start, end, break off and come back, each scripted."""
+"""Logs of containers that start, end, lose their connection and restart, each scripted."""
 
 import asyncio
 from collections import defaultdict
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from modelplane.cli import pod_logs
-from modelplane.cli.pod_logs import Container, Follower, Found, Wanted, show
+from modelplane.cli.pod_logs import Container, Follower, Found, LogOptions, Moment, show
 from modelplane.kube.errors import Forbidden, Invalid, Unreachable
 
 pytestmark = pytest.mark.virtual_time
 
 
 class Logs:
-    """A client whose logs are given beforehand: for each time that a log is asked for, lines and an error."""
+    """A client whose logs are given beforehand: for each request for a log, its lines and an error.
+
+    As a kubelet does, it answers with the lines since ``sinceTime``, and of these the last ``tailLines``.
+    """
 
     def __init__(self):
         self.scripts = defaultdict(list)
@@ -28,10 +32,31 @@ class Logs:
         if not self.scripts[path]:
             raise Unreachable("nothing is left to say")
         lines, error = self.scripts[path].pop(0)
+        if since := params.get("sinceTime"):
+            lines = [line for line in lines if not is_before(line, since)]
+        if tail := params.get("tailLines"):
+            lines = lines[max(len(lines) - int(tail), 0) :]
         for line in lines:
             yield line
         if error is not None:
             raise error
+
+
+def is_before(line, since):
+    """Compare as a kubelet does, which refuses what is no time and adds some lines without one."""
+    wanted = datetime.fromisoformat(since)
+    try:
+        return datetime.fromisoformat(line.decode().partition(" ")[0]) < wanted
+    except ValueError:
+        return False
+
+
+T1, T2, T3 = (f"2026-01-01T12:00:0{second}.5Z" for second in (1, 2, 3))
+
+
+def said(*lines):
+    """Return lines as a server sends them."""
+    return [line.encode() for line in lines]
 
 
 @pytest.fixture
@@ -39,8 +64,9 @@ def logs():
     return Logs()
 
 
-def container(logs, pod="a", *, starts=0, running=True, alone=True):
-    return Container("west", logs, "ml", pod, f"uid-{pod}", "engine", alone, starts, running)
+def container(logs, pod="a", *, restarts=0, running=True, alone=True, started_at=""):
+    started = Moment.parse(started_at)
+    return Container("west", logs, "ml", pod, f"uid-{pod}", "engine", alone, restarts, running, started)
 
 
 def path(pod="a"):
@@ -66,8 +92,8 @@ def test_a_container_is_told_by_its_pod_and_by_its_name_where_it_has_neighbours(
 
 
 def test_only_what_is_wanted_is_asked_for():
-    assert Wanted().params("engine") == {"container": "engine", "timestamps": "true"}
-    assert Wanted(5, 60, previous=True).params("engine") == {
+    assert LogOptions().params("engine") == {"container": "engine", "timestamps": "true"}
+    assert LogOptions(5, 60, previous=True).params("engine") == {
         "container": "engine",
         "timestamps": "true",
         "tailLines": "5",
@@ -78,8 +104,8 @@ def test_only_what_is_wanted_is_asked_for():
 
 async def test_a_log_that_cannot_be_read_does_not_keep_the_others_from_being_shown(logs, told):
     logs.script(path("a"), error=Forbidden(403, "Forbidden", "you may not"))
-    logs.script(path("b"), b"T1 one", b"T2 two words")
-    await show([container(logs, "a"), container(logs, "b")], Wanted(), told.line, told.notes.append)
+    logs.script(path("b"), *said(f"{T1} one"), *said(f"{T2} two words"))
+    await show([container(logs, "a"), container(logs, "b")], LogOptions(), told.line, told.notes.append)
     assert told.lines == ["west/b one", "west/b two words"]
     remedy = "apply there the manifests that `modelplane install --inference-cluster` prints"
     assert told.notes == [f"cannot read the log of west/a: you may not: {remedy}"]
@@ -93,69 +119,124 @@ async def follow(told, *looks, wanted=None):
         await asyncio.sleep(0)
         return next(found, None)
 
-    await Follower(wanted or Wanted(), told.line, told.notes.append).follow(look)
+    await Follower(wanted or LogOptions(), told.line, told.notes.append).follow(look)
 
 
 async def test_a_pod_that_comes_later_is_followed_from_its_first_line(logs, told):
-    logs.script(path("a"), b"T1 old")
-    logs.script(path("b"), b"T2 new")
+    logs.script(path("a"), *said(f"{T1} old"))
+    logs.script(path("b"), *said(f"{T2} new"))
     first, second = container(logs, "a", running=False), container(logs, "b", running=False)
-    await follow(told, Found((first,), ()), Found((first, second), ()), wanted=Wanted(tail=1))
+    await follow(told, Found((first,), ()), Found((first, second), ()), wanted=LogOptions(tail=1))
     assert told.lines == ["west/a old", "west/b new"]
     assert [each.get("tailLines") for each in logs.asked] == ["1", None]
 
 
 async def test_after_a_lost_connection_nothing_is_said_twice(logs, told):
-    logs.script(path(), b"T1 one", b"T2 two", error=Unreachable("lost"))
-    logs.script(path(), b"T2 two", b"T3 three")
+    logs.script(path(), *said(f"{T1} one"), *said(f"{T2} two"), error=Unreachable("lost"))
+    logs.script(path(), *said(f"{T2} two"), *said(f"{T3} three"))
     ended = container(logs, running=False)
     await follow(told, Found((container(logs),), ()), Found((ended,), ()), Found((ended,), ()))
     assert told.lines == ["west/a one", "west/a two", "west/a three"]
-    assert logs.asked[1]["sinceTime"] == "T2"
+    assert logs.asked[1]["sinceTime"] == T2
     assert told.notes == []
 
 
 async def test_a_container_that_starts_again_is_followed_again(logs, told):
-    logs.script(path(), b"T1 first")
-    logs.script(path(), b"T2 second")
-    before, after = container(logs, running=False), container(logs, starts=1, running=False)
+    logs.script(path(), *said(f"{T1} first"))
+    logs.script(path(), *said(f"{T2} second"))
+    before, after = container(logs, running=False), container(logs, restarts=1, running=False)
     await follow(told, Found((before,), ()), Found((before,), ()), Found((after,), ()), Found((after,), ()))
     assert told.lines == ["west/a first", "west/a second"]
     assert len(logs.asked) == 2, "a log that was read to its end is not read again"
 
 
-async def test_what_a_container_says_after_the_clock_was_set_back_is_told(logs, told):
-    logs.script(path(), b"2026-01-01T12:10:00.5Z before")
-    logs.script(path(), b"2026-01-01T12:05:00.5Z after")
-    first = replace(container(logs), began="2026-01-01T12:09:00Z")
-    second = replace(container(logs, starts=1), began="2026-01-01T12:04:00Z")
-    await follow(
-        told, Found((first,), ()), Found((second,), ()), Found((replace(second, running=False),), ())
-    )
-    assert told.lines == ["west/a before", "west/a after"]
+async def test_of_a_container_that_restarts_more_than_the_tail_is_shown(logs, told):
+    logs.script(path(), *said(f"{T1} one", f"{T1} two"))
+    logs.script(path(), *said(f"{T2} three", f"{T3} four"))
+    before, after = container(logs, running=False), container(logs, restarts=1, running=False)
+    options = LogOptions(tail=1)
+    await follow(told, Found((before,), ()), Found((after,), ()), Found((after,), ()), wanted=options)
+    assert told.lines == ["west/a two", "west/a three", "west/a four"]
+
+
+async def test_every_line_of_a_start_after_the_clock_was_set_back_is_shown(logs, told):
+    logs.script(path(), *said("2026-01-01T12:10:00.5Z before"))
+    logs.script(path(), *said("2026-01-01T12:05:00.5Z after", "2026-01-01T12:05:00.6Z later"))
+    first = container(logs, started_at="2026-01-01T12:09:00Z")
+    second = container(logs, restarts=1, started_at="2026-01-01T12:04:00Z")
+    looks = [Found((each,), ()) for each in (first, second, replace(second, running=False))]
+    await follow(told, *looks, wanted=LogOptions(tail=1))
+    assert told.lines == ["west/a before", "west/a after", "west/a later"]
+
+
+async def test_times_are_compared_across_time_zones(logs, told):
+    # The line of the second start came before the listing showed that start.
+    sent = said("2026-01-01T14:10:00.5+02:00 before", "2026-01-01T14:11:00.5+02:00 after")
+    logs.script(path(), *sent, error=Unreachable("lost"))
+    logs.script(path(), sent[1], *said("2026-01-01T14:12:00+02:00 later"))
+    first = container(logs, started_at="2026-01-01T12:09:00Z")
+    second = container(logs, restarts=1, running=False, started_at="2026-01-01T12:11:00Z")
+    await follow(told, *[Found((each,), ()) for each in (first, second, second)])
+    assert told.lines == ["west/a before", "west/a after", "west/a later"]
+
+
+async def test_a_line_without_a_time_is_shown_whole_and_does_not_end_the_log(logs, told):
+    failed = "failed to create fsnotify watcher: too many open files"
+    logs.script(path(), *said(f"{T1} one", failed))
+    logs.script(path(), *said(f"{T1} one", f"{T2} two", failed))
+    logs.script(path(), *said(f"{T2} two", f"{T3} three"))
+    running, ended = container(logs), container(logs, running=False)
+    await follow(told, *[Found((each,), ()) for each in (running, running, ended, ended)])
+    assert told.lines == ["west/a one", f"west/a {failed}", "west/a two", "west/a three"]
+    assert [each.get("sinceTime") for each in logs.asked] == [None, T1, T2]
+    assert told.notes == []
+
+
+async def test_a_line_without_a_time_is_shown_whole_when_a_log_is_read_once(logs, told):
+    logs.script(path(), *said("unable to retrieve container logs for containerd://1"))
+    await show([container(logs)], LogOptions(), told.line, told.notes.append)
+    assert told.lines == ["west/a unable to retrieve container logs for containerd://1"]
 
 
 @pytest.mark.parametrize(
-    ("status", "began"),
+    ("status", "started_at"),
     [
-        pytest.param({"state": {"running": {"startedAt": "T2"}}}, "T2", id="it runs"),
-        pytest.param({"state": {"terminated": {"startedAt": "T2"}}}, "T2", id="it has ended"),
+        pytest.param({"state": {"running": {"startedAt": T2}}}, T2, id="it runs"),
+        pytest.param({"state": {"terminated": {"startedAt": T2}}}, T2, id="it has ended"),
         pytest.param(
-            {"state": {"waiting": {}}, "lastState": {"terminated": {"startedAt": "T1"}}}, "T1", id="it waits"
+            {"state": {"waiting": {}}, "lastState": {"terminated": {"startedAt": T1}}}, T1, id="it waits"
         ),
         pytest.param({"state": {"terminated": {"startedAt": None}}}, "", id="it never started"),
         pytest.param({}, "", id="nothing is known"),
     ],
 )
-def test_when_a_container_was_last_started(status, began):
-    assert pod_logs._began(status) == began
+def test_when_a_container_was_last_started(status, started_at):
+    assert pod_logs._started_at(status) == Moment.parse(started_at)
+
+
+@pytest.mark.parametrize("text", ["", "failed", "2026-01-01", "2026-13-01T12:00:00Z", "2026-01-01T12:00:00"])
+def test_what_is_no_time_is_not_read_as_one(text):
+    assert Moment.parse(text) is None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        pytest.param("2026-01-01T12:00:00Z", "2026-01-01T12:00:00.5Z", id="a fraction of a second"),
+        pytest.param("2026-01-01T12:00:00.000000001Z", "2026-01-01T12:00:00.00000001Z", id="nanoseconds"),
+        pytest.param("2026-01-01T13:30:00+02:00", "2026-01-01T12:00:00Z", id="another time zone"),
+    ],
+)
+def test_times_are_ordered_by_what_they_mean(earlier, later):
+    first, second = Moment.parse(earlier), Moment.parse(later)
+    assert (second.is_after(first), first.is_after(second), first.is_after(first)) == (True, False, False)
 
 
 async def test_a_container_that_waits_is_told_once_and_tried_again(logs, told):
     waiting = container(logs, running=False)
     for _ in range(2):
         logs.script(path(), error=Invalid(400, "BadRequest", "it is waiting to start"))
-    logs.script(path(), b"T1 started")
+    logs.script(path(), *said(f"{T1} started"))
     await follow(told, *[Found((waiting,), ())] * 4)
     assert told.lines == ["west/a started"]
     assert told.notes == ["cannot read the log of west/a yet: it is waiting to start"]
