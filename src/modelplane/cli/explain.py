@@ -156,7 +156,7 @@ def _called(name: str) -> "tuple[Kind, str]":
     from modelplane.api.kinds import KINDS
 
     explained = [kind for wanted in _EXPLAIN for kind in KINDS if kind.name == wanted]
-    shorts = ", ".join(f"{kind.short}/NAME" for kind in explained)
+    shorts = ", ".join(named.forms(explained))
     meant = named.called(name, explained)
     if meant is not None:
         return meant

@@ -1,6 +1,7 @@
 """``modelplane logs``: print the log of a process of this machine's fleet, or of an object's engines."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,12 @@ import click
 from modelplane.cli import named
 from modelplane.cli.errors import FAILED, UserError
 from modelplane.cli.live import Live, live_options, read
+from modelplane.cli.options import ListedArgument
 from modelplane.local.home import Home, home_directory
 
 if TYPE_CHECKING:
-    from modelplane.cli.pod_logs import Wanted
+    from modelplane.api.kinds import Kind
+    from modelplane.cli.pod_logs import LogOptions
     from modelplane.kube.client import Client
 
 _MOST = 20
@@ -31,8 +34,26 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, text: str | N
     return int(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds())
 
 
+def _targets() -> list[str]:
+    from modelplane.cli.pods_behind import RESOURCES
+
+    return ["PROCESS", *named.forms(RESOURCES)]
+
+
+def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> "str | tuple[Kind, str]":
+    """Return the name of a process, or the kind and name of an object."""
+    if "/" not in text:
+        return text
+    from modelplane.cli.pods_behind import RESOURCES
+
+    found = named.called(text, tuple(RESOURCES))
+    if found is None:
+        raise click.BadParameter(f'"{text}" is none of {", ".join(_targets())}')
+    return found
+
+
 @click.command()
-@click.argument("target", metavar="[PROCESS | md/NAME | ms/NAME | mr/NAME | mc/NAME]", default="")
+@click.argument("target", cls=ListedArgument, values=_targets, callback=_target, default="")
 @click.option("-n", "--namespace", default="", help="Namespace of the object, if the name is ambiguous.")
 @click.option("-f", "--follow", is_flag=True, help="Stream new lines, also of new pods, until Ctrl-C.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines of each log.")
@@ -49,7 +70,7 @@ def _seconds(_context: click.Context, _parameter: click.Parameter, text: str | N
 @live_options
 def logs(
     *,
-    target: str,
+    target: "str | tuple[Kind, str]",
     namespace: str,
     follow: bool,
     tail: int | None,
@@ -61,16 +82,33 @@ def logs(
 
     Without an argument, list the processes and objects. The exit status is 1 if a log cannot be read.
     """
-    from modelplane.cli.pod_logs import Wanted
+    from modelplane.cli.pod_logs import LogOptions
 
     if follow and previous:
         raise click.UsageError("--follow and --previous exclude each other: a previous log does not grow")
     if not target:
+        _require_none(
+            {
+                "--namespace": namespace,
+                "--follow": follow,
+                "--tail": tail is not None,
+                "--since": since_s is not None,
+                "--previous": previous,
+            }
+        )
         _list(live)
-    elif "/" not in target:
+    elif isinstance(target, str):
+        if namespace:
+            raise click.UsageError(f'--namespace is for objects, and "{target}" is a process: leave it out')
         _show_process(home_directory(live.home), target, tail, since_s, follow=follow, previous=previous)
     else:
-        _show_object(live, target, namespace, Wanted(tail, since_s, previous), follow=follow)
+        _show_object(live, *target, namespace, LogOptions(tail, since_s, previous), follow=follow)
+
+
+def _require_none(options: Mapping[str, object]) -> None:
+    """Raise ``UsageError`` for options without a log that they apply to."""
+    if given := [option for option, value in options.items() if value]:
+        raise click.UsageError(f"no log to apply {', '.join(given)} to: name one of {', '.join(_targets())}")
 
 
 def _show_process(
@@ -102,13 +140,10 @@ def _processes(place: Home) -> list[str]:
 def _list(live: Live) -> None:
     """List the processes and objects that have logs."""
     from modelplane.cli.pods_behind import RESOURCES
-    from modelplane.host.errors import LocalError
 
     place = home_directory(live.home)
-    try:
+    if place.settings.exists():
         click.echo(f"Processes of the fleet in {place.root}:\n  {', '.join(_processes(place))}")
-    except LocalError as error:
-        click.echo(str(error), err=True)
 
     async def listed(client: "Client") -> list[str]:
         return [
@@ -122,22 +157,19 @@ def _list(live: Live) -> None:
     for name in names[:_MOST]:
         click.echo(f"  {name}")
     if len(names) > _MOST:
-        click.echo(f"  and {len(names) - _MOST:,} more: kubectl get md,ms,mr,mc -A")
+        shorts = ",".join(kind.short for kind in RESOURCES)
+        click.echo(f"  and {len(names) - _MOST:,} more: kubectl get {shorts} -A")
 
 
-def _show_object(live: Live, target: str, namespace: str, wanted: "Wanted", *, follow: bool) -> None:
+def _show_object(
+    live: Live, kind: "Kind", name: str, namespace: str, options: "LogOptions", *, follow: bool
+) -> None:
     from modelplane.cli import object_logs
     from modelplane.cli.pods_behind import RESOURCES
 
-    meant = named.called(target, tuple(RESOURCES))
-    if meant is None:
-        shorts = ", ".join(f"{kind.short}/NAME" for kind in RESOURCES)
-        raise click.BadParameter(f'"{target}" names none of {shorts}, nor a process', param_hint="TARGET")
-    kind, name = meant
-
     async def show(client: "Client") -> bool:
         item = await object_logs.get(client, RESOURCES[kind], name, namespace)
-        return await object_logs.show(client, RESOURCES[kind], item, wanted, follow=follow)
+        return await object_logs.show(client, RESOURCES[kind], item, options, follow=follow)
 
     if not read(live, f'{kind.name} "{name}"', show):
         raise click.exceptions.Exit(FAILED)

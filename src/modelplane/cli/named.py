@@ -25,6 +25,11 @@ def called(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] | None":
     return (found[0], name) if found and name else None
 
 
+def forms(kinds: "Iterable[Kind]") -> list[str]:
+    """Return the form of a name of each kind, such as ``md/NAME``."""
+    return [f"{kind.short}/NAME" for kind in kinds]
+
+
 def found(objects: "Iterable[Object]", kind: str, name: str, namespace: str) -> "Object":
     """Return the object of a name among all of its kind; raise ``UserError`` unless there is exactly one."""
     everything = tuple(objects)

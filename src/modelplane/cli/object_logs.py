@@ -44,7 +44,9 @@ async def get(client: Client, resource: Resource, name: str, namespace: str) -> 
     return named.found(everything, resource.kind, name, namespace)
 
 
-async def show(client: Client, resource: Resource, item: Object, options: LogOptions, *, follow: bool) -> bool:
+async def show(
+    client: Client, resource: Resource, item: Object, options: LogOptions, *, follow: bool
+) -> bool:
     """Print the logs of an object's pods; return True if all of them could be read."""
     told = _Told()
     clusters = InferenceClusters(client)

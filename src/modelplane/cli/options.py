@@ -1,6 +1,6 @@
 """Options shared by several commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -10,6 +10,18 @@ import click
 from modelplane.local.home import ENVIRONMENT_VARIABLE
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ListedArgument(click.Argument):
+    """An optional argument whose possible values are listed only where help or an error shows them."""
+
+    def __init__(self, declarations: Sequence[str], values: Callable[[], Iterable[str]], **rest: Any) -> None:
+        super().__init__(declarations, **rest)
+        self._values = values
+
+    def make_metavar(self, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
+        """Return the possible values."""
+        return f"[{' | '.join(self._values())}]"
 
 
 def home_option(command: F) -> F:

@@ -10,9 +10,9 @@ import click
 from modelplane import __version__
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import output_option
+from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
-    from modelplane.crossplane.package.contents import Contents
     from modelplane.crossplane.package.inspection import Inspection
 
 _FILE = click.Path(exists=True, path_type=Path)
@@ -23,8 +23,24 @@ def package() -> None:
     """Build and inspect the packages that Crossplane installs."""
 
 
+_ALL = "all"
+
+
+def _names() -> list[str]:
+    from modelplane.crossplane.package import contents
+    from modelplane.crossplane.package.addresses import Registry, Version
+
+    return [_ALL, *(each.repository for each in contents.packages(Registry(), Version("0.0.0")))]
+
+
+def _known(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    if name not in _names():
+        raise click.BadParameter(f'"{name}" is none of {", ".join(_names())}')
+    return name
+
+
 @package.command()
-@click.argument("what", metavar="[all|configuration|function]", default="all")
+@click.argument("what", cls=ListedArgument, values=_names, callback=_known, default=_ALL)
 @click.option(
     "--output",
     "-o",
@@ -57,13 +73,16 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
     from modelplane.crossplane.package import building, contents
     from modelplane.crossplane.package.addresses import Registry, Version
     from modelplane.crossplane.package.errors import PackageError
+    from modelplane.crossplane.package.metadata import PackageKind
     from modelplane.crossplane.package.runtime import from_this_python
 
     try:
         version = Version.parse(version_text)
         registry = Registry.parse(prefix) if prefix is not None else Registry()
         runtime = building.runtime_from(runtime_image) if runtime_image else from_this_python
-        for each in _chosen(contents.packages(registry, version), what):
+        chosen = [each for each in contents.packages(registry, version) if what in (_ALL, each.repository)]
+        # First what needs the runtime image: if it is refused, no package is written.
+        for each in sorted(chosen, key=lambda each: each.kind is not PackageKind.FUNCTION):
             started = time.monotonic()
             built = building.build(each, registry, version, folder, runtime)
             took = time.monotonic() - started
@@ -73,13 +92,6 @@ def build(what: str, folder: Path, version_text: str, prefix: str | None, runtim
         raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"cannot build a package: {error.filename or folder}: {error.strerror}") from error
-
-
-def _chosen(packages: "tuple[Contents, ...]", what: str) -> "tuple[Contents, ...]":
-    by_name = {each.repository: (each,) for each in packages}
-    if what != "all" and what not in by_name:
-        raise click.BadParameter(f'"{what}" is none of {", ".join(["all", *by_name])}', param_hint="what")
-    return packages if what == "all" else by_name[what]
 
 
 @package.command()

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from modelplane import __version__
 from modelplane.cli.main import main
 from modelplane.cli.package import package
 from support.packages import small_runtime
@@ -35,7 +36,8 @@ def test_build_writes_both_packages_and_says_where_they_belong(run, tmp_path):
 
 def test_build_writes_one_if_one_is_named(run, tmp_path):
     assert run("build", "configuration").exit_code == 0
-    assert [path.name.partition("-0")[0] for path in tmp_path.iterdir()] == ["modelplane-configuration"]
+    [made] = tmp_path.iterdir()
+    assert made.name == f"modelplane-configuration-{__version__}.xpkg"
 
 
 def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
@@ -52,7 +54,12 @@ def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
     [
         pytest.param(["build", "--version", "1"], 1, '"1" is not a version of a package', id="no version"),
         pytest.param(["build", "--registry", "here"], 1, 'below "here"', id="no registry"),
-        pytest.param(["build", "nothing"], 2, "none of all, configuration, function", id="no such package"),
+        pytest.param(
+            ["build", "nothing"],
+            2,
+            "Invalid value for '[all | configuration | function]': \"nothing\" is none of all, configuration",
+            id="no such package",
+        ),
         pytest.param(["build", "-o", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
         pytest.param(["inspect", "."], 1, "is not a package", id="no package"),
         pytest.param(["inspect", "gone.xpkg"], 2, "does not exist", id="no file"),
@@ -60,11 +67,24 @@ def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
 )
 def test_what_cannot_be_done_is_one_sentence(run, arguments, status, sentence):
     result = run(*arguments)
-    assert (result.exit_code, sentence in result.output, "Traceback" in result.output) == (
-        status,
-        True,
-        False,
-    )
+    assert isinstance(result.exception, SystemExit)
+    *usage, error = result.output.splitlines()
+    assert [line.split()[0] for line in usage if line] in ([], ["Usage:", "Try"])
+    assert error.startswith("Error: ")
+    assert (result.exit_code, sentence in error) == (status, True)
+
+
+def test_nothing_is_written_if_the_runtime_image_is_refused(run, tmp_path):
+    (tmp_path / "image").write_text("no image")
+    result = run("build", "--runtime-image", "image", "--output", "out")
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert result.output.startswith("Error: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_lists_the_packages(run):
+    usage = run("build", "--help").output.splitlines()[0]
+    assert usage == "Usage: main package build [OPTIONS] [all | configuration | function]"
 
 
 def test_inspect_shows_a_function_with_how_it_runs(run, tmp_path):
