@@ -249,7 +249,7 @@ async def test_an_engine_that_goes_away_takes_no_pod_along(agent: Agent, engine:
     found = await agent.pod("later", lambda each: "message" in waiting(each))
     assert waiting(found) == {
         "reason": "ContainerEngineUnavailable",
-        "message": "the container engine docker does not answer: start it, or choose another one with "
+        "message": "the container runtime docker does not answer: start it, or choose another one with "
         "--container-engine",
     }
     kept = await agent.client.get(resources.PODS, "kept", "default")

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from modelplane.cli.log_format import log_to_stderr
+from modelplane.host import addresses
 
 _FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
 
@@ -39,10 +40,10 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--client-ca", required=True, type=_FILE, help="CA of the API server's client certificate.")
 @click.option(
     "--pod-addresses",
-    "addresses",
-    default="198.18.0.0/20",
+    "pod_cidr",
+    default=addresses.of_node(0),
     show_default=True,
-    help="Pod CIDR of this node, within 198.18.0.0/16.",
+    help=f"Pod CIDR of this node, within {addresses.POD_CIDR}.",
 )
 @click.option(
     "--share",
@@ -75,6 +76,6 @@ def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: 
 
     log_to_stderr()
     server = ServerSettings(port, str(tls_cert), str(tls_key), str(client_ca))
-    addresses, share = IPv4Network(options.pop("addresses")), Share(*options.pop("share"))
+    pod_cidr, share = IPv4Network(options.pop("pod_cidr")), Share(*options.pop("share"))
     engine = Choice(options.pop("container_engine"))
-    run(Settings(server=server, addresses=addresses, share=share, container_engine=engine, **options))
+    run(Settings(server=server, addresses=pod_cidr, share=share, container_engine=engine, **options))

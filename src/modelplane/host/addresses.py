@@ -7,10 +7,13 @@ for tests between hosts; whoever dials on this machine maps it back.
 """
 
 _NODE_BLOCKS = 16
-"""Into so many parts the addresses of pods are divided among the nodes of one machine."""
+"""Number of nodes on one machine that the pod addresses are divided among."""
 
 _BOUND = "127.77."
 _REPORTED = "198.18."
+
+POD_CIDR = f"{_REPORTED}0.0/16"
+"""The addresses of all pods of one machine, as the API shows them."""
 
 
 def of_node(place: int) -> str:

@@ -6,7 +6,7 @@ from modelplane.kube.client import Client
 from modelplane.kubelet.devices.device import DiscoveredDevice
 from modelplane.kubelet.events import Recorder
 from modelplane.kubelet.records import AgentDirectory
-from modelplane.kubelet.runtime.containers.cli import Engines
+from modelplane.kubelet.runtime.containers.cli import ContainerRuntimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,6 @@ class Machine:
     directory: AgentDirectory
     devices: tuple[DiscoveredDevice, ...]
     events: Recorder
-    engines: Engines = field(default_factory=Engines)
+    container_runtimes: ContainerRuntimes = field(default_factory=ContainerRuntimes)
     host_commands: bool = False
     """True if a pod may run any program of this machine, and not only engines."""

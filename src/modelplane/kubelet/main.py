@@ -26,7 +26,7 @@ from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.node import NodeSettings
 from modelplane.kubelet.pods.pods import Pods
 from modelplane.kubelet.records import AgentDirectory
-from modelplane.kubelet.runtime.containers.cli import Choice, Engines
+from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
 from modelplane.kubelet.volumes.provisioner import Provisioner
 
 _REQUEST_S = 10.0
@@ -86,7 +86,7 @@ async def _serve(settings: Settings) -> None:
             AgentDirectory(settings.directory),
             found,
             events,
-            Engines(settings.container_engine),
+            ContainerRuntimes(settings.container_engine),
             settings.host_commands,
         )
         pods = Pods(machine, settings.node, settings.addresses)

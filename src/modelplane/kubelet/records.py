@@ -5,7 +5,7 @@
                                              or by a container runtime (``container.json``, ``started.json``)
     DIR/pods/UID/.volumes/                   its volumes, and DIR/volumes/ those of claims (see ``volumes``)
     DIR/models/                              models made from installed packages
-    DIR/networks/ENGINE                      that an engine has a network for pods
+    DIR/networks/RUNTIME                     that a container runtime has a network for pods
     DIR/id                                   what tells this agent's containers from those of others
 
 The number of a container's last attempt is its restart count.
@@ -57,16 +57,17 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a container engine was asked to run for an attempt; written before it is asked."""
+    """The container of an attempt, recorded before the container runtime is asked to create it."""
 
     engine: str
+    """The container runtime's name; the field keeps its name, which is a key of the file."""
     name: str
     image: str
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What a container engine says of the container that it started for an attempt."""
+    """A started container, as its container runtime describes it."""
 
     id: str
     image_id: str
@@ -105,17 +106,17 @@ class Attempt:
 
     @property
     def container(self) -> Container | None:
-        """What a container engine runs for it; None for a process."""
+        """Its container; None for a process."""
         record = _read(self.directory / "container.json")
         return Container(**record) if record else None
 
     def hand_over(self, container: Container) -> None:
-        """Record what a container engine is about to be asked for."""
+        """Record the container that a container runtime will be asked for."""
         write_record(self.directory / "container.json", asdict(container))
 
     @property
     def started(self) -> Started | None:
-        """What its container engine said of it once it ran."""
+        """Its started container; None until then, and for a process."""
         record = _read(self.directory / "started.json")
         return Started(**record) if record else None
 
@@ -212,7 +213,7 @@ class ContainerDirectory:
         return next((attempt for attempt in reversed(self.attempts()) if attempt.begun), None)
 
     def unfinished(self) -> Attempt | None:
-        """Return the attempt that a container engine was asked for and of which no more is known."""
+        """Return the attempt whose container was asked for and is not known to have started."""
         last = next(reversed(self.attempts()), None)
         return last if last and last.container and not last.begun else None
 
@@ -300,22 +301,22 @@ class AgentDirectory:
         write_private(path, made)
         return made
 
-    def note_network(self, engine: str) -> None:
-        """Remember that a container engine is made to have a network for pods."""
-        path = self.path / "networks" / engine
+    def note_network(self, runtime: str) -> None:
+        """Record that a container runtime has a network for pods, before it is created."""
+        path = self.path / "networks" / runtime
         path.parent.mkdir(exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
 
     def networks(self) -> tuple[str, ...]:
-        """Return the container engines that were made to have one."""
+        """Return the container runtimes that have one."""
         try:
             return tuple(sorted(entry.name for entry in (self.path / "networks").iterdir()))
         except FileNotFoundError:
             return ()
 
-    def forget_network(self, engine: str) -> None:
+    def forget_network(self, runtime: str) -> None:
         """Take in that it is gone."""
-        (self.path / "networks" / engine).unlink(missing_ok=True)
+        (self.path / "networks" / runtime).unlink(missing_ok=True)
 
     def pod(self, uid: str) -> PodDirectory:
         """Return the directory of one pod, which need not exist."""

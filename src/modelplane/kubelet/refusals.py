@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from modelplane.kubelet.pods import probes
 from modelplane.kubelet.volumes import volume_files
 
 REASON = "UnsupportedPod"
@@ -38,7 +39,7 @@ def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
     yield from volumes(spec, container, "a host process")
     if container.get("workingDir"):
         yield f'the working directory "{container["workingDir"]}" is one of the image\'s: remove workingDir'
-    for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+    for kind in probes.FIELDS:
         yield from _handlers(f"the {kind}", container.get(kind, {}), ("exec", "grpc"), "httpGet or tcpSocket")
     lifecycle = container.get("lifecycle", {})
     if "postStart" in lifecycle:

@@ -13,7 +13,7 @@ from modelplane.kubelet.pods import pod_addresses
 from modelplane.kubelet.pods.worker import PodWorker
 from modelplane.kubelet.records import AgentDirectory, PodDirectory, PodRecord
 from modelplane.kubelet.runtime.containers import garbage_collection
-from modelplane.kubelet.runtime.containers.cli import EngineError
+from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
 from modelplane.kubelet.runtime.host import process_attempt
 
 _ORPHAN_GRACE_S = 5.0
@@ -131,9 +131,9 @@ class Pods:
     async def _sweep(self) -> None:
         """Remove containers of which no directory tells any more."""
         try:
-            if engine := await self._machine.engines.answering():
-                await garbage_collection.sweep(engine, self._machine.directory.id, self._is_known)
-        except EngineError as error:
+            if runtime := await self._machine.container_runtimes.answering():
+                await garbage_collection.sweep(runtime, self._machine.directory.id, self._is_known)
+        except ContainerRuntimeError as error:
             _log.warning("cannot look for containers that were left behind: %s", error)
 
     def _is_known(self, uid: str) -> bool:

@@ -10,6 +10,9 @@ from typing import Any
 
 from modelplane.kubelet.pods.http_check import Answer
 
+FIELDS = ("startupProbe", "readinessProbe", "livenessProbe")
+"""A container's fields that hold its probes."""
+
 Ask = Callable[[Mapping[str, Any], float], Awaitable[Answer]]
 """Asks once, given the handler and the time limit in seconds."""
 

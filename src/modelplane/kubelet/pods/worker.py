@@ -30,7 +30,7 @@ from modelplane.kubelet.records import Attempt, Exit, PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime import launch
 from modelplane.kubelet.runtime.choice import Runtimes
-from modelplane.kubelet.runtime.containers.cli import EngineError
+from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
 from modelplane.kubelet.runtime.containers.images import PULLING
 from modelplane.kubelet.volumes import volumes
 
@@ -268,7 +268,7 @@ class PodWorker:
         while True:
             try:
                 return await self._runtimes.of(attempt).forget(attempt)
-            except EngineError as error:
+            except ContainerRuntimeError as error:
                 if str(error) != said:
                     said = str(error)
                     _log.warning('cannot remove a container of pod "%s": %s', self.record.name, said)

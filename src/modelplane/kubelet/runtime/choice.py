@@ -14,8 +14,8 @@ from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.records import Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime.containers import cli
-from modelplane.kubelet.runtime.containers.cli import Choice, Engine
-from modelplane.kubelet.runtime.containers.container_runtime import UNAVAILABLE, EngineContainers
+from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntime
+from modelplane.kubelet.runtime.containers.container_runtime import UNAVAILABLE, PodContainers
 from modelplane.kubelet.runtime.containers.images import Pulls
 from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
 from modelplane.kubelet.runtime.launch import NotYet
@@ -37,22 +37,22 @@ class Runtimes:
         container = attempt.container
         if container is None:
             return HostProcesses(self._machine, self._record)
-        return self._containers(cli.engine_of(container.engine))
+        return self._containers(cli.runtime_of(container.engine))
 
     async def choose(self, directory: ContainerDirectory, pod: Mapping[str, Any]) -> Runtime:
         """Return the runtime of a container's next attempt; raise ``NotYet`` where the wanted one is away."""
         if before := directory.unfinished() or directory.latest():
             return self.of(before)
-        engines = self._machine.engines
-        if engines.choice is Choice.AUTO and self._stands_in(pod):
+        runtimes = self._machine.container_runtimes
+        if runtimes.choice is Choice.AUTO and self._stands_in(pod):
             return HostProcesses(self._machine, self._record)
-        engine = await engines.answering()
-        if engine is not None:
-            return self._containers(engine)
-        if engines.choice in {Choice.AUTO, Choice.NONE}:
+        runtime = await runtimes.answering()
+        if runtime is not None:
+            return self._containers(runtime)
+        if runtimes.choice in {Choice.AUTO, Choice.NONE}:
             return HostProcesses(self._machine, self._record)
         message = (
-            f"the container engine {engines.choice} does not answer: start it, or choose another one with "
+            f"the container runtime {runtimes.choice} does not answer: start it, or choose another one with "
             "--container-engine"
         )
         raise NotYet(Refusal(UNAVAILABLE, message))
@@ -67,5 +67,5 @@ class Runtimes:
             return False
         return not refusals.refusals(pod)
 
-    def _containers(self, engine: Engine) -> EngineContainers:
-        return EngineContainers(self._machine, self._record, engine, self._pulls)
+    def _containers(self, runtime: ContainerRuntime) -> PodContainers:
+        return PodContainers(self._machine, self._record, runtime, self._pulls)

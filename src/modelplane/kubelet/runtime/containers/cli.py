@@ -1,7 +1,7 @@
-"""The container engines that this machine may have, and which of them answers.
+"""Container runtimes of this machine, by their command lines: Docker, Podman and nerdctl.
 
-Docker, Podman and nerdctl read one command line; where they differ is in the table below. A program on
-the path is not an engine yet: one is there when what it stands for answers.
+They share one command line, apart from the differences in ``RUNTIME_KINDS``. A program on the path is not
+enough: a runtime is available when it answers.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any
 
 NEVER = "0001-"
-"""How the time begins of what has not happened (Go's zero time)."""
+"""The beginning of Go's zero time, for events that have not happened."""
 
 _ANSWER_S = 10.0
 _COMMAND_S = 120.0
@@ -30,23 +30,23 @@ _TIMEOUT = "timeout"
 _MISSING = re.compile(
     r"no such (container|image|network|object)\b|image not known|network (\S+ )?not found", re.IGNORECASE
 )
-"""That something else is missing, such as the engine's own socket, says nothing of these."""
+"""Messages about a missing object, as opposed to a missing socket of the runtime, say."""
 _WORDS_BEFORE = ("Error response from daemon: ", "Error: ")
 _BLOCK = 64 * 1024
 
 _log = logging.getLogger(__name__)
 
 
-class EngineError(Exception):
-    """What a container engine said in place of doing something, or that it did not answer."""
+class ContainerRuntimeError(Exception):
+    """A command of a container runtime that failed, or that it did not answer."""
 
 
-class NoSuchObject(EngineError):
-    """A container, an image or a network that the engine does not have."""
+class NoSuchObject(ContainerRuntimeError):
+    """A container, an image or a network that the container runtime does not have."""
 
 
 class Choice(StrEnum):
-    """Which container engine an agent is to use."""
+    """The container runtime that an agent is configured to use."""
 
     AUTO = "auto"
     NONE = "none"
@@ -56,23 +56,23 @@ class Choice(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One engine's part of the table."""
+class RuntimeKind:
+    """What differs between container runtimes."""
 
     name: str
     """Its program."""
     scheme: str
-    """What the API puts before the ids of its containers."""
+    """The prefix of its container ids in the API."""
     question: tuple[str, ...]
-    """What only a working engine of this kind answers with success."""
+    """A command that succeeds only for a working runtime of this kind."""
     logging: tuple[str, ...]
-    """The options of ``create`` that bound a container's log."""
+    """Options of ``create`` that limit a container's log."""
     devices: Callable[[Sequence[str]], tuple[str, ...]]
-    """Given uuids of NVIDIA GPUs, the options of ``create`` that give a container these and no others."""
+    """Returns the options of ``create`` for the NVIDIA GPUs of these uuids and no others."""
 
 
 def _gpus(uuids: Sequence[str]) -> tuple[str, ...]:
-    # The value is read as CSV, so that a list of devices has to be quoted in it.
+    # The value is CSV, in which a list of devices must be quoted.
     return ("--gpus", f'"device={",".join(uuids)}"')
 
 
@@ -82,44 +82,44 @@ def _cdi(uuids: Sequence[str]) -> tuple[str, ...]:
 
 _JSON_FILE = ("--log-driver", "json-file", "--log-opt", "max-size=10m", "--log-opt", "max-file=2")
 
-KINDS: Mapping[Choice, Kind] = {
-    # The field tells Docker from Podman under the name of docker, whose GPUs are given in another way.
-    Choice.DOCKER: Kind(
+RUNTIME_KINDS: Mapping[Choice, RuntimeKind] = {
+    # Podman installed as `docker` lacks this field; its option for GPUs differs.
+    Choice.DOCKER: RuntimeKind(
         "docker", "docker", ("version", "--format", "{{.Server.MinAPIVersion}}"), _JSON_FILE, _gpus
     ),
     # Podman has no server; it works where it can read its own storage.
-    Choice.PODMAN: Kind(
+    Choice.PODMAN: RuntimeKind(
         "podman",
         "podman",
         ("info", "--format", "{{.Version.Version}}"),
         ("--log-driver", "k8s-file", "--log-opt", "max-size=10mb"),
         _cdi,
     ),
-    Choice.NERDCTL: Kind(
+    Choice.NERDCTL: RuntimeKind(
         "nerdctl", "containerd", ("info", "--format", "{{.ServerVersion}}"), _JSON_FILE, _gpus
     ),
 }
-"""In the order in which they are tried."""
+"""In the order in which ``auto`` tries them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """One container engine, by its command line."""
+class ContainerRuntime:
+    """One container runtime."""
 
-    kind: Kind
+    kind: RuntimeKind
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name of its program."""
         return self.kind.name
 
     async def answers(self) -> bool:
-        """Return True if it is there and works."""
+        """Return True if it is installed and works."""
         if shutil.which(self.name) is None:
             return False
         try:
             return bool((await self.do(*self.kind.question, timeout_s=_ANSWER_S)).strip())
-        except EngineError:
+        except ContainerRuntimeError:
             return False
 
     async def do(
@@ -128,16 +128,16 @@ class Engine:
         variables: Mapping[str, str] | None = None,
         timeout_s: float = _COMMAND_S,
     ) -> str:
-        """Return what a command prints; raise ``EngineError`` with what it says where it fails.
+        """Run a command and return its output; raise ``ContainerRuntimeError`` with its message if it fails.
 
-        Being cancelled ends the command, not what the engine has begun.
+        Cancellation ends the command, not what the container runtime has begun.
         """
         async with self._process((self.name, *arguments), variables, PIPE) as process:
             try:
                 async with asyncio.timeout(timeout_s):
                     output, errors = await process.communicate()
             except TimeoutError:
-                raise EngineError(f"{self.name} did not answer within {timeout_s:g} s") from None
+                raise ContainerRuntimeError(f"{self.name} did not answer within {timeout_s:g} s") from None
         if process.returncode:
             raise failure(self.name, errors.decode(errors="replace"))
         return output.decode(errors="replace")
@@ -145,7 +145,7 @@ class Engine:
     async def stream(
         self, *arguments: str, variables: Mapping[str, str] | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Yield all that a command prints, as it comes; then raise ``EngineError`` where it fails."""
+        """Run a command and yield its output as it arrives; raise ``ContainerRuntimeError`` if it fails."""
         ending = b""
         async with self._process((self.name, *arguments), variables, STDOUT) as process:
             if process.stdout is None:  # it is a pipe
@@ -157,27 +157,27 @@ class Engine:
                 raise failure(self.name, ending.decode(errors="replace"))
 
     async def wait(self, container: str) -> None:
-        """Return when a container has ended, but after some minutes at the latest, or at once.
+        """Wait until a container has ended, or for some minutes; it may also return at once.
 
-        Nothing else ends the command if this process is killed.
+        The limit ends the command if this process is killed.
         """
         bounded = (_TIMEOUT, str(_LONGEST_WAIT_S)) if shutil.which(_TIMEOUT) else ()
         async with self._process((*bounded, self.name, "wait", container), None, DEVNULL) as process:
             await process.communicate()
 
     async def inspect(self, container: str) -> dict[str, Any]:
-        """Return what the engine knows of a container; raise ``NoSuchObject`` where it has none."""
+        """Return the description of a container; raise ``NoSuchObject``."""
         return self._one(await self.do("container", "inspect", container))
 
     async def image(self, image: str) -> dict[str, Any]:
-        """Return what the engine knows of an image; raise ``NoSuchObject`` where it does not have it."""
+        """Return the description of an image; raise ``NoSuchObject``."""
         return self._one(await self.do("image", "inspect", image))
 
     def _one(self, text: str) -> dict[str, Any]:
         try:
             found: list[dict[str, Any]] = json.loads(text)
         except ValueError as error:
-            raise EngineError(f"cannot read the answer of {self.name}: {error}") from error
+            raise ContainerRuntimeError(f"cannot read the answer of {self.name}: {error}") from error
         if not found:
             raise NoSuchObject(f"{self.name} does not have it")
         return found[0]
@@ -196,7 +196,7 @@ class Engine:
                 start_new_session=True,
             )
         except OSError as error:
-            raise EngineError(f"cannot run {self.name}: {error.strerror}") from error
+            raise ContainerRuntimeError(f"cannot run {self.name}: {error.strerror}") from error
         try:
             yield process
         finally:
@@ -207,40 +207,40 @@ class Engine:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an engine's program: this process's, and some variables."""
+    """Return the environment for a container runtime's program: this process's, and some variables."""
     # Its times are compared as text.
     return {**os.environ, **variables, "TZ": "UTC"}
 
 
-def failure(name: str, said: str) -> EngineError:
-    """Return the error for what an engine's program says when it fails."""
+def failure(name: str, said: str) -> ContainerRuntimeError:
+    """Return the error for the output of a command that failed."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     text = lines[-1] if lines else f"{name} failed and did not say why"
     # Docker adds a hint after what happened.
     text = next((line for line in lines if line.startswith(_WORDS_BEFORE)), text)
     for words in _WORDS_BEFORE:
         text = text.removeprefix(words)
-    return (NoSuchObject if _MISSING.search(text) else EngineError)(text)
+    return (NoSuchObject if _MISSING.search(text) else ContainerRuntimeError)(text)
 
 
-def engine_of(name: str) -> Engine:
-    """Return the engine of a name that was recorded."""
-    return Engine(KINDS[Choice(name)])
+def runtime_of(name: str) -> ContainerRuntime:
+    """Return the container runtime of a recorded name."""
+    return ContainerRuntime(RUNTIME_KINDS[Choice(name)])
 
 
-class Engines:
-    """Which engine the pods of an agent are given, looked at again and again: one may be started later."""
+class ContainerRuntimes:
+    """The container runtime for new pods, looked up again and again because one may start later."""
 
     def __init__(self, choice: Choice = Choice.NONE, remembered_s: float = _REMEMBERED_S) -> None:
-        """Look again for what was found longer ago than ``remembered_s``."""
+        """Remember the runtime that was found for ``remembered_s`` seconds."""
         self.choice = choice
         self._remembered_s = remembered_s
-        self._found: Engine | None = None
+        self._found: ContainerRuntime | None = None
         self._looked_at = float("-inf")
         self._lock = asyncio.Lock()
 
-    async def answering(self) -> Engine | None:
-        """Return the first engine that is allowed and answers; None where there is none."""
+    async def answering(self) -> ContainerRuntime | None:
+        """Return the first allowed container runtime that answers; None if none does."""
         async with self._lock:
             if time.monotonic() - self._looked_at > self._remembered_s:
                 found = await self._first()
@@ -249,18 +249,18 @@ class Engines:
                 self._found, self._looked_at = found, time.monotonic()
             return self._found
 
-    async def _first(self) -> Engine | None:
-        allowed = {Choice.AUTO: tuple(KINDS), Choice.NONE: ()}.get(self.choice, (self.choice,))
+    async def _first(self) -> ContainerRuntime | None:
+        allowed = {Choice.AUTO: tuple(RUNTIME_KINDS), Choice.NONE: ()}.get(self.choice, (self.choice,))
         for kind in allowed:
-            engine = Engine(KINDS[kind])
-            if await engine.answers():
-                return engine
+            runtime = ContainerRuntime(RUNTIME_KINDS[kind])
+            if await runtime.answers():
+                return runtime
         return None
 
-    def _say(self, found: Engine | None) -> None:
+    def _say(self, found: ContainerRuntime | None) -> None:
         if self.choice is Choice.NONE:
             return
         if found is None:
-            _log.info("no container engine answers (%s)", self.choice)
+            _log.info("no container runtime answers (%s)", self.choice)
         else:
             _log.info("new pods run in containers of %s", found.name)

@@ -1,26 +1,26 @@
-"""From a pod to the command line that creates its container.
+"""Arguments of the command that creates a pod's container.
 
-Pure, and one rule: what may be secret is on no command line, because everybody on the machine can read
-those. A variable's value reaches the engine's program through its own environment, or, where it would
-change that program, through a file.
+Command lines are visible to every user of the machine, so no value of a variable is on one. Values reach the
+container runtime's program in its environment or, where they would change that program itself, in a file.
 """
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from typing import Any
 
 from modelplane.cel import quantity
 from modelplane.host import addresses
-from modelplane.kubelet.runtime.containers.cli import Kind
+from modelplane.kubelet.pods import probes
+from modelplane.kubelet.runtime.containers.cli import RuntimeKind
 from modelplane.kubelet.runtime.environment import expand
 from modelplane.kubelet.volumes.mounts import Mount
 
 NETWORK = "modelplane"
-SUBNET = "198.18.0.0/16"
-GATEWAY = "198.18.0.255"
-"""An address of the network that no pod is given."""
+GATEWAY = str(IPv4Network(addresses.POD_CIDR)[255])
+"""Gateway of the network: no pod gets an address that ends in 255."""
 
 AGENT_LABEL = "modelplane.ai/agent"
 POD_LABEL = "modelplane.ai/pod"
@@ -30,103 +30,124 @@ ATTEMPT_LABEL = "modelplane.ai/attempt"
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path that a pod mounts, not a file of ours
 _HOSTNAME_CHARACTERS = 63
-_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
-# What the engines' programs, or the libraries in them, are known to read themselves.
+# Variables that the programs of container runtimes, or libraries in them, read themselves.
 _READ_BY_PROGRAMS = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"})
 _READ_PREFIXES = (
     *("BUILDAH_", "CNI_", "CONTAINER", "DBUS_", "DOCKER_", "GO", "LC_", "LD_", "NERDCTL_", "NETAVARK_"),
     *("PODMAN_", "REGISTRY_", "ROOTLESS", "SSL_CERT_", "STORAGE_", "SYSTEMD_", "XDG_", "_"),
 )
 _READ_SUFFIXES = ("_PROXY",)
-_NOT_IN_A_LINE = "\n\r"
+_LINE_ENDS = "\n\r"
+_NANO = 10**9
+_MICRO = 10**6
 
 
 class Unwritable(Exception):
-    """A variable that cannot be handed to the engine's program."""
+    """A variable that the container runtime cannot pass to a container."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """What a container is given beside what its pod says itself."""
+class ContainerIdentity:
+    """The name and labels of one attempt's container."""
 
+    name: str
     labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerInputs:
+    """Resolved values that a container is created with, beyond its specification."""
+
     address: str
-    """Its own, by which the API calls the pod too."""
+    """The pod's address, as the API shows it."""
     environment: Mapping[str, str]
     mounts: tuple[Mount, ...] = ()
     gpus: tuple[str, ...] = ()
-    """The uuids of the NVIDIA GPUs that were allocated."""
+    """The uuids of the allocated NVIDIA GPUs."""
     memory_bytes: int = 0
-    """That of the node."""
+    """The node's memory."""
     image_user: str = ""
     expanded: Mapping[str, str] = field(default_factory=dict)
     """The variables that the command and its arguments may refer to."""
 
 
-def name(uid: str, container: str, number: int) -> str:
-    """Return what an attempt's container is called, which no other attempt's ever is."""
+@dataclass(frozen=True, slots=True)
+class CreateArguments:
+    """The arguments that create a container, and the variables that they refer to."""
+
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str]
+    """Variables to set for the container runtime's program, which passes them on."""
+    environment_file: str
+    """The text of the file with the other variables."""
+
+
+def container_name(uid: str, container: str, number: int) -> str:
+    """Return the name of an attempt's container, unique to the attempt."""
     return f"modelplane-{uid}-{container}-{number}"
 
 
-def create(
-    kind: Kind, called: str, image: str, pod: Mapping[str, Any], contents: Contents, file: str
-) -> tuple[str, ...]:
-    """Return the arguments that create a container; ``file`` is where ``lines`` are."""
+def create_arguments(
+    kind: RuntimeKind,
+    identity: ContainerIdentity,
+    image: str,
+    pod: Mapping[str, Any],
+    inputs: ContainerInputs,
+    file: str,
+) -> CreateArguments:
+    """Return the arguments that create a container; ``file`` is the path for its environment file."""
     container = pod["spec"]["containers"][0]
-    passed = sorted(set(contents.environment) - set(in_file(contents.environment)))
+    in_file = {name: value for name, value in inputs.environment.items() if _is_read(name)}
+    passed = {name: value for name, value in inputs.environment.items() if name not in in_file}
     options = (
-        *("--pull", "never", "--name", called),
-        *(part for key, value in contents.labels.items() for part in ("--label", f"{key}={value}")),
-        *("--network", NETWORK, "--ip", contents.address, "--hostname", _hostname(pod)),
-        *(part for port in published(container) for part in ("--publish", f"{_bound(contents)}:{port}")),
-        *(part for variable in passed for part in ("--env", variable)),
-        *(("--env-file", file) if len(passed) < len(contents.environment) else ()),
-        *(part for mount in contents.mounts for part in _mount(mount, contents.memory_bytes)),
+        *("--pull", "never", "--name", identity.name),
+        *(part for key, value in identity.labels.items() for part in ("--label", f"{key}={value}")),
+        *("--network", NETWORK, "--ip", inputs.address, "--hostname", _hostname(pod)),
+        *(part for port in published(container) for part in ("--publish", f"{_bound(inputs)}:{port}")),
+        *(part for variable in sorted(passed) for part in ("--env", variable)),
+        *(("--env-file", file) if in_file else ()),
+        *(part for mount in inputs.mounts for part in _mount(mount, inputs.memory_bytes)),
         *(("--workdir", container["workingDir"]) if container.get("workingDir") else ()),
-        *_security(pod["spec"].get("securityContext", {}), container.get("securityContext", {}), contents),
+        *_security(pod["spec"].get("securityContext", {}), container.get("securityContext", {}), inputs),
         *_limits(container.get("resources", {}).get("limits", {})),
-        *(kind.devices(contents.gpus) if contents.gpus else ()),
+        *(kind.devices(inputs.gpus) if inputs.gpus else ()),
         *kind.logging,
     )
-    # Kubernetes, "Define a Command and Arguments for a Container": a command replaces both of the
-    # image's, arguments only its own. An engine does the same with --entrypoint and what follows the image.
-    command = [expand(part, contents.expanded) for part in container.get("command", ())]
-    arguments = [expand(part, contents.expanded) for part in container.get("args", ())]
+    # Kubernetes, "Define a Command and Arguments for a Container": a command replaces both the image's
+    # ENTRYPOINT and CMD, arguments only CMD. --entrypoint and what follows the image do the same.
+    command = [expand(part, inputs.expanded) for part in container.get("command", ())]
+    arguments = [expand(part, inputs.expanded) for part in container.get("args", ())]
     entry = ("--entrypoint", command[0]) if command else ()
-    return ("create", *options, *entry, image, *command[1:], *arguments)
-
-
-def in_file(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that would change the engine's program if they were in its environment."""
-    return {name: value for name, value in environment.items() if _is_read(name)}
+    line = ("create", *options, *entry, image, *command[1:], *arguments)
+    return CreateArguments(line, passed, _environment_file(in_file))
 
 
 def _is_read(variable: str) -> bool:
-    shouted = variable.upper()
+    """Return True if the container runtime's program would read a variable of its own environment."""
+    upper = variable.upper()
     return (
-        shouted in _READ_BY_PROGRAMS
-        or shouted.startswith(_READ_PREFIXES)
-        or shouted.endswith(_READ_SUFFIXES)
+        upper in _READ_BY_PROGRAMS
+        or upper.startswith(_READ_PREFIXES)
+        or upper.endswith(_READ_SUFFIXES)
         # Podman reads the name as a pattern.
         or "*" in variable
     )
 
 
-def lines(environment: Mapping[str, str]) -> str:
-    """Return the file of the variables that go there; ``Unwritable`` for one of several lines."""
-    written = in_file(environment)
-    for variable, value in written.items():
-        if any(character in value for character in _NOT_IN_A_LINE):
+def _environment_file(variables: Mapping[str, str]) -> str:
+    """Return the text of an environment file, which cannot hold a value of several lines."""
+    for variable, value in variables.items():
+        if any(character in value for character in _LINE_ENDS):
             raise Unwritable(
-                f'cannot set variable "{variable}": its value has several lines, and container engines read '
-                "the variable themselves: call it something else"
+                f'cannot set variable "{variable}": its value has several lines, and container runtimes read '
+                "a variable of that name themselves: rename it"
             )
-    return "".join(f"{variable}={value}\n" for variable, value in written.items())
+    return "".join(f"{variable}={value}\n" for variable, value in variables.items())
 
 
 def published(container: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what is forwarded from the pod's address: the declared ports, and those that are probed."""
+    """Return the ports to publish at the pod's address: those that are declared, and those of probes."""
     wanted = {(port["containerPort"], port.get("protocol", "TCP").lower()) for port in _ports(container)}
     wanted |= {(number, "tcp") for number in _asked(container)}
     return tuple(f"{number}:{number}/{protocol}" for number, protocol in sorted(wanted))
@@ -138,7 +159,7 @@ def _ports(container: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 
 def _asked(container: Mapping[str, Any]) -> Iterator[int]:
-    handlers = [container.get(kind, {}) for kind in _PROBES]
+    handlers = [container.get(kind, {}) for kind in probes.FIELDS]
     handlers.append(container.get("lifecycle", {}).get("preStop", {}))
     for handler in handlers:
         for action in ("httpGet", "tcpSocket"):
@@ -147,8 +168,8 @@ def _asked(container: Mapping[str, Any]) -> Iterator[int]:
                 yield port
 
 
-def _bound(contents: Contents) -> str:
-    return addresses.bound(contents.address)
+def _bound(inputs: ContainerInputs) -> str:
+    return addresses.bound(inputs.address)
 
 
 def _hostname(pod: Mapping[str, Any]) -> str:
@@ -158,7 +179,8 @@ def _hostname(pod: Mapping[str, Any]) -> str:
 
 def _mount(mount: Mount, memory_bytes: int) -> tuple[str, ...]:
     if mount.target == SHARED_MEMORY and (mount.in_memory or str(mount.source) == SHARED_MEMORY):
-        # Kubernetes bounds it by the node's memory; the engines' own 64 MiB is too little for most engines.
+        # Kubernetes limits it to the node's memory; a container runtime's default is 64 MiB, which is too
+        # little for most inference engines.
         return ("--shm-size", str(memory_bytes))
     if mount.in_memory:
         return ("--mount", _fields("type=tmpfs", f"target={mount.target}"))
@@ -173,18 +195,19 @@ def _fields(*fields: str) -> str:
     return text.getvalue()
 
 
-def user(pod: Mapping[str, Any], container: Mapping[str, Any], image_user: str) -> str:
-    """Return as whom a container runs; empty for root, which is also the default of images."""
+def run_as_user(pod: Mapping[str, Any], container: Mapping[str, Any], image_user: str) -> str:
+    """Return the user of a container, from the security contexts or the image; empty means root."""
     wanted = container.get("runAsUser", pod.get("runAsUser"))
-    return image_user if wanted is None else str(wanted or "")
+    return image_user if wanted is None else str(wanted)
 
 
-def _security(pod: Mapping[str, Any], container: Mapping[str, Any], contents: Contents) -> Iterator[str]:
+def _security(pod: Mapping[str, Any], container: Mapping[str, Any], inputs: ContainerInputs) -> Iterator[str]:
+    user = run_as_user(pod, container, inputs.image_user)
     group = container.get("runAsGroup", pod.get("runAsGroup"))
     if group is not None:
-        yield from ("--user", f"{user(pod, container, contents.image_user).partition(':')[0] or 0}:{group}")
+        yield from ("--user", f"{user.partition(':')[0] or 0}:{group}")
     elif "runAsUser" in container or "runAsUser" in pod:
-        yield from ("--user", user(pod, container, "") or "0")
+        yield from ("--user", user)
     groups = [*pod.get("supplementalGroups", ()), *([pod["fsGroup"]] if "fsGroup" in pod else [])]
     for extra in groups:
         yield from ("--group-add", str(extra))
@@ -200,8 +223,13 @@ def _security(pod: Mapping[str, Any], container: Mapping[str, Any], contents: Co
 
 def _limits(limits: Mapping[str, str]) -> Iterator[str]:
     if "memory" in limits:
-        size = str(quantity.parse(limits["memory"]).nano // 10**9)
-        # Without the second, as much again may be swapped out.
+        size = str(_round_up(limits["memory"], _NANO))
+        # --memory alone allows as much swap again.
         yield from ("--memory", size, "--memory-swap", size)
     if "cpu" in limits:
-        yield from ("--cpus", f"{quantity.parse(limits['cpu']).nano / 10**9:.3f}")
+        yield from ("--cpus", f"{_round_up(limits['cpu'], _MICRO) / 1000:.3f}")
+
+
+def _round_up(amount: str, unit_nano: int) -> int:
+    """Return an amount in whole units. Rounded down it could be 0, which means no limit."""
+    return -(-quantity.parse(amount).nano // unit_nano)

@@ -1,12 +1,13 @@
 """Pod features that the container runtime rejects, with the message for each.
 
-The rule is that of ``refusals``: nothing that a pod asks for is dropped in silence. What would give a
-pod this machine itself is refused, because the creator of a pod is not always its owner.
+As in ``refusals``, no field of a pod is ignored silently. Access to the machine itself is refused, because
+the creator of a pod is not always the machine's owner.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from modelplane.kubelet.pods import probes
 from modelplane.kubelet.refusals import REASON, Refusal, volumes
 
 _ELSEWHERE = "or run it on a cluster of its own nodes"
@@ -19,11 +20,10 @@ ADDED_CAPABILITIES = frozenset(
         *("IPC_LOCK", "SYS_NICE", "SYS_PTRACE"),
     }
 )
-"""Those that an engine gives anyway, and those by which a container reaches nothing but itself."""
+"""The defaults of container runtimes, and those that reach nothing outside the container."""
 
 _OF_THE_MACHINE = ("hostNetwork", "hostPID", "hostIPC")
 _DEFAULT_PROFILE = "RuntimeDefault"
-_PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
 def refusals(pod: Mapping[str, Any]) -> tuple[Refusal, ...]:
@@ -44,7 +44,7 @@ def _causes(spec: Mapping[str, Any]) -> Iterator[str]:
     yield from _security(container.get("securityContext", {}), "the securityContext")
     yield from volumes(spec, container, "a pod here")
     yield from _ports(container.get("ports", ()))
-    for kind in _PROBES:
+    for kind in probes.FIELDS:
         if "grpc" in container.get(kind, {}):
             yield f"the {kind} uses grpc, which is not asked here: use httpGet, tcpSocket or exec"
     if "postStart" in container.get("lifecycle", {}):

@@ -1,9 +1,9 @@
-"""Pods as containers of a container engine.
+"""Pods as containers of a container runtime.
 
-The rule: a container is started once. Its attempt is on disk before the engine is asked for anything, its
-name follows from the attempt, and it is started by the id that its creation gave. So whoever is killed at
-whatever moment, the next agent finds by the name what became of it: one that has run is the attempt, one
-that has not is removed and made again. An engine that does not answer has not said that anything ended.
+A container is started once. Its attempt is recorded before the runtime is asked for anything, its name
+follows from the attempt, and it is started by the id that its creation returned. After a crash at any moment
+the next agent finds the container by its name: one that has run is the attempt, one that has not is removed
+and created again. A runtime that does not answer proves nothing about its containers.
 """
 
 import asyncio
@@ -32,8 +32,13 @@ from modelplane.kubelet.records import Attempt, Container, ContainerDirectory, E
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime import environment, launch
 from modelplane.kubelet.runtime.containers import container_arguments, container_refusals
-from modelplane.kubelet.runtime.containers.cli import NEVER, Engine, EngineError, NoSuchObject
-from modelplane.kubelet.runtime.containers.container_arguments import Contents
+from modelplane.kubelet.runtime.containers.cli import (
+    NEVER,
+    ContainerRuntime,
+    ContainerRuntimeError,
+    NoSuchObject,
+)
+from modelplane.kubelet.runtime.containers.container_arguments import ContainerIdentity, ContainerInputs
 from modelplane.kubelet.runtime.containers.images import Pulls, full_name
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Tell
@@ -51,15 +56,15 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class EngineContainers:
-    """The runtime of one pod whose containers one engine runs."""
+class PodContainers:
+    """The runtime of one pod whose containers a container runtime runs."""
 
     machine: Machine
     record: PodRecord
-    engine: Engine
+    runtime: ContainerRuntime
     pulls: Pulls
     least_wait_s: float = 1.0
-    """How long at least lies between two questions whether a container has ended."""
+    """Least time between two checks that a container has ended."""
     kill_again_s: float = 10.0
 
     async def start(self, pod: Object, directory: ContainerDirectory, tell: Tell) -> Attempt:
@@ -70,51 +75,50 @@ class EngineContainers:
         try:
             if unfinished is not None and await self._has_run(unfinished):
                 return unfinished
-        except EngineError as error:
-            # Nothing may be started before it is known what became of this one.
-            raise NotYet(Refusal(UNAVAILABLE, f"{self.engine.name} does not answer: {error}")) from error
+        except ContainerRuntimeError as error:
+            # A second container could run beside this one.
+            raise NotYet(Refusal(UNAVAILABLE, f"{self.runtime.name} does not answer: {error}")) from error
         try:
             with launch.missing_as_not_yet():
-                image = await self.pulls.get(self.engine, pod, _remedy(pod), tell)
-                contents = await self._contents(pod, image)
+                image = await self.pulls.get(self.runtime, pod, _remedy(pod), tell)
+                inputs = await self._inputs(pod, image)
             for old in directory.superseded():
                 await self.forget(old)
             await self._make_network()
             attempt = unfinished or directory.new_attempt()
-            await self._run(attempt, pod, replace(contents, labels=self._labels(directory, attempt)), image)
-        except (container_arguments.Unwritable, EngineError) as error:
+            await self._run(attempt, pod, self._identity(directory, attempt), inputs, image)
+        except (container_arguments.Unwritable, ContainerRuntimeError) as error:
             raise NotYet(Refusal("CreateContainerError", str(error))) from error
         return attempt
 
     async def _has_run(self, attempt: Attempt) -> bool:
-        """Return True if the container of an unfinished attempt ran; one that did not is removed."""
+        """Return True if the container of an unfinished attempt ran; remove one that did not."""
         try:
-            found = await self.engine.inspect(self._name(attempt))
+            found = await self.runtime.inspect(self._name(attempt))
         except NoSuchObject:
             return False
         if started := _started(found):
             attempt.record_start(started)
             return True
-        # Without force, so that one that begins to run at this very moment stays.
+        # Without force: a container that starts at this moment stays.
         with suppress(NoSuchObject):
-            await self.engine.do("rm", "--volumes", found["Id"])
+            await self.runtime.do("rm", "--volumes", found["Id"])
         return False
 
-    async def _contents(self, pod: Object, image: Mapping[str, Any]) -> Contents:
+    async def _inputs(self, pod: Object, image: Mapping[str, Any]) -> ContainerInputs:
         container = pod["spec"]["containers"][0]
         allocated = await claims.devices_of(self.machine.client, pod, self.machine.devices)
         sources = await launch.sources_of(self.machine.client, pod, container, self.record.namespace)
-        # In its own network the pod has the very address by which the API calls it.
+        # In its own network the pod has the address that the API shows.
         own = replace(self.record, address=addresses.reported(self.record.address))
         variables = environment.resolve(container, pod, own.address, node.ADDRESS, sources)
         mounted = await volumes.mounts_of(self.machine, pod, container, own, variables, sources)
         nvidia = [device for device in allocated if device.driver == NVIDIA_DRIVER]
-        # Images of CUDA ask for every device, which an engine may be set up to give them.
+        # CUDA images ask for every device, which a container runtime may be configured to give.
         hidden = {} if nvidia else {"NVIDIA_VISIBLE_DEVICES": _NOTHING_VISIBLE}
         user = str((image.get("Config") or {}).get("User") or "")
         _check_user(pod["spec"], container, user)
-        return Contents(
-            labels={},
+        return ContainerInputs(
             address=own.address,
             environment={server.POD_ADDRESS_VARIABLE: own.address, **hidden, **variables},
             mounts=mounted,
@@ -124,48 +128,54 @@ class EngineContainers:
             expanded=variables,
         )
 
-    def _labels(self, directory: ContainerDirectory, attempt: Attempt) -> dict[str, str]:
-        return {
+    def _identity(self, directory: ContainerDirectory, attempt: Attempt) -> ContainerIdentity:
+        container = directory.path.name
+        labels = {
             container_arguments.AGENT_LABEL: self.machine.directory.id,
             container_arguments.POD_LABEL: f"{self.record.namespace}/{self.record.name}",
             container_arguments.UID_LABEL: self.record.uid,
-            container_arguments.CONTAINER_LABEL: directory.path.name,
+            container_arguments.CONTAINER_LABEL: container,
             container_arguments.ATTEMPT_LABEL: str(attempt.number),
         }
+        name = container_arguments.container_name(self.record.uid, container, attempt.number)
+        return ContainerIdentity(name, labels)
 
     async def _make_network(self) -> None:
         if container_arguments.NETWORK in await self._networks():
             return
-        self.machine.directory.note_network(self.engine.name)
-        wanted = ("--subnet", container_arguments.SUBNET, "--gateway", container_arguments.GATEWAY)
+        self.machine.directory.note_network(self.runtime.name)
+        wanted = ("--subnet", addresses.POD_CIDR, "--gateway", container_arguments.GATEWAY)
         try:
-            await self.engine.do("network", "create", *wanted, container_arguments.NETWORK)
-        except EngineError as error:
+            await self.runtime.do("network", "create", *wanted, container_arguments.NETWORK)
+        except ContainerRuntimeError as error:
             # Another pod's start may have been faster.
             if container_arguments.NETWORK not in await self._networks():
-                raise EngineError(
+                raise ContainerRuntimeError(
                     f'cannot make the network "{container_arguments.NETWORK}" of pods, '
-                    f"{container_arguments.SUBNET}: {error}: remove what has these addresses, which may be "
-                    "another container engine's network of that name"
+                    f"{addresses.POD_CIDR}: {error}: remove what has these addresses, which may be "
+                    "another container runtime's network of that name"
                 ) from error
 
     async def _networks(self) -> list[str]:
-        return (await self.engine.do("network", "ls", "--format", "{{.Name}}")).split()
+        return (await self.runtime.do("network", "ls", "--format", "{{.Name}}")).split()
 
-    async def _run(self, attempt: Attempt, pod: Object, contents: Contents, image: Mapping[str, Any]) -> None:
+    async def _run(
+        self,
+        attempt: Attempt,
+        pod: Object,
+        identity: ContainerIdentity,
+        inputs: ContainerInputs,
+        image: Mapping[str, Any],
+    ) -> None:
         spec = pod["spec"]["containers"][0]
-        called = container_arguments.name(self.record.uid, spec["name"], attempt.number)
-        in_file = container_arguments.in_file(contents.environment)
-        passed = {key: value for key, value in contents.environment.items() if key not in in_file}
         file = attempt.directory / "environment"
-        text = container_arguments.lines(contents.environment)
-        arguments = container_arguments.create(
-            self.engine.kind, called, full_name(spec["image"]), pod, contents, str(file)
+        create = container_arguments.create_arguments(
+            self.runtime.kind, identity, full_name(spec["image"]), pod, inputs, str(file)
         )
-        attempt.hand_over(Container(self.engine.name, called, spec["image"]))
+        attempt.hand_over(Container(self.runtime.name, identity.name, spec["image"]))
         try:
-            write_private(file, text)
-            created = await self.engine.do(*arguments, variables=passed)
+            write_private(file, create.environment_file)
+            created = await self.runtime.do(*create.arguments, variables=create.variables)
         finally:
             file.unlink(missing_ok=True)
         await self._start(attempt, created.split()[-1], _image_id(image))
@@ -173,21 +183,23 @@ class EngineContainers:
     async def _start(self, attempt: Attempt, created: str, image_id: str) -> None:
         problem = ""
         try:
-            await self.engine.do("start", created)
-        except EngineError as error:
+            await self.runtime.do("start", created)
+        except ContainerRuntimeError as error:
             problem = str(error)
-        found = await self.engine.inspect(created)
+        found = await self.runtime.inspect(created)
         if started := _started(found):
             attempt.record_start(replace(started, image_id=image_id))
         elif problem:
-            # The engine answers, and says that it did not get this far.
+            # The container runtime answers that the container did not start.
             code = found["State"].get("ExitCode") or _START_FAILED
             attempt.record_exit(_exit(code, reason="StartError", message=problem))
         else:
-            raise EngineError(f"{self.engine.name} says neither that the container started nor why not")
+            raise ContainerRuntimeError(
+                f"{self.runtime.name} says neither that the container started nor why not"
+            )
 
     async def wait(self, attempt: Attempt) -> Exit:
-        """Wait until the engine says that the container has ended, or that it has no such container."""
+        """Wait until the container runtime reports that the container has ended, or does not exist."""
         silent = ""
         while (ended := attempt.exit) is None:
             began = time.monotonic()
@@ -197,12 +209,12 @@ class EngineContainers:
                     attempt.record_exit(ended)
                     break
                 silent = ""
-                await self.engine.wait(self._id(attempt))
-            except EngineError as error:
+                await self.runtime.wait(self._id(attempt))
+            except ContainerRuntimeError as error:
                 if str(error) != silent:
                     silent = str(error)
                     _log.warning(
-                        'cannot learn of pod "%s" from %s: %s', self.record.name, self.engine.name, silent
+                        'cannot learn of pod "%s" from %s: %s', self.record.name, self.runtime.name, silent
                     )
             await asyncio.sleep(max(self.least_wait_s - (time.monotonic() - began), 0.0))
         attempt.settle()
@@ -210,9 +222,11 @@ class EngineContainers:
 
     async def _end(self, attempt: Attempt) -> Exit | None:
         try:
-            state = (await self.engine.inspect(self._id(attempt)))["State"]
+            state = (await self.runtime.inspect(self._id(attempt)))["State"]
         except NoSuchObject:
-            return _exit(_KILLED, message=f"{self.engine.name} no longer has the container", supervised=False)
+            return _exit(
+                _KILLED, message=f"{self.runtime.name} no longer has the container", supervised=False
+            )
         if state["Status"] not in _ENDED:
             return None
         killed = bool(state.get("OOMKilled"))
@@ -227,12 +241,12 @@ class EngineContainers:
         )
 
     async def terminate(self, attempt: Attempt) -> None:
-        """Send what the image says that asks it to end."""
+        """Send the image's stop signal."""
         started = attempt.started
         await self._send(attempt, (started.stop_signal if started else "") or "TERM")
 
     async def kill(self, attempt: Attempt) -> None:
-        """Send SIGKILL, again and again until it has ended: the engine may be away for a while."""
+        """Send SIGKILL until the container has ended: the container runtime may not answer for a while."""
         while attempt.exit is None:
             await self._send(attempt, "KILL")
             with suppress(TimeoutError):
@@ -241,28 +255,28 @@ class EngineContainers:
 
     async def _send(self, attempt: Attempt, signal: str) -> None:
         try:
-            await self.engine.do("kill", "--signal", signal, self._id(attempt))
-        except EngineError as error:
-            # It may have ended by itself, which whoever waits for it learns.
+            await self.runtime.do("kill", "--signal", signal, self._id(attempt))
+        except ContainerRuntimeError as error:
+            # It may have ended by itself, which ``wait`` reports.
             _log.debug('cannot send %s to pod "%s": %s', signal, self.record.name, error)
 
     async def ask(
         self, attempt: Attempt, handler: Mapping[str, Any], spec: Mapping[str, Any], timeout_s: float
     ) -> Answer:
-        """Ask at the published address, or execute a command in the container."""
+        """Send a request to the published address, or execute a command in the container."""
         if "exec" not in handler:
             return await http_check.ask(handler, spec, self.record.address, timeout_s, forwarded=True)
         command = handler["exec"].get("command", ())
         try:
-            await self.engine.do("exec", self._id(attempt), *command, timeout_s=timeout_s)
-        except EngineError as error:
+            await self.runtime.do("exec", self._id(attempt), *command, timeout_s=timeout_s)
+        except ContainerRuntimeError as error:
             return Answer(False, f"the command failed: {error}")
         return Answer(True)
 
     async def log(
         self, attempt: Attempt, selection: Selection, *, follow: bool
     ) -> AsyncGenerator[bytes, None]:
-        """Have the engine print it."""
+        """Yield the log as the container runtime prints it."""
         left = selection.limit_bytes
         options = (
             *(("--timestamps",) if selection.timestamps else ()),
@@ -270,10 +284,10 @@ class EngineContainers:
             *(("--tail", str(selection.tail_lines)) if selection.tail_lines is not None else ()),
             *(("--since", selection.since) if selection.since else ()),
         )
-        printed = self.engine.stream("logs", *options, self._id(attempt))
+        printed = self.runtime.stream("logs", *options, self._id(attempt))
         async with contextlib.aclosing(printed):
-            # What it says where it fails is printed too, and is all there is to show.
-            with suppress(EngineError):
+            # The message of a failure is part of the output.
+            with suppress(ContainerRuntimeError):
                 async for data in printed:
                     yield data if left is None else data[:left]
                     if left is not None:
@@ -282,28 +296,28 @@ class EngineContainers:
                             return
 
     async def last_words(self, attempt: Attempt) -> str:
-        """Have the engine print the end of the log."""
-        printed = self.engine.stream("logs", "--tail", str(log_files.ENDING_LINES), self._id(attempt))
+        """Return the end of the log."""
+        printed = self.runtime.stream("logs", "--tail", str(log_files.ENDING_LINES), self._id(attempt))
         try:
             parts = [data async for data in printed]
-        except EngineError:
-            return ""  # they are the engine's words
+        except ContainerRuntimeError:
+            return ""  # the output is the container runtime's message
         return log_files.shortened(b"".join(parts).rstrip(b"\n"))
 
     def container_id(self, attempt: Attempt) -> str:
-        """Return the engine's id."""
-        return f"{self.engine.kind.scheme}://{self._id(attempt)}"
+        """Return the container's id, with the scheme of its container runtime."""
+        return f"{self.runtime.kind.scheme}://{self._id(attempt)}"
 
     def image_id(self, attempt: Attempt) -> str:
-        """Return the digest of the image, where it is known."""
+        """Return the digest of the image; empty if unknown."""
         started = attempt.started
         return started.image_id if started else ""
 
     async def forget(self, attempt: Attempt) -> None:
-        """Remove the container; raise ``EngineError`` where the engine does not say that it is gone."""
+        """Remove the container; raise ``ContainerRuntimeError`` unless it is confirmed to be gone."""
         if attempt.container is not None:
             with suppress(NoSuchObject):
-                await self.engine.do("rm", "--force", "--volumes", self._name(attempt))
+                await self.runtime.do("rm", "--force", "--volumes", self._name(attempt))
 
     def _name(self, attempt: Attempt) -> str:
         container = attempt.container
@@ -315,7 +329,7 @@ class EngineContainers:
 
 
 def _started(found: Mapping[str, Any]) -> Started | None:
-    """Return what is to be remembered of a container that runs or has run."""
+    """Return the record of a container that runs or has run; None if it never started."""
     at = str(found["State"].get("StartedAt") or "")
     if not at or at.startswith(NEVER):
         return None
@@ -332,14 +346,14 @@ def _image_id(image: Mapping[str, Any]) -> str:
 
 
 def _remedy(pod: Mapping[str, Any]) -> str:
-    """Return what else could run a pod whose image cannot be pulled."""
+    """Return the way to run a pod whose image cannot be pulled; empty if there is none."""
     engine = launchers.engine_of(pod["spec"]["containers"][0]["image"])
     return f"; with --container-engine none {engine} runs without a container" if engine else ""
 
 
 def _check_user(pod: Mapping[str, Any], container: Mapping[str, Any], image_user: str) -> None:
     contexts = (pod.get("securityContext", {}), container.get("securityContext", {}))
-    user = container_arguments.user(*contexts, image_user).partition(":")[0]
+    user = container_arguments.run_as_user(*contexts, image_user).partition(":")[0]
     if not any(context.get("runAsNonRoot") for context in contexts):
         return
     if contexts[1].get("runAsNonRoot") is not False and user in {"", "0", "root"}:

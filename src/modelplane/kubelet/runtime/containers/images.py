@@ -1,7 +1,6 @@
-"""Getting a pod's image (Kubernetes, "Images").
+"""Pulls of a pod's image (Kubernetes, "Images").
 
-The rule: what a pod's pull secrets say is in files that only their owner reads, and only while the image
-is being pulled.
+Pull secrets are in files that only their owner can read, and only during the pull.
 """
 
 import base64
@@ -21,7 +20,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.refusals import Refusal
-from modelplane.kubelet.runtime.containers.cli import Engine, EngineError, NoSuchObject
+from modelplane.kubelet.runtime.containers.cli import ContainerRuntime, ContainerRuntimeError, NoSuchObject
 from modelplane.kubelet.runtime.launch import NotYet
 
 PULLING = "Pulling"
@@ -29,7 +28,7 @@ _FIRST_BACK_OFF_S = 10.0
 _LAST_BACK_OFF_S = 300.0
 _SECRET_KEYS = (".dockerconfigjson", ".dockercfg")
 _LAYER = re.compile(r"([0-9a-f]{12}): (.*)")
-"""A line about a layer, as Docker writes them; other engines say less."""
+"""A line about a layer, as Docker writes it; other container runtimes print less."""
 _DONE = frozenset({"Pull complete", "Already exists"})
 
 
@@ -43,40 +42,40 @@ def full_name(image: str) -> str:
 
 @dataclass(slots=True)
 class Pulls:
-    """Getting the image of one pod, as often as it takes."""
+    """The pulls of one pod's image, with their back-off."""
 
     client: Client
     namespace: str
     directory: Path
-    """Where credentials are for as long as they are needed."""
+    """Directory for the credentials, during a pull."""
     _next_at: float = 0.0
     _back_off_s: float = _FIRST_BACK_OFF_S
     _failed: str = ""
 
     async def get(
-        self, engine: Engine, pod: Mapping[str, Any], remedy: str, tell: Callable[[Refusal], None]
+        self, runtime: ContainerRuntime, pod: Mapping[str, Any], remedy: str, tell: Callable[[Refusal], None]
     ) -> dict[str, Any]:
-        """Return what the engine knows of the pod's image, pulled if need be; raise ``NotYet``.
+        """Return the description of the pod's image, pulled if necessary; raise ``NotYet``.
 
-        ``remedy`` ends the sentence that says why it could not be pulled.
+        ``remedy`` ends the message if it cannot be pulled.
         """
         container = pod["spec"]["containers"][0]
         image = full_name(container["image"])
         policy = container.get("imagePullPolicy", "IfNotPresent")
         if policy != "Always":
             try:
-                return await engine.image(image)
+                return await runtime.image(image)
             except NoSuchObject:
                 pass
         if policy == "Never":
-            message = f'{engine.name} does not have image "{image}", and imagePullPolicy is Never'
+            message = f'{runtime.name} does not have image "{image}", and imagePullPolicy is Never'
             raise NotYet(Refusal("ErrImageNeverPull", f"{message}: pull it by hand, or change the policy"))
-        await self._pull(engine, image, pod, remedy, tell)
-        return await engine.image(image)
+        await self._pull(runtime, image, pod, remedy, tell)
+        return await runtime.image(image)
 
     async def _pull(
         self,
-        engine: Engine,
+        runtime: ContainerRuntime,
         image: str,
         pod: Mapping[str, Any],
         remedy: str,
@@ -84,11 +83,11 @@ class Pulls:
     ) -> None:
         if time.monotonic() < self._next_at:
             raise NotYet(Refusal("ImagePullBackOff", f"waiting before another try: {self._failed}"))
-        tell(Refusal(PULLING, f'{engine.name} pulls image "{image}"'))
+        tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}"'))
         try:
             with credentials(self.directory, await self._secrets(pod)) as variables:
-                await _pull(engine, image, variables, tell)
-        except EngineError as error:
+                await _pull(runtime, image, variables, tell)
+        except ContainerRuntimeError as error:
             self._failed = f'cannot pull image "{image}": {error}{remedy}'
             self._next_at = time.monotonic() + self._back_off_s
             self._back_off_s = min(self._back_off_s * 2, _LAST_BACK_OFF_S)
@@ -98,17 +97,17 @@ class Pulls:
     async def _secrets(self, pod: Mapping[str, Any]) -> tuple[Object, ...]:
         names = [entry["name"] for entry in pod["spec"].get("imagePullSecrets", ())]
         found = [await self.client.get(resources.SECRETS, name, self.namespace) for name in names]
-        # As Kubernetes does: the image may be one that needs none of those that are missing.
+        # As in Kubernetes, missing secrets are ignored: the image may not need them.
         return tuple(secret for secret in found if secret is not None)
 
 
 async def _pull(
-    engine: Engine, image: str, variables: Mapping[str, str], tell: Callable[[Refusal], None]
+    runtime: ContainerRuntime, image: str, variables: Mapping[str, str], tell: Callable[[Refusal], None]
 ) -> None:
     layers: set[str] = set()
     done: set[str] = set()
     unfinished = ""
-    async for data in engine.stream("pull", image, variables=variables):
+    async for data in runtime.stream("pull", image, variables=variables):
         *lines, unfinished = (unfinished + data.decode(errors="replace")).split("\n")
         before = len(done)
         for line in lines:
@@ -118,11 +117,11 @@ async def _pull(
                     done.add(found[1])
         if len(done) != before:
             progress = f"{len(done)} of {len(layers)} layers"
-            tell(Refusal(PULLING, f'{engine.name} pulls image "{image}": {progress}'))
+            tell(Refusal(PULLING, f'{runtime.name} pulls image "{image}": {progress}'))
 
 
 def merged(secrets: Iterable[Object]) -> dict[str, Any]:
-    """Return the credentials of some pull secrets, by registry; of two for one, the first."""
+    """Return the credentials of pull secrets by registry; the first secret wins."""
     found: dict[str, Any] = {}
     for secret in secrets:
         data = secret.get("data") or {}
@@ -135,13 +134,15 @@ def merged(secrets: Iterable[Object]) -> dict[str, Any]:
                 found = {**held, **found}
             except (ValueError, AttributeError, TypeError):
                 name = secret["metadata"]["name"]
-                raise EngineError(f'the pull secret "{name}" is not a Docker configuration') from None
+                raise ContainerRuntimeError(
+                    f'the pull secret "{name}" is not a Docker configuration'
+                ) from None
     return found
 
 
 @contextmanager
 def credentials(directory: Path, secrets: Iterable[Object]) -> Iterator[dict[str, str]]:
-    """Make the variables by which an engine's program finds credentials; none where there are none."""
+    """Provide credentials in files, and the variables by which a container runtime's program finds them."""
     auths = merged(secrets)
     if not auths:
         yield {}
@@ -151,7 +152,7 @@ def credentials(directory: Path, secrets: Iterable[Object]) -> Iterator[dict[str
     try:
         user = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
         configuration: dict[str, Any] = {"auths": auths}
-        # Where the daemon is lies in the same place as who one is there.
+        # The same directory holds the address of the daemon.
         if context := _configured(user).get("currentContext"):
             configuration["currentContext"] = context
             (directory / "contexts").symlink_to(user / "contexts")

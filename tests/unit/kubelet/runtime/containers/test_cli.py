@@ -8,13 +8,13 @@ import pytest
 
 from modelplane.cli.agent import agent
 from modelplane.kubelet.runtime.containers.cli import (
-    KINDS,
+    RUNTIME_KINDS,
     Choice,
-    EngineError,
-    Engines,
+    ContainerRuntimeError,
+    ContainerRuntimes,
     NoSuchObject,
-    engine_of,
     failure,
+    runtime_of,
 )
 from support.container_engine import IMAGE, Engine
 
@@ -28,7 +28,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 
 async def found(choice: Choice) -> str:
-    engine = await Engines(choice).answering()
+    engine = await ContainerRuntimes(choice).answering()
     return engine.name if engine else ""
 
 
@@ -48,27 +48,27 @@ async def test_a_program_behind_which_nothing_answers_is_none(
     # No other engine of this machine.
     monkeypatch.setenv("PATH", f"{docker.path}:/nowhere")
     docker.fault(away=True)
-    engines = Engines(Choice.AUTO, remembered_s=0.0)
+    engines = ContainerRuntimes(Choice.AUTO, remembered_s=0.0)
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             assert await engines.answering() is None
-        assert [record.getMessage() for record in caplog.records] == ["no container engine answers (auto)"]
+        assert [record.getMessage() for record in caplog.records] == ["no container runtime answers (auto)"]
         caplog.clear()
         monkeypatch.setenv("PATH", f"{docker.path}:{os.environ['PATH']}:/bin:/usr/bin")
         docker.fault()
-        assert await engines.answering() == engine_of("docker")
+        assert await engines.answering() == runtime_of("docker")
     assert [record.getMessage() for record in caplog.records] == ["new pods run in containers of docker"]
 
 
 async def test_an_engine_that_says_nothing_is_not_waited_for_for_ever(docker: Engine) -> None:
     docker.fault(latency_s=30)
-    with pytest.raises(EngineError, match=r"docker did not answer within 0.2 s"):
-        await engine_of("docker").do("version", timeout_s=0.2)
+    with pytest.raises(ContainerRuntimeError, match=r"docker did not answer within 0.2 s"):
+        await runtime_of("docker").do("version", timeout_s=0.2)
 
 
 async def test_a_command_that_nobody_waits_for_any_more_is_ended(docker: Engine) -> None:
     docker.fault(latency_s=30)
-    asking = asyncio.create_task(engine_of("docker").do("version"))
+    asking = asyncio.create_task(runtime_of("docker").do("version"))
     async with asyncio.timeout(10):
         while not docker.calls("version"):
             await asyncio.sleep(0.02)
@@ -79,8 +79,8 @@ async def test_a_command_that_nobody_waits_for_any_more_is_ended(docker: Engine)
 
 
 async def test_a_program_that_is_not_there_is_an_engine_that_does_not_answer() -> None:
-    with pytest.raises(EngineError, match="cannot run nerdctl: No such file or directory"):
-        await engine_of("nerdctl").do("version")
+    with pytest.raises(ContainerRuntimeError, match="cannot run nerdctl: No such file or directory"):
+        await runtime_of("nerdctl").do("version")
 
 
 @pytest.mark.parametrize(
@@ -100,20 +100,22 @@ async def test_a_program_that_is_not_there_is_an_engine_that_does_not_answer() -
         ),
         pytest.param(
             "Unable to find image\nError response from daemon: conflict\nRun 'docker --help'\n",
-            EngineError,
+            ContainerRuntimeError,
             "conflict",
             id="the line that says what happened",
         ),
         pytest.param(
             "dial unix /run/docker.sock: connect: no such file or directory",
-            EngineError,
+            ContainerRuntimeError,
             "dial unix /run/docker.sock: connect: no such file or directory",
             id="that its own socket is missing, which is nothing about containers",
         ),
-        pytest.param("", EngineError, "docker failed and did not say why", id="nothing"),
+        pytest.param("", ContainerRuntimeError, "docker failed and did not say why", id="nothing"),
     ],
 )
-def test_what_an_engine_says_when_it_fails(said: str, kind: type[EngineError], message: str) -> None:
+def test_what_an_engine_says_when_it_fails(
+    said: str, kind: type[ContainerRuntimeError], message: str
+) -> None:
     error = failure("docker", said)
     assert (type(error), str(error)) == (kind, message)
 
@@ -131,7 +133,7 @@ def test_what_an_engine_says_when_it_fails(said: str, kind: type[EngineError], m
     ],
 )
 def test_a_container_gets_the_gpus_that_were_allocated(choice: Choice, options: tuple[str, ...]) -> None:
-    assert KINDS[choice].devices(("GPU-1", "GPU-2")) == options
+    assert RUNTIME_KINDS[choice].devices(("GPU-1", "GPU-2")) == options
 
 
 def test_the_command_offers_every_choice() -> None:

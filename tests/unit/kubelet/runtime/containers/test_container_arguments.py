@@ -4,19 +4,22 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.runtime.containers import container_arguments
-from modelplane.kubelet.runtime.containers.cli import KINDS, Choice
+from modelplane.kubelet.runtime.containers.cli import RUNTIME_KINDS, Choice
 from modelplane.kubelet.runtime.containers.container_arguments import (
-    Contents,
+    ContainerIdentity,
+    ContainerInputs,
+    CreateArguments,
     Unwritable,
-    create,
-    lines,
+    container_name,
+    create_arguments,
     published,
+    run_as_user,
 )
 from modelplane.kubelet.volumes.mounts import Mount
 
 IMAGE = "docker.io/owner/engine:1"
-PLAIN = Contents(labels={"k": "v"}, address="198.18.1.2", environment={}, memory_bytes=4096)
+IT = ContainerIdentity("it", {"k": "v"})
+PLAIN = ContainerInputs(address="198.18.1.2", environment={}, memory_bytes=4096)
 BEFORE = (
     *("create", "--pull", "never", "--name", "it", "--label", "k=v"),
     *("--network", "modelplane", "--ip", "198.18.1.2", "--hostname", "pod"),
@@ -24,34 +27,40 @@ BEFORE = (
 LOGS = ("--log-driver", "json-file", "--log-opt", "max-size=10m", "--log-opt", "max-file=2")
 
 
-def arguments(
-    container: dict[str, Any], contents: Contents = PLAIN, choice: Choice = Choice.DOCKER, **spec: Any
-) -> tuple[str, ...]:
+def created(
+    container: dict[str, Any], inputs: ContainerInputs = PLAIN, choice: Choice = Choice.DOCKER, **spec: Any
+) -> CreateArguments:
     pod = {"metadata": {"name": "pod"}, "spec": {"containers": [container], **spec}}
-    return create(KINDS[choice], "it", IMAGE, pod, contents, "/file")
+    return create_arguments(RUNTIME_KINDS[choice], IT, IMAGE, pod, inputs, "/file")
+
+
+def arguments(
+    container: dict[str, Any], inputs: ContainerInputs = PLAIN, choice: Choice = Choice.DOCKER, **spec: Any
+) -> tuple[str, ...]:
+    return created(container, inputs, choice, **spec).arguments
 
 
 @pytest.mark.parametrize(
-    ("container", "options", "after"),
+    ("container", "expected"),
     [
-        pytest.param({}, (), (), id="nothing"),
-        pytest.param({"args": ["--a", "b"]}, (), ("--a", "b"), id="arguments keep the image's command"),
+        pytest.param({}, (*BEFORE, *LOGS, IMAGE), id="nothing"),
+        pytest.param(
+            {"args": ["--a", "b"]},
+            (*BEFORE, *LOGS, IMAGE, "--a", "b"),
+            id="arguments keep the image's command",
+        ),
         pytest.param(
             {"command": ["sh", "-c"], "args": ["true"]},
-            ("--entrypoint", "sh"),
-            ("-c", "true"),
+            (*BEFORE, *LOGS, "--entrypoint", "sh", IMAGE, "-c", "true"),
             id="a command replaces the image's, with its arguments",
         ),
-        pytest.param({"workingDir": "/app"}, ("--workdir", "/app"), (), id="a working directory"),
+        pytest.param(
+            {"workingDir": "/app"}, (*BEFORE, "--workdir", "/app", *LOGS, IMAGE), id="a working directory"
+        ),
     ],
 )
-def test_what_is_executed(
-    container: dict[str, Any], options: tuple[str, ...], after: tuple[str, ...]
-) -> None:
-    made = arguments(container)
-    place = made.index("--entrypoint") if "--entrypoint" in made else len(BEFORE)
-    assert made[place : place + len(options)] == options
-    assert made[made.index(IMAGE) :] == (IMAGE, *after)
+def test_what_is_executed(container: dict[str, Any], expected: tuple[str, ...]) -> None:
+    assert arguments(container) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,6 +72,18 @@ def test_what_is_executed(
             {},
             ("--memory", "1610612736", "--memory-swap", "1610612736", "--cpus", "1.500"),
             id="limits",
+        ),
+        pytest.param(
+            {"resources": {"limits": {"memory": "500m", "cpu": "100u"}}},
+            {},
+            ("--memory", "1", "--memory-swap", "1", "--cpus", "0.001"),
+            id="limits below one unit, which rounded down would be none",
+        ),
+        pytest.param(
+            {"resources": {"limits": {"memory": "1500m", "cpu": "1000100u"}}},
+            {},
+            ("--memory", "2", "--memory-swap", "2", "--cpus", "1.001"),
+            id="limits between two units",
         ),
         pytest.param({"securityContext": {"runAsUser": 1000}}, {}, ("--user", "1000"), id="a user"),
         pytest.param({}, {"securityContext": {"runAsUser": 0}}, ("--user", "0"), id="root"),
@@ -126,24 +147,23 @@ def test_a_mount(mount: Mount, options: tuple[str, ...]) -> None:
 
 def test_no_value_of_a_variable_is_on_the_command_line() -> None:
     environment = {"TOKEN": "hush", "HOME": "hush", "https_proxy": "hush", "CERT": "hush\nhush"}
-    made = arguments({}, replace(PLAIN, environment=environment))
-    assert made == (
-        *(*BEFORE, "--env", "CERT", "--env", "TOKEN", "--env-file", "/file"),
-        *(*LOGS, IMAGE),
+    assert created({}, replace(PLAIN, environment=environment)) == CreateArguments(
+        (*BEFORE, "--env", "CERT", "--env", "TOKEN", "--env-file", "/file", *LOGS, IMAGE),
+        {"TOKEN": "hush", "CERT": "hush\nhush"},
+        "HOME=hush\nhttps_proxy=hush\n",
     )
-    assert lines(environment) == "HOME=hush\nhttps_proxy=hush\n"
 
 
-def test_a_variable_of_several_lines_that_engines_read_themselves_is_refused() -> None:
+def test_a_variable_of_several_lines_that_container_runtimes_read_is_refused() -> None:
     with pytest.raises(Unwritable) as caught:
-        lines({"DOCKER_CERT": "a\nb"})
+        arguments({}, replace(PLAIN, environment={"DOCKER_CERT": "a\nb"}))
     assert str(caught.value) == (
-        'cannot set variable "DOCKER_CERT": its value has several lines, and container engines read the '
-        "variable themselves: call it something else"
+        'cannot set variable "DOCKER_CERT": its value has several lines, and container runtimes read a '
+        "variable of that name themselves: rename it"
     )
 
 
-def test_gpus_are_given_by_the_engine() -> None:
+def test_gpus_are_given_by_the_container_runtime() -> None:
     made = arguments({}, replace(PLAIN, gpus=("GPU-1",)), Choice.PODMAN)
     assert made == (
         *(*BEFORE, "--device", "nvidia.com/gpu=GPU-1", "--log-driver", "k8s-file"),
@@ -163,9 +183,22 @@ def test_what_is_probed_is_published_too() -> None:
 
 def test_a_name_of_a_host_is_as_long_as_it_may_be() -> None:
     pod = {"metadata": {"name": "a" * 62 + "-b"}, "spec": {"containers": [{}]}}
-    made = create(KINDS[Choice.DOCKER], "it", IMAGE, pod, PLAIN, "/file")
+    made = create_arguments(RUNTIME_KINDS[Choice.DOCKER], IT, IMAGE, pod, PLAIN, "/file").arguments
     assert made[made.index("--hostname") + 1] == "a" * 62
 
 
 def test_no_two_attempts_have_containers_of_one_name() -> None:
-    assert container_arguments.name("uid", "engine", 3) == "modelplane-uid-engine-3"
+    assert container_name("uid", "engine", 3) == "modelplane-uid-engine-3"
+    assert container_name("uid", "engine", 4) == "modelplane-uid-engine-4"
+
+
+@pytest.mark.parametrize(
+    ("pod", "container", "user"),
+    [
+        pytest.param({}, {}, "app", id="the image's"),
+        pytest.param({"runAsUser": 1}, {}, "1", id="the pod's"),
+        pytest.param({"runAsUser": 1}, {"runAsUser": 0}, "0", id="the container's, root too"),
+    ],
+)
+def test_the_user_of_a_container(pod: dict[str, Any], container: dict[str, Any], user: str) -> None:
+    assert run_as_user(pod, container, "app") == user

@@ -20,8 +20,8 @@ from modelplane.kubelet.pods.pods import stop_all
 from modelplane.kubelet.records import AgentDirectory, Attempt, ContainerDirectory, PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime.choice import Runtimes
-from modelplane.kubelet.runtime.containers.cli import Choice, Engines
-from modelplane.kubelet.runtime.containers.container_runtime import EngineContainers
+from modelplane.kubelet.runtime.containers.cli import Choice, ContainerRuntimes
+from modelplane.kubelet.runtime.containers.container_runtime import PodContainers
 from modelplane.kubelet.runtime.host import process_attempt
 from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
 from modelplane.kubelet.runtime.launch import NotYet
@@ -60,7 +60,7 @@ class Bench:
     async def runtime(self) -> Runtime:
         self.machine.directory.pod(RECORD.uid).write(RECORD)
         found = await Runtimes(self.machine, RECORD).choose(self.directory, sleeping())
-        if isinstance(found, EngineContainers):
+        if isinstance(found, PodContainers):
             return replace(found, least_wait_s=0.1, kill_again_s=0.2)
         return found
 
@@ -83,7 +83,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     directory.path.mkdir()
     # Nothing here makes an event.
     events = cast("Recorder", None)
-    machine = Machine(cast("Client", api), directory, (), events, Engines(Choice.DOCKER))
+    machine = Machine(cast("Client", api), directory, (), events, ContainerRuntimes(Choice.DOCKER))
     yield Bench(engine, machine, api)
     engine.stop()
 
@@ -351,7 +351,7 @@ async def test_an_engine_that_was_named_and_is_away_is_told_of(bench: Bench) -> 
         await bench.runtime()
     assert caught.value.refusal == Refusal(
         "ContainerEngineUnavailable",
-        "the container engine docker does not answer: start it, or choose another one with "
+        "the container runtime docker does not answer: start it, or choose another one with "
         "--container-engine",
     )
 
@@ -360,15 +360,13 @@ async def test_an_engine_that_was_named_and_is_away_is_told_of(bench: Bench) -> 
     ("choice", "image", "runtime"),
     [
         pytest.param(Choice.AUTO, LAUNCHED, HostProcesses, id="an installed program comes before an engine"),
-        pytest.param(
-            Choice.AUTO, "example.com/other:1", EngineContainers, id="any other image is the engine's"
-        ),
-        pytest.param(Choice.DOCKER, LAUNCHED, EngineContainers, id="a named engine runs every image"),
+        pytest.param(Choice.AUTO, "example.com/other:1", PodContainers, id="any other image is the engine's"),
+        pytest.param(Choice.DOCKER, LAUNCHED, PodContainers, id="a named engine runs every image"),
         pytest.param(Choice.NONE, LAUNCHED, HostProcesses, id="without engines there are only programs"),
     ],
 )
 async def test_what_runs_an_image(bench: Bench, choice: Choice, image: str, runtime: type[Runtime]) -> None:
-    machine = replace(bench.machine, engines=Engines(choice))
+    machine = replace(bench.machine, container_runtimes=ContainerRuntimes(choice))
     pod = {"spec": {"containers": [{"name": "engine", "image": image}]}}
     assert isinstance(await Runtimes(machine, RECORD).choose(bench.directory, pod), runtime)
 
@@ -376,7 +374,11 @@ async def test_what_runs_an_image(bench: Bench, choice: Choice, image: str, runt
 async def test_a_pod_stays_with_the_engine_that_began_it(bench: Bench) -> None:
     attempt = await bench.start(sleeping())
     without = Machine(
-        bench.machine.client, bench.machine.directory, (), bench.machine.events, Engines(Choice.NONE)
+        bench.machine.client,
+        bench.machine.directory,
+        (),
+        bench.machine.events,
+        ContainerRuntimes(Choice.NONE),
     )
     runtime = await Runtimes(without, RECORD).choose(bench.directory, sleeping())
     assert runtime.container_id(attempt) == next(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.kubelet.runtime.containers.cli import EngineError
+from modelplane.kubelet.runtime.containers.cli import ContainerRuntimeError
 from modelplane.kubelet.runtime.containers.images import credentials, full_name, merged
 
 
@@ -40,7 +40,7 @@ def test_credentials_of_several_secrets_are_put_together() -> None:
 
 
 def test_a_secret_that_is_none_is_named_without_its_content() -> None:
-    with pytest.raises(EngineError) as caught:
+    with pytest.raises(ContainerRuntimeError) as caught:
         merged([secret("a", ".dockerconfigjson", b"hush")])
     assert str(caught.value) == 'the pull secret "a" is not a Docker configuration'
     assert caught.value.__cause__ is None
