@@ -18,6 +18,7 @@ LONG = {
 }
 """Files, or functions as ``path::name``, that hold one concept that is long, and which one."""
 
+_REFERENCE = re.compile(r"\b(?:see|one of)\s+``(\w+)[\w.]*``", re.IGNORECASE)
 _SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore)(.*)$")
 _EXPLAINED = re.compile(r"(: [A-Z]+[0-9]+(, [A-Z]+[0-9]+)*|\[[a-z-]+(, ?[a-z-]+)*\])\s+\S")
 
@@ -55,6 +56,27 @@ def test_a_file_and_a_function_are_short_or_hold_one_long_concept() -> None:
     files = {name for name, text in _texts("src").items() if len(text.splitlines()) > MOST_LINES}
     functions = {long for name, tree in _trees().items() for long in _long_functions(name, tree)}
     assert sorted(files | functions) == sorted(LONG)
+
+
+def test_a_reference_to_a_module_or_a_name_resolves() -> None:
+    modules = {Path(name).stem for name in _trees()}
+    dangling = [
+        f"{name}: {found}"
+        for name, text in _texts("src").items()
+        for found in _REFERENCE.findall(text)
+        if found not in modules | _defined(_trees()[name])
+    ]
+    assert dangling == []
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """Return the names that a module defines."""
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    named = {node.name for node in ast.walk(tree) if isinstance(node, definitions)}
+    stored = {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    return named | stored
 
 
 def _long_functions(name: str, tree: ast.Module) -> Iterator[str]:

@@ -170,19 +170,40 @@ async def test_a_claim_can_ask_for_more(agent: Agent) -> None:
     await until(has_more)
 
 
-async def test_what_a_folder_cannot_be_is_told_on_the_claim(agent: Agent) -> None:
-    await agent.create(claim("block", volumeMode="Block"))
+@pytest.mark.parametrize(
+    ("name", "spec", "note"),
+    [
+        pytest.param(
+            "block",
+            {"volumeMode": "Block"},
+            "a folder is no block device: leave volumeMode out",
+            id="a block device",
+        ),
+        pytest.param(
+            "elsewhere",
+            {"storageClassName": "mine"},
+            'StorageClass "mine" uses provisioner "modelplane.ai/local-folder", which serves only '
+            'StorageClass "modelplane-local": create the claim with that storageClassName',
+            id="another StorageClass",
+        ),
+    ],
+)
+async def test_a_claim_that_cannot_be_served_has_an_event(
+    agent: Agent, name: str, spec: Object, note: str
+) -> None:
+    [own] = storage_class.manifests()
+    await agent.client.apply(own | {"metadata": {"name": "mine"}})
+    await agent.create(claim(name, **spec))
 
     async def is_told() -> bool:
         events = (await agent.client.list(resources.EVENTS, "default")).items
         return any(
-            (event["regarding"]["name"], event["reason"], event["note"])
-            == ("block", "ProvisioningFailed", "a folder is no block device: leave volumeMode out")
+            (event["regarding"]["name"], event["reason"], event["note"]) == (name, "ProvisioningFailed", note)
             for event in events
         )
 
     await until(is_told)
-    found = await agent.client.get(CLAIMS, "block", "default")
+    found = await agent.client.get(CLAIMS, name, "default")
     assert found is not None
     assert found["status"]["phase"] == "Pending"
 

@@ -6,6 +6,12 @@ from typing import Final
 LIMIT: Final = 3
 
 
+def alternatives(items: Sequence[str], word: str = "or") -> str:
+    """Join all items in the given order, with a word before the last: "GKE or EKS"."""
+    *others, last = items
+    return f"{', '.join(others)} {word} {last}" if others else last
+
+
 def listing(items: Iterable[str], limit: int = LIMIT) -> str:
     """Join up to `limit` items in sorted order and count the rest."""
     return in_order(sorted(items), limit)

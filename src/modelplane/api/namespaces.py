@@ -22,8 +22,8 @@ RESERVED: Final = (
 """Namespaces of Modelplane and of the components that it needs."""
 
 
-def reserved(namespace: str) -> str:
-    """Return why a namespace is reserved, with the remedy; empty if it is not."""
+def reserved(namespace: str) -> Rejected | None:
+    """Return why a namespace is reserved, with the remedy; None if it is not."""
     if not namespace.startswith(RESERVED_PREFIX) and namespace not in RESERVED:
         return None
     return Rejected(f'namespace "{namespace}" is reserved for system components: use a namespace of your own')

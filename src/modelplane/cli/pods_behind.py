@@ -31,7 +31,7 @@ class Behind:
 
 
 async def behind(client: Client, item: Object) -> Behind:
-    """Return the pods of an object of one of ``KINDS``."""
+    """Return the pods of an object of one of ``RESOURCES``."""
     return await _OF[item["kind"]](client, item)
 
 

@@ -23,7 +23,7 @@ from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSett
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.nebius_cluster import NebiusCluster
-from modelplane.api.node_pools import FabricType
+from modelplane.api.node_pools import CAPACITY_BLOCKS, FabricType
 from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.offline.diagnostics import Path, nearest, shown
 

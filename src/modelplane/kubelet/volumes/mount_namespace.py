@@ -1,6 +1,6 @@
 """Mounts for the process of a pod: a mount namespace, entered before the engine's program.
 
-    namespace.py SCRATCH MOUNTS [COMMAND [ARGUMENT ...]]
+    mount_namespace.py SCRATCH MOUNTS [COMMAND [ARGUMENT ...]]
 
 SCRATCH is an empty directory, MOUNTS a list in JSON; without a command it is only tried, and what failed
 is printed as JSON.

@@ -1,7 +1,7 @@
-"""Mounts of a container, and their visibility to a process of the host (see ``namespace``).
+"""Mounts of a container, and their visibility to a process of the host (see ``mount_namespace``).
 
-The rule: a pod that needs no mount needs nothing of the kernel either; one that does is tried first, so
-that its status says what is in the way before anything of it runs.
+A pod without mounts needs nothing of the kernel. The mounts of any other pod are tried before it starts, so
+that its status says what is missing.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Storage on this machine: a StorageClass whose volumes are folders (Kubernetes, "Storage Classes").
 
-``agent.provisioner`` makes the volumes. The kernel is not asked to limit them: what a claim requests is
-what its volume says of itself, and no more.
+The volumes are created by ``provisioner``. Nothing enforces their size: the capacity of a volume is the
+request of its claim.
 """
 
 from modelplane.kube.resources import Object

@@ -1,0 +1,167 @@
+"""Decisions on this machine's PersistentVolumes: the next step for a claim, and for a volume without one.
+
+No folder exists without its PersistentVolume, which is created first; its folder is made when a
+pod first mounts it. The folder is removed first, then the finalizer that holds the PersistentVolume. After
+an interruption, every folder therefore still has an object that names it. Kubernetes binds volumes to claims.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from modelplane.kube.resources import Object
+from modelplane.kubelet.volumes.storage_class import PROVISIONER, STORAGE_CLASS
+
+_STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+_PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateVolume:
+    """Create the PersistentVolume of a claim."""
+
+    manifest: Object
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseClaim:
+    """Emit an event with the reason why a claim gets no volume."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeVolume:
+    """Set the capacity of a claim's PersistentVolume."""
+
+    volume: str
+    capacity: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeClaim:
+    """Report the capacity of its PersistentVolume in a claim."""
+
+    capacity: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVolume:
+    """Delete a released PersistentVolume."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseVolume:
+    """Remove the folder of a deleted PersistentVolume, unless that is None, and then its finalizer."""
+
+    folder: Path | None
+
+
+Step: TypeAlias = CreateVolume | RefuseClaim | ResizeVolume | ResizeClaim | DeleteVolume | ReleaseVolume
+
+
+def volume_name(claim: Mapping[str, Any]) -> str:
+    """Return the name of a claim's PersistentVolume, which makes a second one for the claim impossible."""
+    return str(claim["spec"].get("volumeName") or f"pvc-{claim['metadata']['uid']}")
+
+
+def next_step(claim: Mapping[str, Any], volume: Object | None, node: str, root: Path) -> Step | None:
+    """Return the next step for a claim whose PersistentVolume is ``volume``; None if there is none.
+
+    ``root`` is the directory of the folders.
+    """
+    if _is_waiting(claim):
+        if why := refusal(claim):
+            return RefuseClaim(why)
+        return CreateVolume(persistent_volume(claim, node, root)) if volume is None else None
+    if volume is None or folder(volume, root) is None or claim.get("status", {}).get("phase") != "Bound":
+        return None
+    capacity = {"storage": _request(claim)}
+    if volume["spec"]["capacity"] != capacity:
+        return ResizeVolume(volume["metadata"]["name"], capacity)
+    return ResizeClaim(capacity) if claim["status"].get("capacity") != capacity else None
+
+
+def reclaim_step(volume: Object, root: Path) -> Step | None:
+    """Return the next step to reclaim a PersistentVolume; None if it is not this machine's, or in use."""
+    path, phase = folder(volume, root), volume.get("status", {}).get("phase")
+    if path is None or phase == "Bound":
+        return None
+    metadata, is_kept = volume["metadata"], volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete"
+    if "deletionTimestamp" not in metadata:
+        return DeleteVolume() if phase == "Released" and not is_kept else None
+    if PROVISIONER not in metadata.get("finalizers", ()):
+        return None
+    return ReleaseVolume(None if is_kept else path)
+
+
+def _is_waiting(claim: Mapping[str, Any]) -> bool:
+    """Return True if Kubernetes, having found no existing volume, asks this provisioner for one."""
+    metadata = claim["metadata"]
+    return (
+        metadata.get("annotations", {}).get(_STORAGE_PROVISIONER) == PROVISIONER
+        and not claim["spec"].get("volumeName")
+        and "deletionTimestamp" not in metadata
+    )
+
+
+def refusal(claim: Mapping[str, Any]) -> str:
+    """Return why a claim cannot have a folder of this machine, and the remedy; empty if it can."""
+    spec = claim["spec"]
+    if spec.get("storageClassName") != STORAGE_CLASS:
+        return (
+            f'StorageClass "{spec.get("storageClassName", "")}" uses provisioner "{PROVISIONER}", which '
+            f'serves only StorageClass "{STORAGE_CLASS}": create the claim with that storageClassName'
+        )
+    if spec.get("volumeMode") == "Block":
+        return "a folder is no block device: leave volumeMode out"
+    if spec.get("dataSource") or spec.get("dataSourceRef"):
+        return "a folder is not made from a snapshot or another claim: leave dataSource and dataSourceRef out"
+    if spec.get("selector"):
+        return "a volume that is made for a claim has no labels to select it by: leave the selector out"
+    return ""
+
+
+def persistent_volume(claim: Mapping[str, Any], node: str, root: Path) -> Object:
+    """Return the PersistentVolume for a claim."""
+    metadata, spec = claim["metadata"], claim["spec"]
+    name = volume_name(claim)
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {
+            "name": name,
+            "annotations": {_PROVISIONED_BY: PROVISIONER},
+            "finalizers": [PROVISIONER],
+        },
+        "spec": {
+            "accessModes": spec["accessModes"],
+            "capacity": {"storage": _request(claim)},
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+            "local": {"path": str(root / name)},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            "persistentVolumeReclaimPolicy": "Delete",
+            "storageClassName": STORAGE_CLASS,
+            "volumeMode": "Filesystem",
+        },
+    }
+
+
+def folder(volume: Mapping[str, Any], root: Path) -> Path | None:
+    """Return the folder of a PersistentVolume; None if the volume is not this machine's."""
+    path = root / volume["metadata"]["name"]
+    provisioned_by = volume["metadata"].get("annotations", {}).get(_PROVISIONED_BY)
+    same = volume["spec"].get("local", {}).get("path") == str(path)
+    return path if same and provisioned_by == PROVISIONER else None
+
+
+def _request(claim: Mapping[str, Any]) -> str:
+    return str(claim["spec"]["resources"]["requests"]["storage"])
