@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  a script beside what it writes, not a package
 """The reference page of metrics, from their table."""
 
-from modelplane.telemetry.table import LABELS, METRICS, Metric, Program
+from modelplane.telemetry.metric_definitions import LABELS, METRICS, Metric, Program
 
 _TABLE = ("| Metric | Type | Labels | Meaning |", "|---|---|---|---|")
 _INTRODUCTION = (

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.controllers.observed import State, samples
 from modelplane.telemetry import metrics, server
-from modelplane.telemetry.table import Program
+from modelplane.telemetry.metric_definitions import Program
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """Values, by name and labels."""

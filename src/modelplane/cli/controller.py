@@ -84,7 +84,7 @@ async def _run(options: _Options) -> None:
     from modelplane.host import addresses
     from modelplane.host.signals import until_signalled
     from modelplane.telemetry import event_loop, metrics, traces
-    from modelplane.telemetry.table import Program
+    from modelplane.telemetry.metric_definitions import Program
 
     async with AsyncExitStack() as stack:
         election = None

@@ -56,8 +56,8 @@ def function(
         )
     from modelplane.crossplane.function import server
     from modelplane.telemetry import metrics, traces
+    from modelplane.telemetry.metric_definitions import Program
     from modelplane.telemetry.server import CannotListen, serve
-    from modelplane.telemetry.table import Program
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

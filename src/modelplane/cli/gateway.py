@@ -76,7 +76,7 @@ async def _run(options: _Options) -> None:
     from modelplane.proxy import files
     from modelplane.proxy.companion import Gateway
     from modelplane.proxy.follower import GatewayFollower
-    from modelplane.telemetry.table import Program
+    from modelplane.telemetry.metric_definitions import Program
 
     async with connect(options.kubeconfig) as client:
         follower = GatewayFollower(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from modelplane.cli.errors import UserError
 
 if TYPE_CHECKING:
-    from modelplane.telemetry.table import Program, Sample
+    from modelplane.telemetry.metric_definitions import Program, Sample
 
 
 @contextmanager

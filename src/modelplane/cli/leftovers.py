@@ -4,7 +4,7 @@ Under Crossplane each leftover is the manifest of an Object. In a namespace that
 may have lost its credentials for the clusters, and then never finalizes the Object: this module deletes the
 manifest in the provider's place.
 
-One rule: an Object is released only when its manifest is observed to be gone, or is not its to delete.
+An Object is released only when its manifest is observed to be gone, or the Object must not delete it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -20,6 +20,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.companions import provider_config_name
+from modelplane.crossplane.function.economy import PROVIDERS_FINALIZER
 from modelplane.install.refusals import Refused
 from modelplane.install.waiting import Deadline
 from modelplane.kube import errors, resources
@@ -28,7 +29,6 @@ from modelplane.kube.resources import Object, Resource
 
 _GROUP, _, _VERSION = remote.API_VERSION.partition("/")
 OBJECTS: Final = Resource(_GROUP, _VERSION, remote.KIND, "objects")
-_FINALIZER: Final = "finalizer.managedresource.crossplane.io"
 _DELETES: Final = frozenset({"*", "Delete"})
 
 
@@ -157,7 +157,7 @@ class Cleaner:
         """Take the finalizer off the Objects whose manifest is gone; return their number."""
         for each in found.items:
             metadata = each.held["metadata"]
-            kept = [one for one in metadata.get("finalizers", ()) if one != _FINALIZER]
+            kept = [one for one in metadata.get("finalizers", ()) if one != PROVIDERS_FINALIZER]
             body = {"metadata": {"finalizers": kept, "resourceVersion": metadata["resourceVersion"]}}
             await self._released(metadata["name"], body)
         return len(found.items)

@@ -17,8 +17,8 @@ from modelplane.api.reasons import ModelDeploymentCondition
 from modelplane.compose import fleet
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
-from modelplane.telemetry import table
-from modelplane.telemetry.table import Metric, Sample
+from modelplane.telemetry import metric_definitions
+from modelplane.telemetry.metric_definitions import Metric, Sample
 
 Object = Mapping[str, Any]
 _READY = {"True": "true", "False": "false"}
@@ -48,10 +48,10 @@ class State:
 def samples(state: State) -> Iterator[Sample]:
     """Yield every sample that a state gives."""
     for name, queue in state.queues.items():
-        yield Sample(table.QUEUE_DEPTH, (name,), queue.waiting)
-        yield Sample(table.QUEUE_RUNNING, (name,), queue.running)
+        yield Sample(metric_definitions.QUEUE_DEPTH, (name,), queue.waiting)
+        yield Sample(metric_definitions.QUEUE_RUNNING, (name,), queue.running)
     for name, reachable in state.reachable.items():
-        yield Sample(table.CLUSTER_REACHABLE, (name,), reachable)
+        yield Sample(metric_definitions.CLUSTER_REACHABLE, (name,), reachable)
     for kind, found in state.objects.items():
         yield from _readiness(kind, found)
     for deployment in state.objects.get(kind_name(ModelDeployment), ()):
@@ -67,7 +67,7 @@ def _readiness(kind: str, found: Iterable[Object]) -> Iterator[Sample]:
     for item in found:
         counts[_READY.get(condition_of(item, READY).get("status", ""), _UNKNOWN)] += 1
     for ready, count in counts.items():
-        yield Sample(table.OBJECTS, (kind, ready), count)
+        yield Sample(metric_definitions.OBJECTS, (kind, ready), count)
 
 
 def _replicas(deployment: Object) -> Iterator[Sample]:
@@ -81,10 +81,12 @@ def _replicas(deployment: Object) -> Iterator[Sample]:
         "ready": counts.get("ready", 0),
         "updated": counts.get("updated", 0),
     }.items():
-        yield Sample(table.REPLICAS, (*name, state), count)
+        yield Sample(metric_definitions.REPLICAS, (*name, state), count)
     if placed < desired:
         scheduled = condition_of(deployment, ModelDeploymentCondition.REPLICAS_SCHEDULED)
-        yield Sample(table.UNSCHEDULABLE, (*name, scheduled.get("reason", "Unknown")), desired - placed)
+        yield Sample(
+            metric_definitions.UNSCHEDULABLE, (*name, scheduled.get("reason", "Unknown")), desired - placed
+        )
 
 
 def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterator[Sample]:
@@ -94,7 +96,7 @@ def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterato
             readable.append(fleet.replica(replica))
         except InvalidObject:
             unreadable += 1
-    yield Sample(table.UNREADABLE, (), unreadable)
+    yield Sample(metric_definitions.UNREADABLE, (), unreadable)
     if unreadable:
         return
     known = {cluster.name: cluster for cluster in map(fleet.cluster, clusters)}
@@ -105,14 +107,16 @@ def _hardware(clusters: Iterable[Object], replicas: Iterable[Object]) -> Iterato
         pool = (usage.cluster, usage.pool)
         if usage.accounting is scheduler.Accounting.DEVICES:
             for amount in usage.amounts:
-                yield from _amount(table.DEVICES, (*pool, amount.name), amount)
+                yield from _amount(metric_definitions.DEVICES, (*pool, amount.name), amount)
             continue
         for amount in usage.amounts:
-            yield from _amount(table.NODES, pool, amount)
+            yield from _amount(metric_definitions.NODES, pool, amount)
             for device in devices[pool]:
                 total, taken = amount.total * device.count, amount.taken * device.count
                 yield from _amount(
-                    table.DEVICES, (*pool, device.name), scheduler.Amount(device.name, total, taken)
+                    metric_definitions.DEVICES,
+                    (*pool, device.name),
+                    scheduler.Amount(device.name, total, taken),
                 )
 
 

@@ -11,7 +11,7 @@ from modelplane.controllers.reconciler import NotYet
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import errors
 from modelplane.telemetry import log_lines, metrics, traces
-from modelplane.telemetry.table import Result
+from modelplane.telemetry.metric_definitions import Result
 
 _log = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 """Permissions of each identity, rule by rule, each with its reason (Kubernetes RBAC).
 
-One rule: least privilege that works. A verb that no reconcile uses is a fault, as a missing one is;
-``tests/kubernetes/test_permissions.py`` compares these tables with what an API server was asked.
-Objects are read by one list and one watch of each kind, so hardly anything needs ``get``; server-side
-apply is ``patch``, and ``create`` too where the object may not be there yet.
+Least privilege: a verb that no reconcile uses is a fault, as a missing one is.
+``tests/kubernetes/test_permissions.py`` compares these tables with the requests that an API server received.
+Objects are read by one list and one watch of each kind, so hardly anything needs ``get``. Server-side apply
+is ``patch``, and also ``create`` if the object may not exist yet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,14 +18,16 @@ from modelplane.kube.resources import Object
 
 _RBAC = "rbac.authorization.k8s.io"
 
+_ESCALATION = "RBAC escalation prevention: the grantor must hold the permission"
+
 _READ = ("list", "watch")
 _WRITE = (*_READ, "create", "patch", "delete")
 
 TEAM_OBJECTS = "modelplane-team-objects"
-"""The role that reads what models name in their teams' namespaces."""
+"""The role that reads the objects that models name, in their teams' namespaces."""
 
 INFERENCE_CLUSTER = "modelplane-inference-cluster"
-"""The identity that a fleet has on one of its clusters, and its role."""
+"""The identity of a fleet on one of its clusters, and the identity's role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,12 @@ class Rule:
     verbs: tuple[str, ...]
     why: str
     names: tuple[str, ...] = ()
-    """The objects that it is about; all where none is named."""
+    """The names of the objects; empty for all objects."""
     unseen: str = ""
-    """Why an API server may never be asked for it; empty where it is."""
+    """Why an API server may never receive such a request; empty if it does."""
 
     def manifest(self) -> Object:
-        """Return the rule as a role states it."""
+        """Return the rule as an entry of a role."""
         rule: Object = {
             "apiGroups": [self.group],
             "resources": [*self.resources],
@@ -59,7 +61,7 @@ FLEET = (
         GROUP,
         tuple(f"{plural}/status" for plural in _KINDS),
         ("patch",),
-        "What was decided, and why, is written into the status.",
+        "Decisions and their reasons are written to the status.",
     ),
     Rule(
         GROUP,
@@ -71,24 +73,24 @@ FLEET = (
         GROUP,
         ("inferenceclasses", "inferenceclusters", "modelcaches"),
         ("patch",),
-        "A finalizer holds what others need, and what has left something on a cluster.",
+        "A finalizer holds an object that others need, or that has children on a cluster.",
     ),
     Rule(
         GROUP,
         ("modeldeployments/finalizers", "modelreplicas/finalizers"),
         ("update",),
-        "A replica keeps its deployment, and an endpoint its replica, until it is gone itself.",
+        "A replica blocks the deletion of its deployment, and an endpoint that of its replica.",
         unseen="only the admission plugin OwnerReferencesPermissionEnforcement asks, where it is on",
     ),
-    Rule("events.k8s.io", ("events",), ("create",), "Conditions that change are told as events."),
+    Rule("events.k8s.io", ("events",), ("create",), "Changes of conditions are reported as events."),
     Rule(
         "apiextensions.k8s.io",
         ("customresourcedefinitions",),
         _READ,
-        "Whose the kinds are: where Crossplane owns them, the controllers stand back.",
+        "The owner of the kinds: the controllers refuse to reconcile while Crossplane owns them.",
     ),
 )
-"""On the control plane, everywhere, whatever is composed there."""
+"""On the control plane, in all namespaces."""
 
 TEAMS = (
     Rule(
@@ -126,7 +128,7 @@ SYSTEM = (
 """In the namespace of the installation."""
 
 COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
-"""Of the gateway's own identity, in the namespace of the installation."""
+"""For the gateway's own identity, in the namespace of the installation."""
 
 
 def _children(place: Place) -> Iterator[Rule]:
@@ -139,53 +141,53 @@ def _children(place: Place) -> Iterator[Rule]:
 
 
 def on_control_plane() -> tuple[Rule, ...]:
-    """Return the rules on the control plane, everywhere."""
+    """Return the rules on the control plane, in all namespaces."""
     return (*FLEET, *_children(Place.CONTROL_PLANE))
 
 
 _READ_ON_CLUSTERS = (
-    Rule("gateway.networking.k8s.io", ("gateways",), _READ, "Where the cluster takes requests."),
-    Rule("", ("pods",), _READ, "Why an engine does not start."),
+    Rule("gateway.networking.k8s.io", ("gateways",), _READ, "The address where a cluster accepts requests."),
+    Rule("", ("pods",), _READ, "The reason why an engine does not start."),
     Rule(
         "",
         ("pods/log",),
         ("get",),
-        "`modelplane logs` shows what an engine says, to those who may read the Secret with this identity.",
-        unseen="a person's command asks, and no controller",
+        "`modelplane logs` prints engines' logs, for users who may read the Secret with this identity.",
+        unseen="requested by a user's command, not by a controller",
     ),
     Rule(
         "apiextensions.k8s.io",
         ("customresourcedefinitions",),
         _READ,
-        "What the cluster can do: which kinds it has.",
+        "The capabilities of the cluster: its installed kinds.",
     ),
-    Rule("", ("namespaces",), ("create",), "Each team's models have a namespace of the team's name."),
+    Rule("", ("namespaces",), ("create",), "Models are in a namespace of the same name as their team's."),
     Rule(
         "",
         ("pods",),
         ("get",),
         "Endpoint pickers may.",
-        unseen="nobody can grant what he may not do",
+        unseen=_ESCALATION,
     ),
     Rule(
         "inference.networking.k8s.io",
         ("inferencepools",),
         ("get",),
         "Endpoint pickers may.",
-        unseen="nobody can grant what he may not do",
+        unseen=_ESCALATION,
     ),
     Rule(
         "inference.networking.x-k8s.io",
         ("inferenceobjectives",),
         ("get", *_READ),
         "Endpoint pickers may.",
-        unseen="nobody can grant what he may not do",
+        unseen=_ESCALATION,
     ),
 )
 
 
 def on_cluster() -> tuple[Rule, ...]:
-    """Return the rules on an inference cluster, everywhere: workloads that serve, what is read of them."""
+    """Return the rules on an inference cluster, in all namespaces: workloads, and objects read about them."""
     return (*_children(Place.CLUSTERS), *_READ_ON_CLUSTERS)
 
 
@@ -194,16 +196,16 @@ PEOPLE = {
         GROUP,
         ("modelcaches", "modeldeployments", "modeldeployments/scale", "modelendpoints", "modelservices"),
         ("create", "delete", "deletecollection", "patch", "update"),
-        "Who may edit a namespace may serve models in it.",
+        "Users who may edit a namespace may serve models in it.",
     ),
     "view": Rule(
         GROUP,
         tuple(kind.plural for kind in COMPOSED if kind.namespaced),
         ("get", *_READ),
-        "Who may view a namespace may see its models.",
+        "Users who may view a namespace may see its models.",
     ),
 }
-"""What is added to the cluster's own roles for people, by the least of those roles."""
+"""Rules that are aggregated to the cluster's user-facing roles, by the least of those roles."""
 
 _INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
 
@@ -223,7 +225,7 @@ def installed(team_namespaces: Iterable[str]) -> list[Object]:
 
 
 def account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:
-    """Return a ServiceAccount as bindings name it."""
+    """Return a ServiceAccount as the subject of a binding."""
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
 
 
@@ -237,7 +239,7 @@ class Role:
     labels: Mapping[str, str]
 
     def manifest(self, namespace: str = "") -> Object:
-        """Return the role itself; a ``Role`` is in a namespace."""
+        """Return the role; a ``Role`` needs a namespace."""
         return {
             "apiVersion": f"{_RBAC}/v1",
             "kind": self.kind,
@@ -246,7 +248,7 @@ class Role:
         }
 
     def binding(self, subject: Mapping[str, str], namespace: str = "") -> Object:
-        """Return what gives the role to a subject, in one namespace or in all."""
+        """Return the binding of the role to a subject, in one namespace or in all."""
         return {
             "apiVersion": f"{_RBAC}/v1",
             "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
@@ -256,7 +258,7 @@ class Role:
         }
 
     def bound_to(self, subject: Mapping[str, str], namespace: str = "") -> list[Object]:
-        """Return the role and its binding, both in the namespace where one is named."""
+        """Return the role and its binding, both in the namespace if one is given."""
         return [self.manifest(namespace), self.binding(subject, namespace)]
 
     def _metadata(self, namespace: str) -> Object:

@@ -6,7 +6,7 @@ goes wrong here is logged and never raised into the work that is measured.
 What the other packages use:
 
     from modelplane.telemetry import event_loop, log_lines, metrics, server, traces
-    from modelplane.telemetry.table import Program, Result
+    from modelplane.telemetry.metric_definitions import Program, Result
 
     with traces.exporting("modelplane-controller"):           # nothing, unless OTEL_... asks for traces
         registry = metrics.registry(Program.CONTROLLER, event_loop.asked(loop, manager.state))

@@ -12,8 +12,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from modelplane import __version__
-from modelplane.telemetry import table
-from modelplane.telemetry.table import METRICS, Metric, Program, Result, Sample, Type
+from modelplane.telemetry import metric_definitions
+from modelplane.telemetry.metric_definitions import METRICS, Metric, Program, Result, Sample, Type
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped
 
@@ -40,37 +40,37 @@ _histograms = {
     )
     for metric in _counted(Type.HISTOGRAM)
 }
-_gauges[table.BUILD_INFO].labels(__version__).set(1)
+_gauges[metric_definitions.BUILD_INFO].labels(__version__).set(1)
 
 
 def reconciled(kind: str, result: Result, duration_s: float) -> None:
     """Count one reconcile of an object of a kind of ours."""
-    _counters[table.RECONCILES].labels(kind, result).inc()
-    _histograms[table.RECONCILE_DURATION].labels(kind).observe(duration_s)
+    _counters[metric_definitions.RECONCILES].labels(kind, result).inc()
+    _histograms[metric_definitions.RECONCILE_DURATION].labels(kind).observe(duration_s)
     if result in _FAILED:
-        _counters[table.RECONCILE_ERRORS].labels(kind).inc()
+        _counters[metric_definitions.RECONCILE_ERRORS].labels(kind).inc()
 
 
 def waited(queue: str, duration_s: float) -> None:
     """Count an object that waited in a queue for its turn."""
-    _histograms[table.QUEUE_LATENCY].labels(queue).observe(duration_s)
+    _histograms[metric_definitions.QUEUE_LATENCY].labels(queue).observe(duration_s)
 
 
 def leading(leads: bool) -> None:
     """Tell whether this process reconciles, or stands by."""
-    _gauges[table.LEADER].set(leads)
+    _gauges[metric_definitions.LEADER].set(leads)
 
 
 def answered(kind: str, result: Result, duration_s: float) -> None:
     """Count one request of Crossplane's, for a kind of ours or ``OTHER``."""
-    _counters[table.FUNCTION_REQUESTS].labels(kind, result).inc()
-    _histograms[table.FUNCTION_DURATION].labels(kind).observe(duration_s)
+    _counters[metric_definitions.FUNCTION_REQUESTS].labels(kind, result).inc()
+    _histograms[metric_definitions.FUNCTION_DURATION].labels(kind).observe(duration_s)
 
 
 def decoded(objects: int, remembered: int) -> None:
     """Count objects that had to be decoded, and tell how many are now remembered."""
-    _counters[table.FUNCTION_DECODED].inc(objects)
-    _gauges[table.FUNCTION_CACHED].set(remembered)
+    _counters[metric_definitions.FUNCTION_DECODED].inc(objects)
+    _gauges[metric_definitions.FUNCTION_CACHED].set(remembered)
 
 
 class _Observed(Collector):

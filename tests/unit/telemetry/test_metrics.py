@@ -9,8 +9,8 @@ import pytest
 
 from modelplane import __version__
 from modelplane.controllers.observed import Queue, State
-from modelplane.telemetry import metrics, table
-from modelplane.telemetry.table import LABELS, METRICS, Metric, Program, Result, Type
+from modelplane.telemetry import metric_definitions, metrics
+from modelplane.telemetry.metric_definitions import LABELS, METRICS, Metric, Program, Result, Type
 from support.telemetry import Series, cluster, deployment, item, pool, replica, scraped
 
 ROOT = Path(__file__).parents[3]
@@ -70,11 +70,11 @@ def test_the_process_is_told_of() -> None:
 
 
 def test_the_version_is_told() -> None:
-    assert _value(scraped(Program.FUNCTION), table.BUILD_INFO, version=__version__) == 1
+    assert _value(scraped(Program.FUNCTION), metric_definitions.BUILD_INFO, version=__version__) == 1
 
 
 def test_every_metric_is_a_constant_and_a_row_once() -> None:
-    constants = [each for each in vars(table).values() if isinstance(each, Metric)]
+    constants = [each for each in vars(metric_definitions).values() if isinstance(each, Metric)]
     assert sorted(each.name for each in constants) == sorted(each.name for each in METRICS)
     assert len({each.name for each in METRICS}) == len(METRICS)
 
@@ -101,11 +101,17 @@ def test_a_reconcile_is_counted_with_its_result_and_its_time() -> None:
     def grown(metric: Metric, suffix: str = "", **labels: str) -> float:
         return _value(after, metric, suffix, **labels) - _value(before, metric, suffix, **labels)
 
-    assert [grown(table.RECONCILES, kind="ModelService", result=each) for each in Result] == [1, 1, 0, 0, 1]
-    assert grown(table.RECONCILE_ERRORS, kind="ModelService") == 1
-    assert grown(table.RECONCILE_DURATION, "_count", kind="ModelService") == 3
-    assert grown(table.RECONCILE_DURATION, "_sum", kind="ModelService") == 0.875
-    assert grown(table.RECONCILE_DURATION, "_bucket", kind="ModelService", le="0.25") == 2
+    assert [grown(metric_definitions.RECONCILES, kind="ModelService", result=each) for each in Result] == [
+        1,
+        1,
+        0,
+        0,
+        1,
+    ]
+    assert grown(metric_definitions.RECONCILE_ERRORS, kind="ModelService") == 1
+    assert grown(metric_definitions.RECONCILE_DURATION, "_count", kind="ModelService") == 3
+    assert grown(metric_definitions.RECONCILE_DURATION, "_sum", kind="ModelService") == 0.875
+    assert grown(metric_definitions.RECONCILE_DURATION, "_bucket", kind="ModelService", le="0.25") == 2
 
 
 def test_what_is_gone_is_told_no_more() -> None:
@@ -125,7 +131,7 @@ def test_names_of_objects_are_quoted() -> None:
     odd: dict[str, Any] = item("ModelDeployment", 'a"b\\c\nd', spec={"replicas": 1})
     found = scraped(Program.CONTROLLER, lambda: State({}, {}, {"ModelDeployment": [odd]}))
     labels = {"namespace": "ml-team", "deployment": 'a"b\\c\nd', "state": "desired"}
-    assert _value(found, table.REPLICAS, **labels) == 1
+    assert _value(found, metric_definitions.REPLICAS, **labels) == 1
 
 
 PAGES = (ROOT / "docs" / "how-to" / "observe.md", ROOT / "package" / "grafana" / "modelplane.json")

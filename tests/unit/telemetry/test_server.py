@@ -11,8 +11,8 @@ from prometheus_client.registry import CollectorRegistry
 
 from modelplane.telemetry import metrics, server
 from modelplane.telemetry.event_loop import Unanswered
+from modelplane.telemetry.metric_definitions import Program, Sample
 from modelplane.telemetry.server import CannotListen, Check, Server
-from modelplane.telemetry.table import Program, Sample
 from support.telemetry import fetch, well
 
 REGISTRY = metrics.registry(Program.GATEWAY)

@@ -13,7 +13,7 @@ import pytest
 from modelplane import __version__
 from modelplane.telemetry import otlp, traces
 from modelplane.telemetry.log_lines import JsonFormatter
-from modelplane.telemetry.table import Result
+from modelplane.telemetry.metric_definitions import Result
 from support.collector import Collector, attributes, collecting
 
 

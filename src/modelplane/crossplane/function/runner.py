@@ -30,7 +30,7 @@ from modelplane.crossplane.function.requirements import own as own_requirements
 from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
 from modelplane.telemetry import log_lines, metrics, traces
-from modelplane.telemetry.table import Result
+from modelplane.telemetry.metric_definitions import Result
 
 _log = logging.getLogger(__name__)
 

@@ -67,7 +67,7 @@ class ContainerStatus:
             and attempt.started_at
             and self._report.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
         ):
-            message = await runtime.last_words(attempt) or message
+            message = await runtime.termination_message(attempt) or message
         finished_at = timestamps.to_seconds(ended.finished_at)
         return Terminated(
             exit_code=ended.code,

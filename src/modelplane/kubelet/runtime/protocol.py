@@ -40,7 +40,7 @@ class Runtime(Protocol):
     def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Yield what an attempt wrote; go on with what it writes until it ends, if that is wanted."""
 
-    async def last_words(self, attempt: Attempt) -> str:
+    async def termination_message(self, attempt: Attempt) -> str:
         """Return the last lines that an attempt wrote, as short as a termination message must be."""
 
     def container_id(self, attempt: Attempt) -> str:

@@ -13,7 +13,7 @@ from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
 from modelplane.telemetry import metrics, table
-from modelplane.telemetry.table import Program, Result
+from modelplane.telemetry.metric_definitions import Program, Result
 from unit.crossplane.function.conftest import DEFINITION, Ask, children, conditions, fatal
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "composition"

@@ -295,7 +295,7 @@ class PodContainers:
                         if left <= 0:
                             return
 
-    async def last_words(self, attempt: Attempt) -> str:
+    async def termination_message(self, attempt: Attempt) -> str:
         """Return the end of the log."""
         printed = self.runtime.stream("logs", "--tail", str(log_files.ENDING_LINES), self._id(attempt))
         try:

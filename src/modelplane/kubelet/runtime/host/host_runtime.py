@@ -57,7 +57,7 @@ class HostProcesses:
         ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
         return log_files.read(attempt.log, selection, ended)
 
-    async def last_words(self, attempt: Attempt) -> str:
+    async def termination_message(self, attempt: Attempt) -> str:
         """Read the end of that file."""
         return log_files.ending(attempt.log)
 

@@ -260,13 +260,13 @@ async def test_the_log_of_a_container(bench: Bench) -> None:
     stamped = await log_of(bench, attempt, Selection(tail_lines=1, timestamps=True))
     assert stamped.startswith(time.strftime("%Y-"))
     assert stamped.endswith("Z last\n")
-    assert await (await bench.runtime()).last_words(attempt) == "0\n1\n2\nlast"
+    assert await (await bench.runtime()).termination_message(attempt) == "0\n1\n2\nlast"
 
 
-async def test_an_engine_that_is_away_says_no_last_words(bench: Bench) -> None:
+async def test_an_engine_that_is_away_has_no_termination_message(bench: Bench) -> None:
     attempt = await bench.start(sleeping())
     bench.engine.fault(away=True)
-    assert await (await bench.runtime()).last_words(attempt) == ""
+    assert await (await bench.runtime()).termination_message(attempt) == ""
 
 
 async def test_a_probe_executes_a_command_in_the_container(bench: Bench) -> None:

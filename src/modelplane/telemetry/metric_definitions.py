@@ -1,8 +1,7 @@
-"""The table of metrics: what is exported, and by whom.
+"""Definitions of all metrics, by exporting program.
 
-One rule: no metric is exported that has no row here. Names and units are those of Prometheus' conventions;
-what controllers and queues tell is named as controller-runtime names it. The reference page is made from
-this table, and so are the metrics.
+The metrics and the reference page are made from this table, so a metric without a row is not exported. Names
+and units follow Prometheus' conventions; metrics of controllers and queues have controller-runtime's names.
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 
 class Program(StrEnum):
-    """What runs."""
+    """A program that exports metrics."""
 
     CONTROLLER = "controller"
     FUNCTION = "function"
