@@ -1,7 +1,7 @@
 """Events about a pod, shown by ``kubectl describe pod`` (``events.k8s.io/v1``, "Event").
 
-Events are for people and best effort: nothing waits for one, and where the API server is away
-for long the newest are dropped. What happens again counts up the event that is there already.
+Events are best effort: nothing waits for one, and during a long outage of the API server the newest are
+dropped. A repeated event increments the count of the existing one.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Reason(StrEnum):
-    """What can happen to a container; the words are the kubelet's where it has one."""
+    """Reasons of events about containers, as the kubelet has them where it does."""
 
     PULLING = "Pulling"
     STARTED = "Started"
@@ -68,7 +68,7 @@ class Recorder:
         self._written: OrderedDict[tuple[str, Reason, str], tuple[str, int]] = OrderedDict()
 
     def record(self, pod: Mapping[str, Any], reason: Reason, note: str) -> None:
-        """Note that something happened to the container of a pod, to be written as soon as possible."""
+        """Record an event about the container of a pod, to be written as soon as possible."""
         metadata = pod["metadata"]
         happening = _Happening(
             metadata["namespace"],
@@ -92,7 +92,7 @@ class Recorder:
                 await asyncio.sleep(_RETRY_S)
 
     async def _written_down(self, happening: _Happening) -> bool:
-        """Write one event; False where the server is away and it should be tried again."""
+        """Write one event; return False if the server does not answer and it must be tried again."""
         try:
             await self._write(happening)
         except errors.Unreachable:

@@ -1,6 +1,6 @@
-"""The agent's process: who it is, what it starts, how it ends.
+"""The node agent's process: its identity, its tasks, its end.
 
-It ends at SIGTERM without touching its pods; the next agent of the same directory takes them over.
+It ends at SIGTERM without touching its pods. The next agent of the same directory takes them over.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the command line says."""
+    """Options of the command line."""
 
     kubeconfig: Path
     node: str
@@ -55,7 +55,7 @@ def run(settings: Settings) -> None:
 
     Raises ``LocalError`` where another agent uses the directory, or the port is taken.
     """
-    # The lock that the supervisor gave this process is no engine's business.
+    # Engines must not inherit the lock that the supervisor gave this process.
     descriptors.keep_private()
     settings.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (settings.directory / "agent.lock").open("w") as lock:

@@ -1,7 +1,7 @@
 """This machine as a Node, and the Lease that says it is alive (Kubernetes, "Nodes", "Leases").
 
-The Lease is the heartbeat; the Node is written when it is missing or differs. Nothing is
-written when the agent ends: its pods run on, and the Lease runs out by itself.
+The Lease is the heartbeat; the Node is written when it is missing or differs. Nothing is written when the
+agent ends: its pods keep running, and the Lease expires.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """What a Node is told about itself."""
+    """Settings of a Node."""
 
     name: str
     pool: str
     port: int
-    """Where the agent serves logs."""
+    """Port of the log server."""
     share: discovery.Share = discovery.WHOLE
     """Its part of the machine."""
 

@@ -1,12 +1,12 @@
-"""Records of the agent on disk: the whole of its memory.
+"""Records of the agent on disk: its only memory.
 
-    DIR/pods/UID/pod.json                    which pod, and its address
+    DIR/pods/UID/pod.json                    the pod's name, and its address
     DIR/pods/UID/CONTAINER/NUMBER/           one attempt to run a container, by a process (see ``shim``)
                                              or by a container runtime (``container.json``, ``started.json``)
     DIR/pods/UID/.volumes/                   its volumes, and DIR/volumes/ those of claims (see ``volumes``)
     DIR/models/                              models made from installed packages
     DIR/networks/RUNTIME                     that a container runtime has a network for pods
-    DIR/id                                   what tells this agent's containers from those of others
+    DIR/id                                   the id in the labels of this agent's containers
 
 The number of a container's last attempt is its restart count.
 """
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """Which pod a directory belongs to, and the address that it binds."""
+    """The pod that a directory belongs to, and the address that the pod binds."""
 
     namespace: str
     name: str
@@ -43,15 +43,15 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How an engine ended."""
+    """The exit of an attempt's process or container."""
 
     code: int
     signal: int
     finished_at: str
     supervised: bool
-    """True if its supervisor saw it end; if not, the code is a kill's and the time that of the finding."""
+    """True if its supervisor saw the exit; otherwise code and time are assumed, as of a kill just now."""
     reason: str = ""
-    """A word for why, where one is known; else the code says all."""
+    """CamelCase reason, such as OOMKilled; empty if the code says it all."""
     message: str = ""
 
 
@@ -73,7 +73,7 @@ class Started:
     image_id: str
     at: str
     stop_signal: str = ""
-    """What asks it to end; empty for SIGTERM."""
+    """Its stop signal; empty for SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Attempt:
 
     @property
     def number(self) -> int:
-        """How many attempts came before it."""
+        """The number of attempts before it."""
         return int(self.directory.name)
 
     @property
@@ -94,13 +94,13 @@ class Attempt:
 
     @property
     def shim(self) -> Process | None:
-        """Its supervisor; None for an attempt that was never released."""
+        """Its supervisor; None if it was never released."""
         record = _read(self.directory / "shim.json")
         return Process(record["pid"], record["identity"]) if record else None
 
     @property
     def image(self) -> str:
-        """The image that it runs or stands in for; empty where that was not recorded."""
+        """The image that it runs or replaces; empty if not recorded."""
         record = _read(self.directory / "shim.json") or _read(self.directory / "container.json")
         return str(record.get("image", "")) if record else ""
 
@@ -126,7 +126,7 @@ class Attempt:
 
     @property
     def begun(self) -> bool:
-        """Whether it counts: its supervisor was released, or its container is known to have started."""
+        """True if its supervisor was released, or its container is known to have started."""
         if self.container is None:
             return self.shim is not None
         return self.started is not None or self.exit is not None
@@ -144,7 +144,7 @@ class Attempt:
 
     @property
     def started_at(self) -> str:
-        """When its engine started; empty until then."""
+        """The start time of its engine; empty until then."""
         if started := self.started:
             return started.at
         record = _read(self.directory / "engine.json")
@@ -152,7 +152,7 @@ class Attempt:
 
     @property
     def exit(self) -> Exit | None:
-        """How its engine ended; None for as long as nobody knows."""
+        """The exit of its engine; None until it is known."""
         record = _read(self.directory / "exit.json")
         if not record:
             return None
@@ -241,13 +241,13 @@ class ContainerDirectory:
 
 @dataclass(frozen=True, slots=True)
 class PodDirectory:
-    """What is kept of one pod."""
+    """The directory of one pod."""
 
     path: Path
 
     @property
     def record(self) -> PodRecord | None:
-        """Which pod it is; None for a directory without a record."""
+        """The pod's record; None for a directory without one."""
         record = _read(self.path / "pod.json")
         return PodRecord(**record) if record else None
 
@@ -287,12 +287,12 @@ class AgentDirectory:
 
     @property
     def models(self) -> Path:
-        """Where models made from installed packages lie."""
+        """Directory of models made from installed packages."""
         return self.path / "models"
 
     @property
     def id(self) -> str:
-        """What tells this agent's containers from those of others; made up when it is first asked for."""
+        """The id in the labels of this agent's containers; generated on first use."""
         path = self.path / "id"
         with contextlib.suppress(FileNotFoundError):
             if known := path.read_text(encoding="ascii").strip():

@@ -1,7 +1,7 @@
 """Pod features that a process of the host cannot have, with the message for each.
 
-The rule: nothing that a pod asks for is dropped in silence. Either it is done, or the pod does
-not start and its status says why and what to do instead.
+No field of a pod is ignored silently. Either it takes effect, or the pod does not start and its status has
+the reason and the remedy.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ _VOLUMES = frozenset({"emptyDir", "hostPath", "persistentVolumeClaim"}) | volume
 def volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the mounts of a container, less the one that every pod gets by admission."""
     for mount in container.get("volumeMounts", ()):
-        # It is of a token, for which an engine has no use.
+        # It holds a token, which engines do not need.
         if mount["mountPath"].rstrip("/") != _SERVICE_ACCOUNT:
             yield mount
 

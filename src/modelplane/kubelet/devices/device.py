@@ -1,7 +1,7 @@
 """One device in the words of Dynamic Resource Allocation (KEP-4381).
 
-The rule: a device is described in the words that its DRA driver would use, so that a selector
-written for a real cluster means the same here.
+A device has the attributes that its DRA driver would publish, so a selector written for a real cluster means
+the same here.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class DiscoveredDevice:
 
     @property
     def uuid(self) -> str:
-        """What the vendor's own tools call it; empty where it has no such name."""
+        """Its identifier in the vendor's tools; empty if it has none."""
         return str(self.attributes.get("uuid", {}).get("string", ""))
 
     def kind(self) -> "DiscoveredDevice":

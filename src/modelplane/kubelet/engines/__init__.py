@@ -1,1 +1,1 @@
-"""Engines that run without a container: which program stands in for which image."""
+"""Engines that run without a container: a program for each image."""

@@ -1,8 +1,8 @@
 """Launchers: the installed programs that replace engine images when no container runtime runs them.
 
-A table: the images, and how the program is started. A launcher may add what a container's own
-network would have given (its address to listen on); it never changes what the user wrote. A command that
-is none of a launcher's is a plain command of this machine, and runs only where that was allowed.
+A launcher may add what a container's network would provide, the address to listen on; it never changes the
+user's command. A command that no launcher knows is a plain command of this machine, and runs only if host
+commands are allowed.
 """
 
 import fnmatch
@@ -44,9 +44,9 @@ class Launcher:
     images: tuple[str, ...]
     """Patterns of image names, as ``fnmatch`` reads them."""
     programs: Mapping[Program, Callable[[], Program]]
-    """How a pod may call the engine, and what does the same here; nothing where it is not installed."""
+    """The host program for each name that a pod may start the engine by; empty if it is not installed."""
     entry_point: Callable[[Sequence[str]], Program]
-    """Given the arguments, how the image itself calls the engine; nothing where it only executes them."""
+    """Returns the image's own entry point for some arguments; empty if the image only executes them."""
     remedy: str
     own_arguments: Callable[[Sequence[str], str], tuple[str, ...]]
     """Given the user's arguments and the pod's address, what to add after them."""

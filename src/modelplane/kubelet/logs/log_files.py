@@ -1,7 +1,7 @@
-"""Reading what a supervisor logged (see ``shim``): the lines asked for, then those that come.
+"""Logs that a supervisor wrote (see ``shim``): the requested lines, then new ones as they are written.
 
-Every line has its time in front of it, equally wide, so that times compare as text. The same
-options as the kubelet's ``/containerLogs`` (core/v1 ``PodLogOptions``).
+Every line starts with its time in a fixed width, so times compare as text. The options are those of the
+kubelet's ``/containerLogs`` (core/v1 ``PodLogOptions``).
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from modelplane.kubelet.runtime.shim import TIMESTAMP_WIDTH
 _BLOCK = 64 * 1024
 _POLL_S = 0.2
 ENDING_LINES = 80
-"""How many lines of a log its ending is looked for in."""
+"""Number of lines at the end of a log that are read for its ending."""
 _ENDING_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which part of a log, and in which form."""
+    """The part of a log to read, and its form."""
 
     tail_lines: int | None = None
     """The last so many lines; None for all."""

@@ -1,7 +1,7 @@
 """The server behind ``kubectl logs``: ``GET /containerLogs/NAMESPACE/POD/CONTAINER`` over TLS.
 
-The rule: the API server's kubelet client may read logs, and nobody else. Who may read which pod's
-is decided there, by RBAC.
+Only the API server's kubelet client may read logs. The API server decides by RBAC which user may read the
+logs of which pod.
 """
 
 import ssl
@@ -31,13 +31,13 @@ Find = Callable[[str, str], PodWorker | None]
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where and as whom the server listens; the paths are PEM files."""
+    """The server's port and certificates; the paths are PEM files."""
 
     port: int
     certificate: str
     key: str
     client_authority: str
-    """Who signs the certificates of clients."""
+    """Certificate authority of the clients."""
 
 
 class LogServer:
@@ -52,7 +52,7 @@ class LogServer:
         application = web.Application(middlewares=[_only_the_api_server])
         application.router.add_get("/healthz", _healthz)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
-        # Whoever stops following a silent log would else be read for until the engine ends.
+        # Otherwise a silent log would be followed until the engine ends, even after the client has left.
         runner = web.AppRunner(
             application, access_log=None, shutdown_timeout=_SHUTDOWN_S, handler_cancellation=True
         )
@@ -83,7 +83,7 @@ class LogServer:
         response.enable_chunked_encoding()
         await response.prepare(request)
         parts = worker.log(attempt, selection, follow=_is_true(request.query, "follow"))
-        # Whoever stops reading ends what reads for him.
+        # Stop reading the log when the client disconnects.
         async with aclosing(parts):
             async for data in parts:
                 await response.write(data)

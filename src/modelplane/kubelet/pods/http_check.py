@@ -1,6 +1,6 @@
-"""One HTTP or TCP question to an engine, as a probe or a preStop hook asks it.
+"""HTTP and TCP checks of an engine, for probes and preStop hooks.
 
-Bare sockets: a probe every few seconds for every pod should cost next to nothing.
+Plain sockets keep the cost of a probe every few seconds for every pod low.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _HANG_UP_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Whether the answer was the wanted one, and what was wrong with it."""
+    """The result of a check, and the problem if it failed."""
 
     ok: bool
     problem: str = ""
@@ -30,9 +30,9 @@ async def ask(
     *,
     forwarded: bool = False,
 ) -> Answer:
-    """Do what an ``httpGet`` or ``tcpSocket`` handler says (core/v1), within a time limit in seconds.
+    """Execute an ``httpGet`` or ``tcpSocket`` handler (core/v1), within a time limit in seconds.
 
-    ``forwarded`` says that somebody else accepts the connections of the address, and forwards them.
+    ``forwarded`` means that a forwarder accepts the connections to the address.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -62,7 +62,7 @@ async def _tcp(
         action.get("host") or address, port_number(action["port"], container)
     )
     try:
-        # Whoever forwards to nobody hangs up at once; a server waits for what it is asked.
+        # A forwarder without a listener behind it hangs up at once; a server waits for the request.
         if forwarded and await _hangs_up(reader):
             return Answer(False, "nothing in the container listens")
     finally:

@@ -49,7 +49,7 @@ class Terminated:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What the agent knows of a pod and its one container."""
+    """The agent's knowledge of a pod and its one container."""
 
     address: str
     """The address that is reported, not the one that is bound."""
@@ -57,13 +57,13 @@ class PodView:
     start_time: str
     state: Waiting | Running | Terminated = Waiting()
     last: Terminated | None = None
-    """How the attempt before ended."""
+    """The exit of the previous attempt."""
     restarts: int = 0
     container_id: str = ""
     image: str = ""
     """The image that runs now, which the pod may have left behind; empty for the pod's own."""
     image_id: str = ""
-    """What runs, or what runs in place of the image."""
+    """The image, or the program that replaces it."""
     started: bool = False
     ready: bool = False
     finished: bool = False

@@ -1,4 +1,4 @@
-"""The pods of this machine: one worker for each, and the end of those that nobody wants any more."""
+"""The pods of this machine: a worker for each, and the termination of pods that are gone from the API."""
 
 import asyncio
 import logging

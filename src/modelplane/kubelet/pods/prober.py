@@ -1,4 +1,4 @@
-"""Probing one attempt to run a container: startup, then readiness and liveness.
+"""Probes of one attempt to run a container: startup, then readiness and liveness.
 
 Readiness is reported; a failed startup or liveness probe ends the attempt.
 """

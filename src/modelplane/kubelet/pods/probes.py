@@ -1,6 +1,6 @@
 """Schedule and results of probes (core/v1 ``Probe``).
 
-A streak of answers turns a verdict only at its threshold; the caller says what a verdict means.
+A verdict changes only after as many equal answers as its threshold; callers decide what a verdict means.
 """
 
 import asyncio
@@ -28,19 +28,19 @@ class Probe:
     success_threshold: int
     failure_threshold: int
     grace_s: float | None
-    """How long the container may take to end after this probe fails; None is as long as the pod says."""
+    """Termination grace period after this probe fails; None means the pod's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a probe has come to; ``problem`` is the last answer's where it failed."""
+    """The verdict of a probe; ``problem`` is that of the last answer if it failed."""
 
     ok: bool
     problem: str = ""
 
 
 def probe(container: Mapping[str, Any], field: str) -> Probe | None:
-    """Return one of a container's probes, None where it has none."""
+    """Return one of a container's probes; None if it has none."""
     spec = container.get(field)
     if not spec:
         return None
@@ -57,9 +57,9 @@ def probe(container: Mapping[str, Any], field: str) -> Probe | None:
 
 
 async def verdicts(asked: Probe, ask: Ask, running_s: float) -> AsyncIterator[Verdict]:
-    """Ask for ever; yield each verdict that differs from the one before.
+    """Probe without end; yield each verdict that differs from the previous one.
 
-    ``running_s`` is how long the container has run already: its initial delay counts from its start.
+    ``running_s`` is the time since the container started, from which the initial delay counts.
     """
     await asyncio.sleep(max(asked.initial_delay_s - running_s, 0.0))
     loop = asyncio.get_running_loop()

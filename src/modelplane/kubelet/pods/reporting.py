@@ -1,6 +1,6 @@
-"""Telling the API what a pod has come to, and again until it knows.
+"""Reports of a pod's status to the API, retried until they are accepted.
 
-The rule: what is known is set at once and sent when the server takes it; only the latest is sent.
+The status is set at once and sent when the server accepts it; only the latest is sent.
 """
 
 import asyncio

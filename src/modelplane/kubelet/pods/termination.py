@@ -1,6 +1,6 @@
-"""Ending a container within its grace period (Kubernetes, "Pod Lifecycle", termination of pods).
+"""Termination of a container within its grace period (Kubernetes, "Pod Lifecycle", termination of pods).
 
-First its preStop hook, then what asks it to end; what still runs when the time is over is killed.
+First its preStop hook runs, then its stop signal is sent; after the grace period it is killed.
 """
 
 import asyncio

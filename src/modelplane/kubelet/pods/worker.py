@@ -1,9 +1,9 @@
 """The life of one pod on this machine, from binding to deletion.
 
-Two activities, and a third that tells the API what the two have come to. *Living*: wait until
-the pod may start, run attempts of its container, probe them, start again. *Leaving*: once the pod
-is being deleted or is gone, run its hook, end the container, and only then let its object go. What
-must outlive the agent is on disk, so a worker that starts anew goes on where the last one was.
+Two activities, and a third that reports their results to the API. *Living*: wait until the pod may start,
+run attempts of its container, probe them, restart. *Leaving*: once the pod is being deleted or is gone, run
+its hook, end the container, and only then release its object. State that must outlive the agent is on disk,
+so a new worker continues where the last one stopped.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class PodWorker:
 
     @property
     def view(self) -> PodView:
-        """What is known of the pod now."""
+        """The present knowledge of the pod."""
         return self._report.view
 
     def update(self, pod: Object) -> None:

@@ -32,7 +32,7 @@ class References:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the references were found to be; a name without an object is absent."""
+    """The referenced ConfigMaps and Secrets by name; missing objects are absent."""
 
     secrets: Mapping[str, Object] = field(default_factory=dict)
     config_maps: Mapping[str, Object] = field(default_factory=dict)

@@ -34,7 +34,7 @@ _HUB = (
     "HF_HUB_OFFLINE",
     "HF_XET_HIGH_PERFORMANCE",
 )
-"""Where weights come from; its token is for the pod to ask for."""
+"""Model hub for weights; the pod must ask for its token."""
 
 _NETWORK = (
     *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),

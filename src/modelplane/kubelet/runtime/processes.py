@@ -72,7 +72,7 @@ def reap(pid: int) -> None:
 def session_of(leader: Process) -> tuple[int, ...]:
     """Return the numbers of all processes of the session that a process leads or led, itself excepted."""
     if not leader.identity.startswith(f"{boot()}/") or identity(leader.pid) not in {"", leader.identity}:
-        return ()  # the number is another's by now, so nobody of the session is left
+        return ()  # the pid was reused, so the session has no process left
     members = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal() or int(entry.name) == leader.pid:

@@ -1,14 +1,14 @@
-"""The process between the agent and one engine: it starts it, logs it, and records how it ended.
+"""Supervisor process of one engine: starts it, writes its log, and records its exit.
 
-The rule: nothing runs before its record is on disk. The agent records this process and only
-then lets it go on; this process records the engine and only then lets it start. So whoever is
-killed at whatever moment, the files of an attempt name every process that exists.
+No process runs before its record is on disk. The agent records this process and then releases it; this
+process records the engine and then releases it. So after a kill at any moment, the files of an attempt name
+every process that exists.
 
     shim.json    written by the agent: this process
     engine.json  the engine's process, and when it started
-    exit.json    how it ended; absent for as long as it runs
+    exit.json    its exit; absent while it runs
     settled      written by the agent: nothing of it runs any more
-    log          its output, each line behind the time at which it came
+    log          its output, each line after its time
 
 It is run by path, isolated and without site packages, to stay small: standard library only.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 
 GO = b"g"
-"""What releases a process that waits for its record."""
+"""The byte that releases a process that waits for its record."""
 
 TIMESTAMP_WIDTH = 30
 """Characters of ``2026-01-31T12:00:00.000000000Z``, which a space and the line follow."""

@@ -2,15 +2,15 @@
 
     mount_namespace.py SCRATCH MOUNTS [COMMAND [ARGUMENT ...]]
 
-SCRATCH is an empty directory, MOUNTS a list in JSON; without a command it is only tried, and what failed
-is printed as JSON.
+SCRATCH is an empty directory, MOUNTS a list in JSON. Without a command the mounts are only tried, and a
+failure is printed as JSON.
 
-The rule: the machine's own directories are never written to. Where a mountPath does not exist, the
-nearest directory that does is replaced, in this namespace only, by a tmpfs of the same entries, and the
-rest is made on that. Only below another mount of the pod is it made in place, as container engines do it.
+The machine's own directories are never written to. If a mountPath does not exist, its nearest existing
+directory is replaced, in this namespace only, by a tmpfs with the same entries, and the rest of the path is
+created there. Only below another mount of the pod is the path created in place, as container runtimes do.
 
-It is run by path, isolated and without site packages, before the engine and in the engine's own process:
-standard library only.
+The module is run by path, isolated and without site packages, before the engine and in the engine's own
+process: standard library only.
 """
 
 import ctypes
@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 CANNOT_ENTER = "enter"
-"""What failed is what the kernel may refuse to everybody: the namespace itself."""
+"""Kind of failure: the namespace itself, which the kernel may refuse to all users."""
 
 CANNOT_MOUNT = "mount"
-"""What failed is one of the mounts."""
+"""Kind of failure: one of the mounts."""
 
 _NOT_FOUND = 127
 _NOT_EXECUTABLE = 126
@@ -44,7 +44,7 @@ _LOCKED = {
     os.ST_NODIRATIME: 2048,
     os.ST_RELATIME: 1 << 21,
 }
-"""Flags of a mount that whoever mounts it again has to repeat, as statvfs(3) and mount(2) call them."""
+"""Flags that a remount must repeat, as statvfs(3) and mount(2) name them."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _Result = TypeVar("_Result")
@@ -67,7 +67,7 @@ def _do(kind: str, doing: str, step: Callable[..., _Result], *arguments: Any) ->
 
 
 def _call(name: str, *arguments: object) -> None:
-    """Call a function of the C library that returns nothing but whether it failed."""
+    """Call a function of the C library that returns 0 on success."""
     if getattr(_libc, name)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -85,7 +85,7 @@ def _tmpfs(target: Path, mode: int) -> None:
 def _enter_namespace() -> None:
     user, group = os.geteuid(), os.getegid()
     try:
-        # Whoever may mount needs no more, and keeps his power over the files of others.
+        # A user who may mount needs no user namespace, and keeps access to the files of other users.
         _call("unshare", _CLONE_NEWNS)
     except PermissionError:
         _call("unshare", _CLONE_NEWNS | _CLONE_NEWUSER)
@@ -97,7 +97,7 @@ def _enter_namespace() -> None:
             descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
             os.write(descriptor, line.encode())
             os.close(descriptor)
-    # What is mounted on the machine later is seen here, and nothing of here there.
+    # Later mounts of the machine propagate to this namespace, and none propagates back.
     _mount("none", "/", None, _REC | _SLAVE)
 
 
@@ -120,7 +120,7 @@ class _View:
         _libc.umount2(os.fsencode(self._scratch), _DETACH)
 
     def _lay_twin(self, directory: Path, place: Path) -> None:
-        """Mount a tmpfs at a place, with all that a directory has."""
+        """Mount a tmpfs with the entries of a directory."""
         held = os.open(directory, os.O_PATH | os.O_DIRECTORY)
         try:
             with os.scandir(directory) as found:
@@ -128,7 +128,7 @@ class _View:
                     (entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in found
                 ]
         except PermissionError:
-            entries = []  # what this user cannot list, he does not miss
+            entries = []  # this user could not list them before either
         _tmpfs(place, stat.S_IMODE(os.fstat(held).st_mode))
         self._grown.add(place.stat().st_dev)
         for name, is_link, is_directory in entries:
@@ -140,11 +140,11 @@ class _View:
                     _make(target, is_directory)
                     _mount(source, target, None, _BIND | _REC)
             except (FileNotFoundError, PermissionError):
-                pass  # gone meanwhile, or nothing that this user could use
+                pass  # removed meanwhile, or not accessible to this user
         os.close(held)
 
     def mount(self, source: int, mount: dict[str, Any]) -> None:
-        """Do one of the pod's mounts, whose source has been opened."""
+        """Mount an opened source."""
         path = self._mount_point(mount["target"], stat.S_ISDIR(os.fstat(source).st_mode))
         if mount["in_memory"]:
             _tmpfs(path, 0o1777)
@@ -157,7 +157,7 @@ class _View:
         self._targets.append(path)
 
     def _mount_point(self, target: str, is_directory: bool) -> Path:
-        """Return where a mountPath is, which is made where it is missing."""
+        """Return the path to mount at; create it if it is missing."""
         path = Path(target).resolve()
         nearest = nearest_existing(path)
         if nearest == path:
@@ -178,27 +178,27 @@ def _make(path: Path, is_directory: bool) -> None:
 
 
 def nearest_existing(path: Path) -> Path:
-    """Return a path, or the nearest directory above it that there is."""
+    """Return a path, or its nearest existing ancestor."""
     return path if os.path.lexists(path) else nearest_existing(path.parent)
 
 
 def enter(scratch: Path, mounts: list[dict[str, Any]]) -> None:
-    """Move this process, which must have one thread, into a namespace with some mounts."""
+    """Move this process, which must have one thread, into a namespace with these mounts."""
     work_directory = Path.cwd()
     _do(CANNOT_ENTER, "enter a mount namespace", _enter_namespace)
     view = _View(scratch)
     if any(nearest_existing(Path(mount["target"]).resolve()) == Path("/") for mount in mounts):
         _do(CANNOT_MOUNT, "replace the root directory", view.grow_root)
-    # All at first: a mount may cover the source of another.
+    # Open all sources first: a mount may cover the source of another.
     sources = [
         _do(CANNOT_MOUNT, f'open "{mount["source"]}"', os.open, mount["source"], os.O_PATH)
         for mount in mounts
     ]
-    # Those above before those below.
+    # Parents before children.
     for source, mount in sorted(zip(sources, mounts, strict=True), key=lambda each: _depth(each[1])):
         doing = f'mount "{mount["source"]}" at "{mount["target"]}"'
         _do(CANNOT_MOUNT, doing, view.mount, source, mount)
-    # The same path, which may be another directory by now.
+    # The path may lead to another directory now.
     _do(CANNOT_MOUNT, f'change to "{work_directory}"', os.chdir, work_directory)
 
 
@@ -207,7 +207,7 @@ def _depth(mount: dict[str, Any]) -> int:
 
 
 def _become(command: list[str]) -> int:
-    # Python ignores these, and what is ignored stays so in the next program.
+    # Python ignores these signals, and the next program would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -218,7 +218,7 @@ def _become(command: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Enter, and become the command; where there is none, print what failed."""
+    """Enter the namespace and become the command; without a command, print a failure."""
     scratch, mounts, *command = arguments
     try:
         enter(Path(scratch), json.loads(mounts))

@@ -31,11 +31,11 @@ class Mount:
     """Its mountPath: absolute, without ``..``."""
     read_only: bool
     in_memory: bool = False
-    """Memory is wanted in its place, which is lost when the container ends."""
+    """True for memory in its place, which is lost when the container ends."""
 
 
 class CannotMount(Exception):
-    """The kernel does not let this user have mounts, or one of them cannot be had."""
+    """The kernel refuses this user mounts, or one of the mounts failed."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -43,16 +43,16 @@ class CannotMount(Exception):
 
 
 def needs_namespace(mounts: Iterable[Mount]) -> bool:
-    """Return True if a process of the host would see something else without a namespace."""
+    """Return True if a process of the host needs a namespace to see these mounts."""
     return any(mount.read_only or str(mount.source) != mount.target for mount in mounts)
 
 
 async def entering(mounts: tuple[Mount, ...], directory: Path, shown: Iterable[Path]) -> tuple[str, ...]:
-    """Return what to put before a command so that it sees some mounts; raise ``CannotMount``.
+    """Return the prefix of a command that sets up mounts for it; raise ``CannotMount``.
 
-    ``directory`` is the container's own and is emptied, so nothing of the container may run. Its /tmp is
-    there: programs that were made for containers write under fixed names below /tmp. What is ``shown``
-    of the machine's /tmp, and what runs this very program, stays where it is.
+    ``directory`` is the container's own and is emptied, so nothing of the container may run. It holds the
+    container's /tmp: programs made for containers write under fixed names below /tmp. ``shown`` paths of the
+    machine's /tmp, and this program's own, stay visible.
     """
     scratch, temporary = directory / "root", directory / "tmp"
     try:
@@ -104,7 +104,7 @@ async def _try(program: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KernelSettings:
-    """What the kernel says of namespaces for ordinary users; None where it has no such setting."""
+    """The kernel's setting for namespaces of ordinary users; None if it has no such setting."""
 
     clone: str | None
     apparmor: str | None

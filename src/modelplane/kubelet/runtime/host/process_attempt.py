@@ -29,14 +29,14 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to execute: everything that the engine's process gets."""
+    """The program, arguments and environment of the engine's process."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     image: str = ""
     """The image that the command stands in for."""
     mounts: tuple[Mount, ...] = ()
-    """What it sees where; the command of a process has what it takes to see it so."""
+    """Its mounts; the command of a process already contains what sets them up."""
 
 
 async def start(container: ContainerDirectory, launch: Launch) -> Attempt:
