@@ -1,4 +1,4 @@
-"""``modelplane gateway``: configure the Envoy of this pod from what the controllers publish."""
+"""``modelplane gateway``: configure the Envoy of this pod from the ConfigMaps of the controllers."""
 
 import asyncio
 from dataclasses import dataclass

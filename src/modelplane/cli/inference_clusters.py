@@ -1,7 +1,7 @@
 """Clients of the inference clusters, from the kubeconfig Secrets that the controllers use.
 
-One rule: a kubeconfig that came from a server starts no program here and reads no file of this machine. The
-writers of Secrets on that server are not necessarily trusted on this machine.
+A kubeconfig from a server never starts a program or reads a file of this machine: the writers of Secrets on
+that server are not necessarily trusted here.
 """
 
 from collections.abc import Iterator, Mapping

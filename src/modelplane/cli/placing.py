@@ -1,6 +1,6 @@
 """Output that ``plan`` and ``explain`` share: refusals, free capacity of the pools, and assumptions.
 
-One rule: for a large fleet only the rows that concern the deployments are printed, and the rest is counted.
+For a large fleet only the rows that concern the deployments are printed, and the rest is counted.
 ``--all`` and ``-o json`` print everything.
 """
 

@@ -1,6 +1,6 @@
-"""Tables for people, and for programs that parse them.
+"""Tables for users, and for programs that parse them.
 
-One rule: no name is ever cut. A terminal folds what is too wide; a pipe gets each row on one line.
+Names are never truncated: a terminal wraps wide rows, and a pipe gets each row on one line.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
 """Samples of the objects' state, read at scrape time: deleted objects have none.
 
-One rule: the scheduler counts the used capacity of a pool; nothing is counted a second time.
+The scheduler's accounting decides what is used of a pool; nothing is counted a second time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The number of keys that wait in a queue, and of those in progress."""
+    """Numbers of waiting and of running items of a queue."""
 
     waiting: int
     running: int
@@ -35,9 +35,9 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """State of the controllers: queues, reachable clusters, the objects of each kind.
+    """State of the controllers: queues, reachability of clusters, objects of each kind.
 
-    A kind whose objects have not been read yet is left out: it may have objects.
+    A kind whose objects have not been listed yet is absent, unlike a kind without objects.
     """
 
     queues: Mapping[str, Queue] = field(default_factory=dict)

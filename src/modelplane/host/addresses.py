@@ -1,9 +1,8 @@
 """Addresses of pods: the one to bind, and its name in the API.
 
-A pod without its own network namespace gets an address of the loopback range,
-but the API refuses loopback addresses in an EndpointSlice. So each pod binds
-127.77.a.b and is reported as 198.18.a.b, of the range that RFC 2544 sets aside
-for tests between hosts; whoever dials on this machine maps it back.
+A pod without its own network namespace gets an address of the loopback range, but the API refuses loopback
+addresses in an EndpointSlice. So each pod binds 127.77.a.b and is reported as 198.18.a.b, of the range that
+RFC 2544 reserves for tests between hosts. Clients on this machine map it back.
 """
 
 _NODE_BLOCKS = 16
@@ -17,19 +16,19 @@ POD_CIDR = f"{_REPORTED}0.0/16"
 
 
 def of_node(place: int) -> str:
-    """Return the addresses, as the API calls them, that the pods of one of this machine's nodes may have."""
+    """Return the pod CIDR of one of this machine's nodes, as the API shows it."""
     return f"{_REPORTED}{256 // _NODE_BLOCKS * place}.0/20"
 
 
 def bound(reported_address: str) -> str:
-    """Return the address to dial for one that the API reports; a foreign one is returned unchanged."""
+    """Return the address to dial for a reported address; return a foreign one unchanged."""
     if reported_address.startswith(_REPORTED):
         return _BOUND + reported_address.removeprefix(_REPORTED)
     return reported_address
 
 
 def reported(bound_address: str) -> str:
-    """Return what the API calls an address that a pod binds."""
+    """Return the address that the API shows for the one that a pod binds."""
     if not bound_address.startswith(_BOUND):
         raise ValueError(f"{bound_address!r} is not a pod's address: it does not start with {_BOUND!r}")
     return _REPORTED + bound_address.removeprefix(_BOUND)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def keep_private() -> None:
-    """Have every descriptor but the standard three closed in whatever this process executes."""
+    """Close every descriptor but the standard three in the programs that this process executes."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         descriptor = int(entry.name)
         if descriptor > 2:

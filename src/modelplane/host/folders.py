@@ -1,4 +1,4 @@
-"""Removing directories that others have filled."""
+"""Removal of directories with contents of other programs."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def remove(path: Path) -> None:
-    """Remove a directory with all that is in it; one that is not there is no error.
+    """Remove a directory and its contents; a missing one is no error.
 
     Links are removed, never followed. Where something cannot be removed, ``OSError`` names it.
     """

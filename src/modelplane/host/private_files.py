@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Replace a file in one step; nobody but the owner can read it at any moment."""
+    """Replace a file in one step; only its owner can read it at any moment."""
     data = content.encode() if isinstance(content, str) else content
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:

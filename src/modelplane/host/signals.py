@@ -1,4 +1,4 @@
-"""Ending a process that runs for ever when it is asked to."""
+"""Clean end of a long-running process on SIGTERM or SIGINT."""
 
 import asyncio
 import signal
@@ -7,7 +7,7 @@ from typing import Any
 
 
 async def until_signalled(work: Coroutine[Any, Any, None]) -> bool:
-    """Run until SIGTERM or SIGINT cancels the work; return whether it ended by that."""
+    """Run until SIGTERM or SIGINT cancels the work; return True if a signal ended it."""
     task = asyncio.create_task(work)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

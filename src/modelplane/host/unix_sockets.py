@@ -1,8 +1,7 @@
-"""Reaching a Unix socket however long its path is.
+"""Unix sockets with paths of any length.
 
-An address has room for 107 bytes (unix(7)), and a home may lie deep. A program
-of ours listens under a short name in its working directory; whoever connects
-goes through a descriptor of that directory.
+A socket's address holds 107 bytes (unix(7)), and a home's path may be longer. Servers listen under a short
+name in their working directory, and clients connect through a descriptor of that directory.
 """
 
 import os
@@ -11,7 +10,7 @@ from pathlib import Path
 
 
 def connect(connection: socket.socket, path: Path) -> None:
-    """Connect to the socket at a path; ``OSError`` where nothing listens."""
+    """Connect to the socket at a path; raise ``OSError`` if nothing listens."""
     directory = os.open(path.parent, os.O_PATH)
     try:
         connection.connect(f"/proc/self/fd/{directory}/{path.name}")

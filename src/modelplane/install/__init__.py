@@ -1,1 +1,1 @@
-"""Modelplane on any Kubernetes cluster: its manifests, and putting them there."""
+"""Modelplane on any Kubernetes cluster: its manifests, and their installation."""

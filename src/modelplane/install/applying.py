@@ -1,7 +1,7 @@
-"""Bringing a cluster to this version: looking first, then writing, then waiting until it runs.
+"""Installation of this version on a cluster: check, then write, then wait until it runs.
 
-Everything is applied, so doing it again changes nothing, and a run that was broken off is completed by
-the next one. No definition and no model is ever deleted here.
+Everything is applied, so a second run changes nothing, and the next run completes an interrupted one. No
+definition and no model is ever deleted here.
 """
 
 from collections.abc import Sequence
@@ -133,7 +133,7 @@ def left_behind(found: Found, wanted: Sequence[Object]) -> tuple[Object, ...]:
 
 
 def _own(item: Object) -> Object:
-    """Return an object without the fields that Crossplane had for itself, which may go with it."""
+    """Return an object without Crossplane's own fields, which may be removed with it."""
     parts = {key: {**item[key]} for key in ("spec", "status") if isinstance(item.get(key), dict)}
     for part in parts.values():
         part.pop(_CROSSPLANES, None)
@@ -141,6 +141,6 @@ def _own(item: Object) -> Object:
 
 
 def _content(item: Object) -> Object:
-    """Return what can be applied of an object: not who wrote it and when, and not what others report."""
+    """Return an object as it can be applied: without server-side metadata and status."""
     metadata = {key: value for key, value in item["metadata"].items() if key not in _BOOKKEEPING}
     return {**item, "metadata": metadata, "status": None}

@@ -1,7 +1,7 @@
 """Availability of a Deployment in its last written form, or the cause that prevents it.
 
-One sentence, of the pod that says most: an image that cannot be pulled explains a Deployment better than
-that two replicas are missing.
+One sentence, of the pod with the most specific cause: an image that cannot be pulled explains more than two
+missing replicas.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from modelplane.kube.resources import Object
 
 
 def problem(deployment: Object, pods: Iterable[Object]) -> str:
-    """Return what a Deployment lacks; empty where it lacks nothing."""
+    """Return why a Deployment is not available; empty if it is."""
     wanted = int(deployment["spec"].get("replicas", 1))
     status = deployment.get("status", {})
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
@@ -31,7 +31,7 @@ def _cause(deployment: Object, pods: Iterable[Object]) -> tuple[str, ...]:
 
 
 def _of_pod(pod: Object) -> Iterator[str]:
-    """Yield what keeps a pod from being ready, that which explains most first."""
+    """Yield the reasons why a pod is not ready, the most specific first."""
     scheduled = condition_of(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         yield str(scheduled.get("message", "it is not scheduled"))

@@ -7,11 +7,11 @@ from modelplane.kube.resources import Object
 
 COMPONENT = "controller"
 PORT = 8080
-"""Where health and metrics are answered."""
+"""Address for health and metrics."""
 
 
 def manifests(options: Options) -> list[Object]:
-    """Return everything of the controllers but their roles."""
+    """Return the manifests of the controllers, except their roles."""
     return [
         pods.metrics_service(CONTROLLER, COMPONENT, PORT),
         pods.disruption_budget(CONTROLLER, COMPONENT),

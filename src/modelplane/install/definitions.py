@@ -1,7 +1,8 @@
 """The CustomResourceDefinitions of an installation: those of the kinds that the controllers compose.
 
-A kind that nobody composes would only raise hopes. The Gateway API is not among them: its routes are
-on the inference clusters, where a gateway's own installation brings it.
+Objects of a kind that is not composed would have no effect, so such kinds are not installed. The Gateway
+API is not installed either: its routes are on inference clusters, where the gateway's own installation
+provides it.
 """
 
 from modelplane.api.crd import crd
@@ -10,7 +11,7 @@ from modelplane.install.identity import labels
 from modelplane.kube.resources import Object
 
 KEPT = {"helm.sh/resource-policy": "keep"}
-"""Tells Helm to leave an object where it is: with a definition, every object of its kind would go."""
+"""Makes Helm keep an object: deleting a definition would delete every object of its kind."""
 
 
 def definitions() -> list[Object]:

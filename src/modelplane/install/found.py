@@ -18,11 +18,11 @@ PARTS = f"{PART_OF}={INSTALLATION}"
 """Selects everything of an installation."""
 
 Identity = tuple[Resource, Key]
-"""What makes an object the same as one of a manifest."""
+"""Identity of an object, to match it with a manifest."""
 
 
 def identity(manifest: Object) -> Identity:
-    """Return which object a manifest is about."""
+    """Return the identity of a manifest's object."""
     return resource_of(manifest), key_of(manifest)
 
 
@@ -31,18 +31,18 @@ class Found:
     """Objects of an installation, with their metadata at least."""
 
     definitions: tuple[Object, ...] = ()
-    """Of the kinds of this version, whoever made them."""
+    """Objects of the kinds of this version, of any origin."""
     objects: tuple[Object, ...] = ()
-    """Everything that says it is part of an installation."""
+    """Objects labeled as part of an installation."""
 
     @property
     def version(self) -> str:
-        """The version that is installed; empty where none is, or one only in part."""
+        """The installed version; empty if there is none, or only parts of one."""
         return str(self._controller_labels.get(VERSION, ""))
 
     @property
     def manager(self) -> str:
-        """What installed it."""
+        """The tool that installed it."""
         return str(self._controller_labels.get(MANAGED_BY, MANAGER))
 
     @property
@@ -64,7 +64,7 @@ async def look(client: Client) -> Found:
 
 @cache
 def _resources() -> tuple[Resource, ...]:
-    """Return every kind of which an installation may have objects.
+    """Return every kind that an installation may have objects of.
 
     One that a later version has no more is to stay in this list, so that an upgrade finds what is left.
     """
@@ -75,7 +75,7 @@ def _resources() -> tuple[Resource, ...]:
 async def metadata_of(
     client: Client, resource: Resource, namespace: str | None = None, *, labels: str = ""
 ) -> tuple[Object, ...]:
-    """Return the metadata of the objects of a kind; none where the server does not have the kind."""
+    """Return the metadata of a kind's objects; none if the server does not have the kind."""
     try:
         return (await client.list(resource, namespace, labels=labels, metadata_only=True)).items
     except errors.NotFound:

@@ -1,7 +1,7 @@
 """The gateway: Envoy, beside a process that writes what Envoy reads.
 
-The two share a volume and nothing else: Envoy, which reads what strangers send, has no token. It is a
-sidecar container, so it ends after the process beside it, which waits until every request is answered.
+The two share only a volume: Envoy reads untrusted input and has no token. It is a sidecar container, so it
+terminates after the process beside it, which waits until every request is answered.
 """
 
 from modelplane.install import pods
@@ -11,7 +11,7 @@ from modelplane.kube.resources import Object
 
 COMPONENT = "gateway"
 PORT = 8080
-"""Where Envoy takes requests, within the pod."""
+"""Envoy's port in the pod."""
 METRICS_PORT = 9090
 _SERVICE_PORT = 80
 
@@ -20,11 +20,11 @@ _FILES = "envoy-files"
 _DIRECTORY = "/gateway"
 
 _GRACE_S = 330
-"""How long the answers under way may take when a pod is to end."""
+"""Time for open requests to complete when a pod terminates."""
 
 
 def manifests(options: Options) -> list[Object]:
-    """Return everything of the gateway but its role."""
+    """Return the manifests of the gateway, except its role."""
     return [
         _service(options),
         pods.metrics_service(GATEWAY, COMPONENT, METRICS_PORT),

@@ -1,7 +1,7 @@
 """Options of an installation; everything else is the same everywhere.
 
-The defaults are those of ``modelplane install`` and of the chart. A chart has placeholders
-in the place of values, which is why a number may be a text here.
+The defaults are those of ``modelplane install`` and of the chart. A chart has placeholders for values, so a
+number may be a text here.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class ServiceType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How Modelplane is installed."""
+    """Options of an installation."""
 
     image: str = f"ghcr.io/modelplane/modelplane:{__version__}"
     controllers: Number = 2
@@ -33,10 +33,10 @@ class Options:
     gateway_annotations: Block = field(default_factory=dict)
     """Annotations of the gateway's Service, for example for an internal load balancer."""
     team_namespaces: tuple[str, ...] = ()
-    """Where Secrets and ConfigMaps that models name may be read; everywhere where none is named."""
+    """Namespaces whose Secrets and ConfigMaps may be read for models; all if empty."""
     network_policy: bool = True
     monitoring_namespaces: tuple[str, ...] | str = ("monitoring",)
-    """Whose pods may read the metrics."""
+    """Namespaces whose pods may read the metrics."""
     service_monitor: bool = False
     controller_resources: Block = field(
         default_factory=lambda: {"requests": {"cpu": "100m", "memory": "256Mi"}}

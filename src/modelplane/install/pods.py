@@ -124,7 +124,7 @@ def probe(path: str, port: str, period_s: int, failures: int) -> Object:
 
 
 def disruption_budget(name: str, component: str) -> Object:
-    """Return what keeps a drain of nodes from taking all pods at once."""
+    """Return the budget that keeps a drain from evicting all pods at once."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -132,14 +132,14 @@ def disruption_budget(name: str, component: str) -> Object:
         "spec": {
             "maxUnavailable": 1,
             "selector": {"matchLabels": selector(component)},
-            # One that does not work protects nobody.
+            # A pod that is not healthy serves no requests that the budget could protect.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }
 
 
 def service_account(name: str, component: str) -> Object:
-    """Return an account whose token no pod gets without asking."""
+    """Return an account whose token is not mounted automatically."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

@@ -1,6 +1,6 @@
 """Reasons to leave an installation unchanged: another installer, a newer version, models that do not fit.
 
-One rule: what is there is not touched in doubt. Every refusal is a sentence that says what to do.
+In doubt nothing is changed. Every refusal is a sentence with the remedy.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ from modelplane.kube.resources import Object
 _MOST_PROBLEMS = 10
 
 Check = Callable[[Sequence[Object]], Sequence[str]]
-"""Returns what is wrong with stored objects by the kinds of this version, a sentence each."""
+"""Returns the problems of stored objects with the kinds of this version, a sentence each."""
 
 
 class Refused(Exception):
@@ -25,7 +25,7 @@ class Refused(Exception):
 
 
 def of_install(found: Found, *, upgrade: bool) -> str:
-    """Return why this version must not be put on what is there; empty where it may."""
+    """Return why this version must not replace the installed one; empty if it may."""
     if rejected := owned_by_other(found.definitions):
         return rejected.message
     return (
@@ -36,7 +36,7 @@ def of_install(found: Found, *, upgrade: bool) -> str:
 
 
 def of_another_tool(found: Found) -> str:
-    """Return why an installation is not ours to change; empty where it is."""
+    """Return why an installation belongs to another tool; empty if it does not."""
     if found.manager == MANAGER:
         return ""
     return f"Modelplane was installed there by {found.manager}: use that to change it"
@@ -74,7 +74,7 @@ def _of_stored_versions(found: Iterable[Object]) -> str:
 
 
 def of_objects(problems: Sequence[str]) -> str:
-    """Return why stored objects keep the kinds as they are; empty where nothing is wrong with them."""
+    """Return why stored objects block new kinds; empty if they do not."""
     if not problems:
         return ""
     shown = problems[:_MOST_PROBLEMS]

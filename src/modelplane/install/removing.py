@@ -1,7 +1,7 @@
-"""Taking Modelplane off a cluster: models first, while there is somebody to clean up after them.
+"""Removal of Modelplane from a cluster: models first, while the controllers can still clean up after them.
 
-Each run looks anew at what is left and goes on from there, so one that was broken off is completed by the
-next. What a person made is deleted only when asked for, and what others own never.
+Each run continues from the objects that are left, so the next run completes an interrupted one. Users'
+objects are deleted only on request, and objects of other owners never.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ _MODELS = (
     fleet_resources.MODEL_REPLICAS,
     fleet_resources.MODEL_CACHES,
 )
-"""What ML teams made, and what runs for it."""
+"""Objects of ML teams, and their children."""
 
 _FLEET = (
     fleet_resources.MODEL_ENDPOINTS,
@@ -41,7 +41,7 @@ _FLEET = (
     fleet_resources.INFERENCE_CLUSTERS,
     fleet_resources.INFERENCE_CLASSES,
 )
-"""What describes the fleet; clusters come before the classes that they need."""
+"""Objects of the platform; clusters come before the classes that they need."""
 
 _LAST = frozenset({"CustomResourceDefinition", "Namespace"})
 
@@ -56,7 +56,7 @@ _WORTH_KEEPING = (
     resources.GATEWAYS,
 )
 _EVERYWHERE = frozenset({"default", "kube-root-ca.crt", "openshift-service-ca.crt"})
-"""What Kubernetes itself, or OpenShift, puts into each namespace."""
+"""Objects that Kubernetes or OpenShift creates in each namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Uninstaller:
     deadline: Deadline
 
     async def uninstall(self, *, delete_models: bool) -> None:
-        """Remove the installation, and with ``delete_models`` everything that it was for.
+        """Remove the installation, and with ``delete_models`` every model first.
 
         Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
@@ -105,13 +105,13 @@ class Uninstaller:
         return [item for ask in asked for item in (await self.deadline.answered(ask)).items]
 
     async def _delete_objects(self, what: str, kinds: Sequence[Resource]) -> None:
-        """Delete every object of some kinds and wait until the controllers have let them go."""
+        """Delete every object of some kinds and wait until the controllers have released them."""
         count = len(await self._objects(kinds))
         await self.deadline.until_nothing(partial(self._undeleted, kinds))
         self._counted(what, count)
 
     async def _undeleted(self, kinds: Sequence[Resource]) -> str:
-        """Ask for the deletion of what is there, and return what it waits for."""
+        """Delete the objects that exist, and return what their deletion waits for."""
         items = await self._objects(kinds)
         for item in items:
             await self._delete(item)
@@ -132,7 +132,7 @@ class Uninstaller:
             )
 
     async def _delete_installation(self, found: Found) -> None:
-        """Delete the workloads, and once they have ended what they needed and what they made."""
+        """Delete the workloads, and after their end the objects that they needed or created."""
         parts = [item for item in found.objects if item["kind"] not in _LAST]
         workloads = [item for item in parts if item["kind"] == "Deployment"]
         for item in workloads:
@@ -168,7 +168,7 @@ class Uninstaller:
         return f"{listing(there)} is not gone yet" if there else ""
 
     async def _delete_namespace(self, found: Found) -> None:
-        """Delete the namespace, unless somebody has put something there, such as a cluster's kubeconfig."""
+        """Delete the namespace, unless it holds objects of users, such as a cluster's kubeconfig."""
         names = [item["metadata"]["name"] for item in found.objects if item["kind"] == "Namespace"]
         for name in names:
             if left := await self._contents(name):

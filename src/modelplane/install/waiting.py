@@ -1,4 +1,4 @@
-"""Waiting for what others do, for a limited time, with a sentence about what is still missing."""
+"""Waits for other components, limited in time, with a sentence about what is still missing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 _POLL_S = 0.5
 _LATER = frozenset({429, 503})
-"""What an API server answers that is not ready yet, such as for a kind that it has just been given."""
+"""Errors of an API server that is not ready yet, such as for a new kind."""
 
 Report = Callable[[str], None]
-"""Is told of each step that is done."""
+"""Called for each completed step."""
 
 
 class NotInTime(Exception):

@@ -68,7 +68,7 @@ async def install(client: Client, home: Home, settings: Settings, report: Report
 
 
 async def _install_kinds(client: Client) -> None:
-    # A kind that nobody composes here would only raise hopes.
+    # Only kinds that the controllers compose: objects of others would have no effect.
     kinds = [crd(kind) for kind in COMPOSED]
     # The identities first: the controllers wait for their permissions, then for the kinds.
     await apply_in_order(client, permissions.of_the_fleet())

@@ -27,7 +27,7 @@ _FREE_BYTES = 5 << 30
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is being done; ``done`` of ``total`` packages where they can be counted, else total is 0."""
+    """One step of the build: ``done`` of ``total`` packages; total is 0 if they are not counted."""
 
     phase: str
     done: int = 0

@@ -23,7 +23,7 @@ NODE = "local"
 """The name of this machine's Node, where the control plane is its own one cluster."""
 
 CONTEXT = "modelplane"
-"""What people's kubeconfig calls the fleet's own control plane."""
+"""Name of the fleet's own control plane in the user's kubeconfig."""
 
 ENVIRONMENT = {"GOGC": "30"}
 """Collect garbage early: half the memory for a little processor time."""
@@ -33,7 +33,7 @@ _CLIENT_SOCKET = "localhost:1"
 _PEER_SOCKET = "localhost:2"
 
 HEALTH_PATHS = ("/livez", "/readyz")
-"""What the API server answers to anybody: whether it works."""
+"""Health paths of the API server, which need no authentication."""
 
 _CONTROLLERS = (
     "clusterrole-aggregation-controller",
@@ -68,11 +68,11 @@ class ControlPlane:
     cluster: str = ""
     """The name of a further cluster; empty for the fleet's own control plane."""
     place: int = 0
-    """Which of the fleet's clusters it is; the fleet's own control plane is 0."""
+    """Its index among the fleet's clusters; the fleet's own control plane is 0."""
 
     @property
     def home(self) -> Home:
-        """Where its certificates are."""
+        """The directory of its certificates."""
         return self.fleet.cluster(self.cluster) if self.cluster else self.fleet
 
     @property
@@ -82,7 +82,7 @@ class ControlPlane:
 
     @property
     def context(self) -> str:
-        """What people's kubeconfig calls it."""
+        """Its name in the user's kubeconfig."""
         return self.cluster or CONTEXT
 
     def process(self, program: str) -> str:
@@ -126,7 +126,7 @@ class ControlPlane:
             "--snapshot-catchup-entries=100",
             # The API servers do not (see kubernetes/etcd_connection.go).
             "--auto-compaction-retention=5m",
-            # Alone it waits for nobody's vote: short timeouts only shorten its start.
+            # A single member needs no other vote: short timeouts only shorten its start.
             "--heartbeat-interval=50",
             "--election-timeout=250",
             "--log-level=warn",

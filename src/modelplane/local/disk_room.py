@@ -11,7 +11,7 @@ _NEW_BYTES = 1 << 30
 """Models, logs, and all that etcd sets aside before anything is in it."""
 
 _KNOWN_BYTES = 128 << 20
-"""What etcd sets aside when its log of changes is full, and as much for logs and records."""
+"""Preallocated by etcd when its write-ahead log is full, and as much again for logs and records."""
 
 
 def problem(home: Home) -> str:

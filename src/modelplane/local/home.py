@@ -35,7 +35,7 @@ class Home:
 
     @property
     def settings(self) -> Path:
-        """What was chosen once for this fleet, such as its ports."""
+        """Settings chosen once for this fleet, such as its ports."""
         return self.root / "settings.json"
 
     @property
@@ -50,7 +50,7 @@ class Home:
 
     @property
     def authentication(self) -> Path:
-        """What the API server asks of those who show no certificate."""
+        """The API server's configuration for clients without a certificate."""
         return self.root / "authentication.json"
 
     @property
@@ -70,17 +70,17 @@ class Home:
 
     @property
     def agent(self) -> Path:
-        """What the node agent remembers of its pods."""
+        """The node agent's records of its pods."""
         return self.root / "agent"
 
     @property
     def kubectl_cache(self) -> Path:
-        """What kubectl remembers of this API server's kinds."""
+        """kubectl's discovery cache."""
         return self.root / "kubectl-cache"
 
     @property
     def clusters(self) -> Path:
-        """What belongs to one further cluster each."""
+        """The directories of further clusters."""
         return self.root / "clusters"
 
     def cluster(self, name: str) -> "ClusterHome":
@@ -130,7 +130,7 @@ class Home:
         return (*identities, self.authentication, self.settings)
 
     def holds_something_else(self) -> bool:
-        """Return True if the root is a directory of somebody else: one that is in use, and for no fleet."""
+        """Return True if the root is in use for something other than a fleet."""
         ours = {path.name for path in (*self.directories, *self.files)}
         return (
             not self.settings.exists()

@@ -1,8 +1,7 @@
 """Kubeconfigs for the identities of a local fleet, certificates included.
 
-Whoever holds the file is that identity: there is nothing else to guard, and it
-can be moved without its certificates (Kubernetes, "Organizing Cluster Access
-Using kubeconfig Files").
+The file alone grants the identity, and it can be moved without its certificates (Kubernetes, "Organizing
+Cluster Access Using kubeconfig Files").
 """
 
 import base64
@@ -20,7 +19,7 @@ class Access:
     """One identity at the API server on a port of 127.0.0.1."""
 
     context: str
-    """What the kubeconfig calls it, and its API server."""
+    """Its name in the kubeconfig, and its API server."""
     pki: Pki
     identity: str
     port: int

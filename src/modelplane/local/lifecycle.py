@@ -1,7 +1,7 @@
-"""Starting, awaiting and ending the supervisor of a home, from outside it.
+"""Start and stop of a home's supervisor, from outside it.
 
-Whoever does it may die at any moment: what was begun is completed by the next
-``up`` or ``down``, because the state is in locks and files, not in a process.
+A command may be killed at any moment: the next ``up`` or ``down`` completes what it began, because the
+state is in locks and files, not in a process.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ def leader(home: Home) -> int | None:
 
 
 def supervised(home: Home) -> bool:
-    """Return True if someone looks after a home: a leader, or a standby about to lead."""
+    """Return True if a home has a supervisor: a leader, or a standby about to lead."""
     return leader(home) is not None or locks.holder(home.lock(STANDBY)) is not None
 
 
@@ -71,7 +71,7 @@ def _spawn_supervisor(home: Home, binary: Path, only: Collection[str]) -> int:
 
 
 def runs_as(home: Home, binary: Path) -> bool:
-    """Whether the leader was started as one would be started now, by this version and with this binary."""
+    """True if the leader was started as it would be now, by this version and with this binary."""
     pid = leader(home)
     try:
         actual = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -122,7 +122,7 @@ def _stop(home: Home, timeout_s: float) -> tuple[str, ...]:
     )
     home.down.touch()
     deadline = time.monotonic() + timeout_s
-    # A standby that takes over now sees the file and goes on with the stopping: ask whoever leads.
+    # A standby that takes over now sees the file and continues to stop: ask the current leader.
     while (lock := locks.take(home.lock(LEADER))) is None:
         _end(leader(home), deadline)
         if time.monotonic() > deadline:
@@ -167,7 +167,7 @@ def _until_stopped(home: Home, cluster: str, own: Iterable[str], timeout_s: floa
 
 
 def busy(home: Home) -> str:
-    """Return what the next command waits for; empty where no other has its turn with a home."""
+    """Return what the next command waits for; empty if no other command holds the home."""
     if locks.holder(home.turn) is None:
         return ""
     return f"Waiting for the other `modelplane up` or `down` in {home.root}"
@@ -175,9 +175,9 @@ def busy(home: Home) -> str:
 
 @contextmanager
 def turn(home: Home) -> Iterator[None]:
-    """Have the home to oneself: two commands at once would take each other for nobody, or for a supervisor.
+    """Hold a home exclusively: concurrent commands would misread each other's state.
 
-    Meanwhile this process must not ask who has its turn: that would end it.
+    Meanwhile this process must not ask for the holder of the lock: closing a descriptor would release it.
     """
     lock = locks.wait_for(home.turn)
     try:
@@ -197,7 +197,7 @@ def _stopped(home: Home, name: str) -> bool:
 
 
 def _tell_leader(home: Home) -> bool:
-    """Have the supervisor that leads look again at what is wanted of it; return whether there is one."""
+    """Make the leading supervisor read its settings again; return False if there is none."""
     pid = leader(home)
     if pid is None:
         return False
@@ -220,7 +220,7 @@ def _end(pid: int | None, deadline: float) -> None:
 
 
 def purge(home: Home) -> None:
-    """Delete what a home holds, and the home itself unless something else is in it."""
+    """Delete the contents of a home, and the home itself unless it holds other files."""
     if any(locks.holder(path) is not None for path in home.run.glob("*.lock")):
         raise LocalError(f"something still runs in {home.root}: run `modelplane down` first")
     try:
@@ -238,7 +238,7 @@ def purge(home: Home) -> None:
 
 
 def _log_tail(home: Home, name: str) -> str:
-    """Return where a process' log is, and how it ends."""
+    """Return the path of a process' log, and its last lines."""
     log = home.log(name)
     try:
         lines = log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]

@@ -1,12 +1,11 @@
-"""A process holds its lock for as long as it lives, and the kernel knows its pid.
+"""Locks of processes: a process holds its lock while it lives, and the kernel knows its pid.
 
-A POSIX record lock (POSIX.1 fcntl, F_SETLK) is taken between fork and exec. It
-survives exec, is not inherited by children, and is released at death however
-that came. So at any moment, after any ``kill -9``, "is it running, and as
-which pid?" has one true answer, and a second copy can never start.
+A POSIX record lock (POSIX.1 fcntl, F_SETLK) is taken between fork and exec. It survives exec, is not
+inherited by children, and is released at any kind of exit. So even after ``kill -9`` the lock tells whether
+a process runs and its pid, and a second copy can never start.
 
-The rule that comes with it: a process loses its lock when it closes any
-descriptor of the lock file, so nobody opens the lock of his own name twice.
+A process loses its lock when it closes any descriptor of the lock file, so it must not open its own lock
+twice.
 """
 
 import fcntl
@@ -19,7 +18,7 @@ _FLOCK = struct.Struct("hhqqi4x")
 
 
 def take(path: Path) -> int | None:
-    """Lock a file for this process; return its descriptor, or None when another process holds it.
+    """Lock a file for this process; return its descriptor, or None if another process holds it.
 
     The lock lasts over exec if the descriptor does: ``os.set_inheritable`` makes it.
     """
@@ -30,7 +29,7 @@ def take(path: Path) -> int | None:
 
 
 def wait_for(path: Path) -> int:
-    """Lock a file for this process as soon as no other holds it; return its descriptor."""
+    """Wait until a file can be locked for this process; return its descriptor."""
     return _lock(path, fcntl.LOCK_EX)
 
 
@@ -45,12 +44,12 @@ def _lock(path: Path, how: int) -> int:
 
 
 def release(path: Path) -> None:
-    """Give up this process' lock on a file, wherever its descriptor is."""
+    """Release this process' lock on a file."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def holder(path: Path) -> int | None:
-    """Return the pid of the other process that holds a file locked, if there is one."""
+    """Return the pid of the other process that holds a lock; None if there is none."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:

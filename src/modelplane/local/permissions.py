@@ -20,32 +20,32 @@ _OWN_GATEWAY = (
         "gateway.networking.k8s.io",
         ("gateways/status",),
         ("patch",),
-        "This machine's Envoy is its gateway, and nobody else would say where that is.",
+        "This machine's Envoy is its gateway, and no other controller reports its address.",
     ),
     Rule(
         "discovery.k8s.io",
         ("endpointslices",),
         ("list", "watch"),
-        "It sends requests straight to the pods that serve.",
+        "The gateway sends requests directly to the pods that serve.",
     ),
 )
 
 _NODE = (
-    Rule("", ("persistentvolumeclaims",), ("list", "watch"), "A node makes the volumes that claims want."),
+    Rule("", ("persistentvolumeclaims",), ("list", "watch"), "A node creates the volumes of claims."),
     Rule(
         "",
         ("persistentvolumeclaims/status",),
         ("patch",),
-        "A claim that asks for more is told that it has it.",
+        "The node reports the new size of a claim that grew.",
     ),
     Rule(
         "",
         ("persistentvolumes",),
         ("list", "watch", "create", "patch", "delete"),
-        "Volumes are folders of a node, which alone can tell when one is gone.",
+        "Volumes are folders of a node, and only the node knows when one is removed.",
     ),
 )
-"""Of a node, beyond what the API server's Node authorizer lets it do."""
+"""Permissions of a node, beyond those of the API server's Node authorizer."""
 
 _NODES = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
 _GROUP = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": CONTROLLERS}
@@ -53,7 +53,7 @@ _NAMESPACE: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"nam
 
 
 def manifests() -> list[Object]:
-    """Return what a control plane needs that is its own one cluster."""
+    """Return the manifests for a control plane that is its own only cluster."""
     return [*of_the_fleet(), *of_a_cluster()[1:]]
 
 

@@ -1,9 +1,9 @@
 """Identities of a local fleet: one certificate authority, one certificate per identity.
 
 Kubernetes reads a client's user name from the common name and its groups from
-the organisations of its certificate (Kubernetes, "Authenticating", X.509). The
-identities are the table below; whatever is missing, expires within thirty days
-or no longer matches the table is made anew, the rest is kept.
+the organizations of its certificate (Kubernetes, "Authenticating", X.509). The
+identities are the table below. A certificate that is missing, expires within thirty
+days or no longer matches the table is created anew; the rest is kept.
 """
 
 import ipaddress
@@ -35,7 +35,7 @@ _SERVICE = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What one certificate says of its holder."""
+    """The subject of one certificate."""
 
     name: str
     """The name of the files: ``NAME.crt`` and ``NAME.key``."""
@@ -46,7 +46,7 @@ class Identity:
 
 
 def identities(node: str) -> tuple[Identity, ...]:
-    """Return everyone who needs a certificate on a fleet whose one node has this name."""
+    """Return the identities that need a certificate on a fleet whose one node has this name."""
     loopback = ("127.0.0.1", "::1", "localhost")
     return (
         Identity("kube-apiserver", "kube-apiserver", (), (*loopback, *_SERVICE)),
@@ -61,7 +61,7 @@ def identities(node: str) -> tuple[Identity, ...]:
 
 
 def ensure(pki: Pki, wanted: Sequence[Identity], now: datetime) -> None:
-    """Make every certificate and key that is missing or can no longer be used."""
+    """Create every certificate and key that is missing or no longer usable."""
     if not pki.service_accounts.exists():
         write_private(pki.service_accounts, _pem(ec.generate_private_key(ec.SECP256R1())))
     authority, authority_key = _authority(pki, now)

@@ -1,7 +1,7 @@
 """The loopback ports of one control plane: chosen once, then kept.
 
-Kubeconfigs, certificates and people's notes name them, so a port never moves
-by itself after the first start; one that a stranger has taken is an error.
+Kubeconfigs, certificates and users' notes name them, so a port never changes
+by itself after the first start; a port that another program has taken is an error.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from modelplane.host.errors import LocalError
 
 _HIGHEST = 32767
-"""Above it Linux hands out ports to whoever dials out."""
+"""Above it are the ephemeral ports of Linux."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Who listens where on 127.0.0.1; the values here are tried first, and 0 is not used."""
+    """Ports on 127.0.0.1; the values here are tried first, and 0 means unused."""
 
     api_server: int = 6443
     agent: int = 10250
@@ -31,13 +31,13 @@ class Ports:
 
 
 ALONE = frozenset(field.name for field in dataclasses.fields(Ports))
-"""What a control plane that is its own one cluster uses."""
+"""Ports of a control plane that is its own only cluster."""
 
 FRONT = ALONE - {"agent", "workload_gateway"}
-"""What one without a node of its own uses, in front of other clusters."""
+"""Ports of a control plane without a node, in front of other clusters."""
 
 BEHIND = ALONE - {"gateway"}
-"""What each of those clusters uses."""
+"""Ports of each of those clusters."""
 
 OWNERS = {
     "api_server": "control-plane",
@@ -45,7 +45,7 @@ OWNERS = {
     "gateway": "envoy",
     "workload_gateway": "envoy",
 }
-"""Which process listens on which port."""
+"""The process that listens on each port."""
 
 
 def free(port: int) -> bool:
@@ -63,7 +63,7 @@ def free(port: int) -> bool:
 
 
 def free_and_unclaimed(port: int) -> bool:
-    """Return True if a port is free, and no other fleet of this user has claimed it; it is this one's now.
+    """Claim a port if it is free and no other fleet of this user has claimed it; return True if so.
 
     Raises ``LocalError`` where there is no place for claims.
     """
@@ -76,10 +76,10 @@ def free_and_unclaimed(port: int) -> bool:
 
 
 def claim(port: int) -> bool:
-    """Keep other fleets of this user from choosing a port that nobody may listen on; return whether none has.
+    """Claim a port among the fleets of this user; return False if another fleet has it.
 
-    The claim is a record lock on the byte of that number, and ends with this process. Whoever starts a fleet
-    has it first, and then the fleet's supervisor.
+    A claimed port need not be in use yet. The claim is a record lock on the byte of that number and ends with
+    this process: first the command that starts a fleet has it, then the fleet's supervisor.
     """
     try:
         fcntl.lockf(_claims(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
@@ -89,7 +89,7 @@ def claim(port: int) -> bool:
 
 
 def release() -> None:
-    """Give up every claim of this process."""
+    """Release every claim of this process."""
     os.close(_claims())
     _claims.cache_clear()
 

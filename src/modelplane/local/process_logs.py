@@ -1,7 +1,7 @@
 """The log of one process of a local fleet, as its supervisor has it written.
 
-Each program writes its own way. Where only what is recent is wanted, a line's own time decides, and a line
-without one belongs to the line before it.
+Each program has its own format. For recent lines only, a line's own time decides; a line without a time
+belongs to the line before it.
 """
 
 import re
@@ -25,7 +25,7 @@ _YEARLESS = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{6})")
 
 
 def written_at(line: bytes, now: datetime) -> datetime | None:
-    """Return when a line was written, None where it does not say; ``now`` tells the year and the zone."""
+    """Return the time of a line, None if it has none; ``now`` gives the year and the time zone."""
     text = line[:80].decode(errors="replace")
     if found := _DATED.match(text):
         date, clock, fraction, zone = found.groups()

@@ -21,7 +21,7 @@ class ProcessStatus:
     since: float
     restarts: int
     memory_bytes: int
-    """Its proportional share of what it has in memory (PSS, proc(5)), 0 where it is not to be known."""
+    """Its proportional set size (PSS, proc(5)); 0 if it cannot be read."""
     last_exit: str
 
 
@@ -41,7 +41,7 @@ def _status(home: Home, name: str, watched: bool) -> ProcessStatus:
     if pid and (pid != record.pid or state not in _ALIVE):
         state = State.STARTING  # the supervisor has not seen it yet
     elif not pid and (state in _ALIVE or not watched):
-        state = State.STOPPED  # nor has it seen this, or there is nobody to start it again
+        state = State.STOPPED  # not seen by the supervisor yet, or there is no supervisor
     return ProcessStatus(name, state, pid, record.since, record.restarts, memory(pid), record.last_exit)
 
 

@@ -1,7 +1,7 @@
 """The table of every process of a local fleet: how it starts, when it is ready, how it stops.
 
-``after`` is the only statement of order: nothing starts before what it names is
-ready, and nothing stops before those that name it have stopped.
+``after`` alone defines the order: a process starts after those that it names are
+ready, and stops after those that name it have stopped.
 """
 
 import sys
@@ -40,15 +40,15 @@ class Process:
     after: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     grace_s: float = 10.0
-    """How long it may take to end after SIGTERM, before it is killed."""
+    """Time between SIGTERM and SIGKILL."""
     cluster: str = ""
-    """The one of several clusters that it is part of, with which it may be stopped."""
+    """The cluster that it is part of, with which it may be stopped."""
     stopped: Callable[[], None] = lambda: None
-    """What is left to do once it has been stopped for good."""
+    """Clean-up after it was stopped for good."""
 
 
 def modelplane(*arguments: str) -> tuple[str, ...]:
-    """Return the command line of one of our own commands, under this very interpreter."""
+    """Return the command line of a modelplane command, under this interpreter."""
     # -P: a file in the working directory must not stand in for a module.
     return (sys.executable, "-P", "-m", "modelplane.cli.main", *arguments)
 

@@ -16,7 +16,7 @@ from modelplane.local.home import Home
 
 
 class State(StrEnum):
-    """Where a process is in its life."""
+    """State of a process."""
 
     WAITING = "Waiting"
     """For another process to be ready."""
@@ -53,7 +53,7 @@ def write(home: Home, record: Record) -> None:
 
 
 def _write_over(path: Path, text: str) -> None:
-    """Write into the file that is there, which needs no room; who reads meanwhile may find no record."""
+    """Overwrite the existing file, which needs no disk space; a concurrent reader may find no record."""
     file = os.open(path, os.O_WRONLY)
     try:
         os.ftruncate(file, os.pwrite(file, text.encode(), 0))
@@ -62,7 +62,7 @@ def _write_over(path: Path, text: str) -> None:
 
 
 def read(path: Path) -> Record | None:
-    """Return a saved record; None where there is none that can be read."""
+    """Return a saved record; None if there is none, or it cannot be read."""
     try:
         fields = json.loads(path.read_text())
         return Record(**(fields | {"state": State(fields["state"])}))

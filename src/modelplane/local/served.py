@@ -1,7 +1,7 @@
 """The services that answered when a fleet was last seen, and waiting until they answer again.
 
-After a stop, an engine takes as long to load as it did the first time, while the objects
-still say what was the case before. So the gateway is asked, as a client would.
+After a stop, engines load again as slowly as the first time, while the objects still have their last
+status. So requests are sent to the gateway, as by a client.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _ANSWER_S = 5.0
 
 
 async def services(client: Client) -> Services:
-    """Return the ModelServices that are Ready by the word of their status."""
+    """Return the ModelServices whose status is Ready."""
     deadline = asyncio.get_running_loop().time() + _STARTING_S
     while True:
         try:
@@ -45,7 +45,7 @@ async def services(client: Client) -> Services:
 
 
 async def until_answering(client: Client, before: Services, timeout_s: float) -> tuple[Key, ...]:
-    """Wait until services answer again; return those that do not within the time."""
+    """Wait until services answer again; return those that do not in time."""
     waiting = tuple(sorted(before))
     try:
         async with asyncio.timeout(timeout_s):

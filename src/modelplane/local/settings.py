@@ -1,7 +1,7 @@
 """Settings of a local fleet, chosen once and kept from start to start.
 
-One file. What a command does not say stays as it was; what a running fleet was
-started with does not change under it.
+One file. Options that a command does not give keep their values, and the settings of a
+running fleet do not change.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from modelplane.local.home import Home
 from modelplane.local.ports import Ports
 
 _FORMER_PORTS = frozenset({"controller_manager", "scheduler"})
-"""What an earlier version chose ports for, on which nothing listens any more."""
+"""Names of ports that earlier versions chose and that are no longer used."""
 
 MOST_CLUSTERS = 15
 """Each has a sixteenth of the addresses of pods, and the control plane itself the first."""
@@ -25,7 +25,7 @@ MOST_CLUSTERS = 15
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that the processes of a fleet are told, beside where it is."""
+    """Settings of a fleet's processes, apart from its directory."""
 
     ports: Ports
     clusters: Mapping[str, Ports] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Settings:
     register: bool = True
     """True if an InferenceCluster is made for each cluster."""
     container_engine: str = "auto"
-    """What runs the pods' images: an engine by name, ``auto`` or ``none``."""
+    """The container runtime for the pods' images, ``auto`` or ``none``."""
     host_commands: bool = False
     """True if pods that run as processes may execute any program of this machine."""
 
@@ -45,7 +45,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a command says; None where it says nothing."""
+    """Options of a command; None for those that were not given."""
 
     clusters: int | None = None
     register: bool | None = None
@@ -53,7 +53,7 @@ class Choice:
     host_commands: bool | None = None
 
     def kept(self) -> dict[str, Any]:
-        """Return what is said of settings that a command may change at any start."""
+        """Return the given settings that a command may change at any start."""
         said = {name: getattr(self, name) for name in ("register", "container_engine", "host_commands")}
         return {name: value for name, value in said.items() if value is not None}
 
@@ -67,7 +67,7 @@ def cluster_name(number: int) -> str:
 
 
 def load(home: Home) -> Settings:
-    """Return what was chosen before; raise ``LocalError`` where nothing was, or it cannot be read."""
+    """Return the saved settings; raise ``LocalError`` if there are none, or they cannot be read."""
     try:
         return _decode(json.loads(home.settings.read_text()))
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _first(choice: Choice, is_free: Callable[[int], bool]) -> Settings:
 
 
 def _grown(home: Home, before: Settings, choice: Choice, is_free: Callable[[int], bool]) -> Settings:
-    """Return the settings with what a choice adds to them."""
+    """Return the settings with the additions of a choice."""
     count = len(before.clusters) if choice.clusters is None else choice.clusters
     has = f"{len(before.clusters)} clusters" if before.clusters else "a control plane that is its own cluster"
     if count < len(before.clusters) or bool(count) != bool(before.clusters):

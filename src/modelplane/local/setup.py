@@ -1,6 +1,6 @@
 """Everything a local fleet needs on disk before its first process starts.
 
-Each step leaves alone what is there and good, so it runs before every start.
+Each step keeps what exists and is valid, so it runs before every start.
 """
 
 import json
@@ -17,7 +17,7 @@ from modelplane.local.settings import AS_BEFORE, Choice, Settings
 
 
 def make_home(home: Home) -> None:
-    """Make the directories of a home; raise ``LocalError`` where this machine cannot hold a fleet."""
+    """Create the directories of a home; raise ``LocalError`` if this machine cannot hold a fleet."""
     if sys.platform != "linux":
         raise LocalError(
             f"`modelplane up` runs on Linux, not on {sys.platform}: use a Linux virtual machine, or "
@@ -67,7 +67,7 @@ def _access(plane: ControlPlane, identity: str) -> Access:
 
 
 def _authentication() -> str:
-    """Return who is let in without a certificate (Kubernetes, ``AuthenticationConfiguration``)."""
+    """Return the access without a certificate (Kubernetes, ``AuthenticationConfiguration``)."""
     return json.dumps(
         {
             "apiVersion": "apiserver.config.k8s.io/v1",

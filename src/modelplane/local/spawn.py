@@ -1,8 +1,7 @@
-"""Starting a process that outlives whoever starts it.
+"""Start of a process that outlives its parent.
 
-The child takes its lock before it becomes its program, so there is no moment
-at which it runs and cannot be found. It leads a session of its own: a Ctrl-C
-at the terminal reaches the supervisor alone.
+The child takes its lock before it executes its program, so a running process can always be found. It leads
+its own session: Ctrl-C at the terminal reaches the supervisor alone.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Keeps every process of a local fleet running, and is itself kept running.
+"""Supervisor: keeps every process of a local fleet running, and is itself kept running.
 
 Two identical supervisors run. One holds the lock and leads; the other, the
 standby, is a process in the leader's own table and waits for that lock, which
@@ -29,7 +29,7 @@ _ALIVE = frozenset({State.STARTING, State.RUNNING, State.STOPPING})
 
 @dataclass(slots=True)
 class _Supervised:
-    """One process and what is known of it; times are of the monotonic clock."""
+    """One process and its state; times are of the monotonic clock."""
 
     process: Process
     state: State = State.STOPPED
@@ -37,7 +37,7 @@ class _Supervised:
     pidfd: int = -1
     started: float = 0.0
     act_at: float = 0.0
-    """When a process in back-off is started, one that stops is killed."""
+    """Time of the next start of a process in back-off, or of the kill of one that stops."""
     failures: int = 0
     restarts: int = 0
     last_exit: str = ""
@@ -83,7 +83,7 @@ class Supervisor:
     def stop(self) -> None:
         """End every process, dependants first; return when none is left."""
         self._stopping = True
-        # Whoever takes over in the middle of this goes on with it.
+        # A supervisor that takes over now continues to stop.
         with suppress(OSError):
             self._home.down.touch()
         for each in self._all.values():
@@ -99,7 +99,7 @@ class Supervisor:
     # -- running
 
     def _look_again(self) -> None:
-        """Take in which clusters are to be stopped while the others go on, and claim the fleet's ports."""
+        """Read which clusters are stopped while the others run, and claim the fleet's ports."""
         self._asked = False
         # A process that ends for a moment, or for long, finds its port as it left it.
         for port in self._claimed:
@@ -129,7 +129,7 @@ class Supervisor:
         return all(each.state is State.RUNNING for each in needed)
 
     def _next_deadline(self, now: float) -> float | None:
-        """Return the seconds after which something is to be done without an event; None for never."""
+        """Return the seconds until something is due without an event; None for never."""
         timed = {State.BACK_OFF, State.STOPPING}
         waits = [each.act_at - now for each in self._all.values() if each.state in timed]
         waits += [_PROBE_EVERY_S for each in self._all.values() if each.state is State.STARTING]
@@ -183,7 +183,7 @@ class Supervisor:
         each.pid, each.pidfd = 0, -1
 
     def _ended(self, each: _Supervised) -> None:
-        """Note the death of a process, and when it is to be started again."""
+        """Record the exit of a process, and the time of its restart."""
         how = _how_it_ended(each.pidfd)
         self._forget(each)
         if each.state is State.STOPPING or self._stopping:
@@ -243,7 +243,7 @@ class Supervisor:
         self._stopping = True
 
     def _wait(self, timeout_s: float | None) -> None:
-        """Sleep until something happens or the time is over, and take note of what happened."""
+        """Sleep until an event or the time limit, and record the events."""
         milliseconds = None if timeout_s is None else timeout_s * 1000 + 1
         for descriptor, _ in self._poll.poll(milliseconds):
             if descriptor == self._wakeup:
@@ -266,7 +266,7 @@ def supervise(home: Home, table: Sequence[Process], claimed: Collection[int] = (
     """
     os.umask(0o077)
     os.chdir(home.root)
-    # Whoever asks before there is somebody to answer is answered by the first look.
+    # A SIGHUP before the loop runs needs no answer: the loop begins with a look.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     lock = home.lock(LEADER)
     if locks.take(lock) is None:
@@ -274,7 +274,7 @@ def supervise(home: Home, table: Sequence[Process], claimed: Collection[int] = (
             _say("two supervisors run already")
             return
         locks.wait_for(lock)
-    # Whoever leads leaves the other place to the standby that it starts.
+    # The leader starts a standby, which takes this lock.
     locks.release(home.lock(STANDBY))
     led = _take_over(records.read(home.record(LEADER)))
     _record_leader(home, led)

@@ -1,9 +1,9 @@
 """Telemetry of a running Modelplane: metrics, health, log lines, traces.
 
-One rule: nothing here changes what Modelplane does. Who asks for no telemetry imports no exporter, and what
-goes wrong here is logged and never raised into the work that is measured.
+Telemetry never changes what Modelplane does. Without telemetry no exporter is imported, and errors here are
+logged and never raised into the measured work.
 
-What the other packages use:
+Interface for the other packages:
 
     from modelplane.telemetry import event_loop, log_lines, metrics, server, traces
     from modelplane.telemetry.metric_definitions import Program, Result

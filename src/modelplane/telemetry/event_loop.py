@@ -1,6 +1,6 @@
-"""Asking an event loop from another thread.
+"""Calls to an event loop from another thread.
 
-What the controllers know belongs to their event loop, and is read there; whoever answers HTTP is elsewhere.
+The controllers' state belongs to their event loop and is read there; HTTP is served by other threads.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _PATIENCE_S = 5.0
-"""How long an answer may take. A loop that is busy for longer is stuck: no step of a reconcile takes that."""
+"""Time limit of a call. A loop that is busy for longer is stuck: no step of a reconcile takes as long."""
 
 
 class Unanswered(Exception):
@@ -51,5 +51,5 @@ def asked(
 
 
 def alive(loop: asyncio.AbstractEventLoop) -> Callable[[], str]:
-    """Return a check that an event loop still turns."""
+    """Return a check that an event loop still runs."""
     return asked(loop, str)

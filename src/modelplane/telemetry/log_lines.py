@@ -1,8 +1,8 @@
-"""A log line as one JSON object, for those who collect logs.
+"""Log lines as JSON objects, for log collectors.
 
     log.info("...", extra=fields(kind="ModelReplica", namespace="a", name="b"))
 
-``name`` and others are words of the logging package itself, so an object's fields travel together, as one.
+The logging package reserves ``name`` and others, so an object's fields are passed together, as one.
 """
 
 import json
@@ -36,5 +36,5 @@ class JsonFormatter(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         given = getattr(record, _FIELDS, {})
         about: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
-        # The line's own come first, and are nobody else's to say.
+        # The line's own fields come first, and override all others.
         return json.dumps({**line, **about, **traces.current(), **line}, default=str)

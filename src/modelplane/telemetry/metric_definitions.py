@@ -34,13 +34,13 @@ _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0
 
 
 class Result(StrEnum):
-    """How a reconcile ended, or a request of Crossplane's."""
+    """Result of a reconcile, or of a request from Crossplane."""
 
     SUCCESS = "success"
     REQUEUE_AFTER = "requeue_after"
-    """Done, and looked at again later."""
+    """Done, and requeued for later."""
     RETRY = "retry"
-    """Something could not be read or written; it is tried again."""
+    """A read or write failed and is retried."""
     FATAL = "fatal"
     """Answered with a fatal result."""
     BUG = "bug"
@@ -50,8 +50,8 @@ class Result(StrEnum):
 class Metric:
     """One metric.
 
-    ``observed`` ones are read from the objects when somebody asks, so that what is gone is told no more;
-    the others are counted as things happen.
+    An ``observed`` metric is read from the objects at scrape time, so deleted objects have no samples. Others
+    count events.
     """
 
     name: str
@@ -85,7 +85,7 @@ LABELS = {
     "state": "What is counted: see the metric",
     "version": "Version of Modelplane: one value",
 }
-"""Each label, and what bounds the number of its values."""
+"""Each label, with the bound on the number of its values."""
 
 BUILD_INFO = Metric(
     "modelplane_build_info", Type.GAUGE, "1, with the version that runs.", ("version",), EVERYONE

@@ -1,8 +1,7 @@
-"""Counting what happens, and exporting it with what is observed, in the text format of Prometheus.
+"""Counted metrics, and their export with the observed ones in the text format of Prometheus.
 
-One rule: a metric is counted here, or read from the objects at scrape time. The labels of
-what is counted have a handful of values that are known beforehand, so that nothing of an object that is gone
-is left here.
+A metric is either counted here or read from the objects at scrape time. Labels of counted
+metrics have a few values that are known beforehand, so a deleted object leaves no series.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,6 @@
 """The exporter of spans: OpenTelemetry's own, over HTTP.
 
-Imported only where traces are asked for. The libraries read the standard variables of the environment
-themselves.
+Imported only if traces are requested. The libraries read the standard environment variables themselves.
 """
 
 import logging
@@ -19,10 +18,10 @@ from opentelemetry.util.types import AttributeValue
 from modelplane import __version__
 
 _PREFIX = "modelplane."
-"""Of the names of attributes, so that they are nobody else's."""
+"""Prefix of attribute names, to avoid conflicts."""
 
 _LAST_EXPORT_S = 5.0
-"""How long a process that ends waits for its last spans to be taken: less than a kubelet waits."""
+"""Time limit for the last spans of a process that ends: less than a kubelet's grace period."""
 
 _QUOTES_HEADERS = "opentelemetry.util.re"
 """It logs a header that it cannot read, and headers hold credentials."""

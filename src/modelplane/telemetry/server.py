@@ -1,11 +1,11 @@
 """Health and metrics over HTTP, for kubelets and Prometheus.
 
-One rule: nobody who asks holds up the work. Each answer has a thread of its own, of which there are a few; a
-client that is slow is cut off, and one that comes while all are taken is turned away.
+Clients never delay the reconciles. Each request has one of a few threads; slow clients are disconnected, and
+connections beyond the number of threads are closed.
 
-``/healthz`` says whether the process does its work at all, ``/readyz`` whether it is of use just now; both
-answer 200, or 503 with a sentence. ``/metrics`` is in the text format of Prometheus. There is no
-authentication: names of clusters and deployments are told to whoever can reach the address.
+``/healthz`` is liveness and ``/readyz`` readiness; both answer 200, or 503 with a sentence. ``/metrics`` is
+in the text format of Prometheus. There is no authentication: every client that can reach the address can
+read the names of clusters and deployments.
 """
 
 import gzip
@@ -33,9 +33,9 @@ Check = Callable[[], str]
 
 _AT_ONCE = 8
 _SILENCE_S = 5.0
-"""How long a client may say, or take, nothing."""
+"""Time limit for each read and write of a client."""
 _LONGEST_S = 15.0
-"""How long a request may take from its first byte to the last of its answer."""
+"""Time limit from the first byte of a request to the last of its answer."""
 _POLL_S = 0.25
 _TEXT = "text/plain; charset=utf-8"
 
@@ -57,7 +57,7 @@ class Server:
     def __init__(self, listener: "_Listener") -> None:
         self._listener = listener
         self.address = f"{listener.shown_host}:{listener.server_address[1]}"
-        """Where it answers; the port that was found, where any would do."""
+        """Its address, with the actual port if any was allowed."""
         thread = threading.Thread(
             target=listener.serve_forever, args=(_POLL_S,), name="health and metrics", daemon=True
         )
@@ -150,7 +150,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         super().__init__((host, port), _Handler)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - socketserver's
-        """Turn away whom nobody is free to answer."""
+        """Refuse a connection if all threads are busy."""
         if len(self._began) >= _AT_ONCE:
             return False
         self._began[request] = time.monotonic()
@@ -162,7 +162,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._began.pop(request, None)
 
     def service_actions(self) -> None:
-        """Cut off whoever takes too long."""
+        """Disconnect clients that take too long."""
         now = time.monotonic()
         for request, began in self._began.copy().items():
             if now - began > self._longest_s:
@@ -196,7 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             answer = page(self.headers)
-        except Exception:  # noqa: BLE001 - whoever asks is to hear of it, and the server goes on
+        except Exception:  # noqa: BLE001 - the client gets an error, and the server goes on
             _log.exception("cannot answer %s: a bug", self.path)
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, "a bug, which the log has")
             return

@@ -1,11 +1,10 @@
 """Spans of what Modelplane does, for OpenTelemetry.
 
-One rule: where no variable of the environment asks for traces, OpenTelemetry is not imported, and a span
-costs next to nothing.
+Unless an environment variable requests traces, OpenTelemetry is not imported, and a span costs next to
+nothing.
 
 ``OTEL_EXPORTER_OTLP_ENDPOINT`` or ``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`` asks for traces; the rest of the
-standard variables say how they are sampled and sent. What keeps them from being sent is logged, and the work
-goes on.
+standard variables define sampling and transport. Failures to send are logged and do not stop the work.
 """
 
 import logging
@@ -34,7 +33,7 @@ class Span(Protocol):
 
 
 class Exporter(Protocol):
-    """Where spans go."""
+    """The exporter of spans."""
 
     def span(self, name: str, attributes: Mapping[str, Value]) -> AbstractContextManager[Span]:
         """Begin a span."""
