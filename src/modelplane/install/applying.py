@@ -42,7 +42,7 @@ class Installer:
     dry_run: bool = False
 
     async def install(self, options: Options, *, upgrade: bool, check: Check) -> None:
-        """Install, or with ``upgrade`` bring what is installed to this version.
+        """Install, or with ``upgrade`` bring an installation to this version.
 
         Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
         """
@@ -121,7 +121,7 @@ class Installer:
 
 
 def left_behind(found: Found, wanted: Sequence[Object]) -> tuple[Object, ...]:
-    """Return what another version installed and this one does not; never a definition or the namespace."""
+    """Return the objects of another version that this one lacks, except definitions and the namespace."""
     known = {identity(each) for each in wanted}
     return tuple(
         item

@@ -7,11 +7,11 @@ from modelplane.controllers.fleet_resources import known
 from modelplane.kube.client import Client
 
 _MANAGER = "modelplane-install"
-"""The field manager of what is installed, apart from that of the controllers."""
+"""The field manager of installations, apart from the controllers' own."""
 
 
 class NoCluster(Exception):
-    """There is no kubeconfig, or none that can be used; the message says what to do."""
+    """There is no usable kubeconfig; the message has the remedy."""
 
 
 def connect(kubeconfig: Path | None, context: str) -> Client:
@@ -33,5 +33,5 @@ def _default() -> Path:
 
 
 def users_own() -> Path:
-    """Return where kubectl keeps what it knows of clusters."""
+    """Return the path of kubectl's default kubeconfig."""
     return Path.home() / ".kube" / "config"

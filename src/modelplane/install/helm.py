@@ -1,8 +1,8 @@
 """The Helm chart, made of the same manifests as ``modelplane install`` writes.
 
-A value that a user may set is in the manifest as a placeholder, which the text of the manifest has a
-template action for. So nothing is written twice: with the default values the chart is what the command
-writes, but for the namespace, which is Helm's to make.
+Values that a user may set are placeholders in the manifests, which become template actions in their text.
+With the default values the chart therefore equals the output of the command, except for the namespace, which
+Helm creates.
 """
 
 import json
@@ -186,7 +186,7 @@ _CHECKS = """\
 
 
 def _permissions() -> str:
-    """Return the roles: what models name is read in all namespaces, or in each that is listed."""
+    """Return the roles: objects that models name are read in all namespaces, or in the listed ones."""
     everywhere = permissions.installed(())
     there = [each for each in permissions.installed(("<<. | quote>>",)) if each not in everywhere]
     elsewhere = [each for each in everywhere if each not in permissions.installed(("any",))]
@@ -257,7 +257,7 @@ def _entry(value: Value, key: str, indent: str) -> str:
 
 
 def _schema() -> Object:
-    """Return the schema of the values, so that a misspelt one is an error."""
+    """Return the schema of the values, which makes a misspelled value an error."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_object(VALUES, "")}
 
 

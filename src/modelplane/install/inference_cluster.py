@@ -14,7 +14,7 @@ _LABELS = {"app.kubernetes.io/name": "modelplane", PART_OF: INFERENCE_CLUSTER, M
 
 
 def manifests() -> list[Object]:
-    """Return the objects, in an order in which nothing needs what comes later."""
+    """Return the objects, in an order in which nothing needs later objects."""
     about = {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": _LABELS}
     return [
         namespace(),
@@ -35,7 +35,7 @@ def manifests() -> list[Object]:
 
 
 def instructions() -> str:
-    """Return what to do with the manifests, as comments that may stand before them."""
+    """Return instructions for the manifests, as comments to print before them."""
     return "".join(f"# {line}".rstrip() + "\n" for line in _STEPS.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Everything that an installation consists of, in an order in which nothing needs what comes later."""
+"""Manifests of an installation, in an order in which nothing needs later objects."""
 
 from modelplane.install import controller, gateway, monitoring, network, permissions, pods
 from modelplane.install.definitions import definitions
@@ -8,7 +8,7 @@ from modelplane.kube.resources import Object
 
 
 def manifests(options: Options) -> list[Object]:
-    """Return every object of an installation. The InferenceGateway is not one: a platform team makes it."""
+    """Return every object of an installation, without an InferenceGateway: a platform team creates it."""
     return [
         *definitions(),
         namespace(),

@@ -1,7 +1,7 @@
 """Allowed traffic from and to the pods of an installation (NetworkPolicy).
 
-Nothing but what is listed. The policies are about these pods alone: where the cluster serves models
-too, others put their gateways into the same namespace.
+Only listed traffic is allowed. The policies select these pods alone, because other gateways may share the
+namespace on a cluster that also serves models.
 
 Destinations are known by port at most. Clusters and providers are wherever users say, and how policies see
 an API server differs between networks. So TLS may go anywhere, and everything else anywhere but to
@@ -21,7 +21,7 @@ _LINK_LOCAL = {"0.0.0.0/0": "169.254.0.0/16", "::/0": "fe80::/10"}
 
 
 def manifests(options: Options) -> list[Object]:
-    """Return the policies: nothing for all pods first, then what each may."""
+    """Return the policies: deny all traffic for all pods first, then allow some for each."""
     if not options.network_policy:
         return []
     monitoring = {

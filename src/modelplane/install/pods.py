@@ -18,7 +18,7 @@ _ACCOUNT = "account"
 _SCRATCH = "scratch"
 
 METRICS = "metrics"
-"""The name of the port that answers whether a container works, and what it counts."""
+"""The name of the port for health and metrics."""
 
 
 def deployment(

@@ -21,7 +21,7 @@ Check = Callable[[Sequence[Object]], Sequence[str]]
 
 
 class Refused(Exception):
-    """Nothing was changed; the message says why, and what to do."""
+    """Nothing was changed; the message has the reason and the remedy."""
 
 
 def of_install(found: Found, *, upgrade: bool) -> str:

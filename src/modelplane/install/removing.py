@@ -116,7 +116,7 @@ class Uninstaller:
         for item in items:
             await self._delete(item)
         causes = listing(f"{_name(item)}, {_waits_for(item)}" for item in items)
-        return f"{causes}: nobody lets them go unless {CONTROLLER} runs" if items else ""
+        return f"{causes}: their deletion completes only while {CONTROLLER} runs" if items else ""
 
     def _counted(self, what: str, count: int) -> None:
         if count:

@@ -17,25 +17,25 @@ Report = Callable[[str], None]
 
 
 class NotInTime(Exception):
-    """Something was not done in time; the message says what."""
+    """A wait that exceeded its limit; the message names what is missing."""
 
 
 class Deadline:
-    """The time that a whole command has."""
+    """The time limit of a whole command."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._end = asyncio.get_running_loop().time() + timeout_s
 
     async def until_nothing(self, missing: Callable[[], Awaitable[str]]) -> None:
-        """Return once nothing is missing any more; raise ``NotInTime`` with what was last."""
+        """Return once nothing is missing any more; raise ``NotInTime`` with the last problem."""
         while what := await missing():
             if asyncio.get_running_loop().time() > self._end:
                 raise NotInTime(f"not done after {self._timeout_s:g} s: {what}")
             await asyncio.sleep(_POLL_S)
 
     async def answered(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return what an API server answers, asking again while it says to come back later."""
+        """Return the answer of an API server, retrying while it is not ready."""
         while True:
             try:
                 return await ask()

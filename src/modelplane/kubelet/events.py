@@ -85,7 +85,7 @@ class Recorder:
             _log.debug("no room for event %s of pod %s", reason, happening.pod)
 
     async def run(self) -> None:
-        """Write what is recorded until cancelled."""
+        """Write recorded events until cancelled."""
         while True:
             happening = await self._waiting.get()
             while not await self._written_down(happening):

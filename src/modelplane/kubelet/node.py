@@ -138,7 +138,7 @@ async def keep_alive(
 
 
 def says_so(node: Mapping[str, Any], settings: NodeSettings) -> bool:
-    """Return True if a Node is what ``register`` makes of it, as far as others may have changed it."""
+    """Return True if a Node has the labels, the port and the readiness that ``register`` sets."""
     wanted, found = manifest(settings)["metadata"]["labels"], node["metadata"].get("labels", {})
     status = node.get("status", {})
     ready = {each["type"]: each["status"] for each in status.get("conditions", ())}.get("Ready")

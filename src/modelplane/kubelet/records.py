@@ -132,7 +132,7 @@ class Attempt:
         return self.started is not None or self.exit is not None
 
     def release(self, supervisor: Process, image: str) -> None:
-        """Record what makes this attempt one that runs; its supervisor waits for it."""
+        """Record the supervisor of this attempt, which waits for that."""
         record: dict[str, object] = {"pid": supervisor.pid, "identity": supervisor.identity, "image": image}
         write_record(self.directory / "shim.json", record)
 
@@ -323,7 +323,7 @@ class AgentDirectory:
         return PodDirectory(self.path / "pods" / uid)
 
     def pods(self) -> tuple[PodDirectory, ...]:
-        """Return what is kept of every pod."""
+        """Return the directory of every pod."""
         try:
             return tuple(PodDirectory(entry) for entry in sorted((self.path / "pods").iterdir()))
         except FileNotFoundError:

@@ -59,7 +59,7 @@ def volume_mounts(container: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def volumes(spec: Mapping[str, Any], container: Mapping[str, Any], runs: str) -> Iterator[str]:
-    """Yield why volumes cannot be mounted for what runs a container."""
+    """Yield the reasons why volumes cannot be mounted."""
     by_name = {volume["name"]: volume for volume in spec.get("volumes", ())}
     for mount in volume_mounts(container):
         volume, path = by_name[mount["name"]], mount["mountPath"]

@@ -19,7 +19,7 @@ from modelplane.local import build, go_toolchain
 from modelplane.local.build import Progress, Report
 
 ENVIRONMENT_VARIABLE = "MODELPLANE_KUBERNETES_BINARY"
-"""Names a binary built elsewhere, which is then used as it is."""
+"""Environment variable with the path of a binary built elsewhere, which is used as is."""
 
 _NAME = "modelplane-kubernetes"
 _PACKAGE = Path(modelplane.__file__).parent
@@ -72,7 +72,7 @@ def kubectl_argv(binary: Path, arguments: Sequence[str]) -> list[str]:
 
 
 def key(module: Path) -> str:
-    """Return a name for what a build of the module gives on this machine."""
+    """Return a name for the result of a build of the module on this machine."""
     digest = hashlib.sha256()
     parts = [sys.platform, platform.machine(), *build.FLAGS]
     for path in sorted(module.rglob("*")):

@@ -92,7 +92,7 @@ def kubeconfig_secret(cluster: str, kubeconfig: Path) -> Object:
 
 
 def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object]:
-    """Return what is only created for a cluster, never changed: from then on it is the platform team's."""
+    """Return the objects that are created once for a cluster; the platform team owns them then."""
     return [
         {
             "apiVersion": "modelplane.ai/v1alpha1",

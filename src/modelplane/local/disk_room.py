@@ -15,9 +15,9 @@ _KNOWN_BYTES = 128 << 20
 
 
 def problem(home: Home) -> str:
-    """Return that there is too little room, and what to do; empty where there is enough.
+    """Return that the disk has too little space, and the remedy; empty if it has enough.
 
-    Raises ``OSError`` where the disk cannot be asked.
+    Raise ``OSError`` if that cannot be read.
     """
     needed = _KNOWN_BYTES if home.settings.exists() else _NEW_BYTES
     free = shutil.disk_usage(home.root).free

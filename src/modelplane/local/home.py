@@ -89,7 +89,7 @@ class Home:
 
     @property
     def turn(self) -> Path:
-        """The file that a command holds locked while it starts or stops what is here."""
+        """The file that a command locks while it starts or stops the fleet."""
         return self.run / "turn.lock"
 
     @property
@@ -147,7 +147,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHome(Home):
-    """The part of a home that is one further cluster's: its certificates, what its node agent remembers."""
+    """The part of a home for one further cluster: its certificates and its node agent's records."""
 
     @property
     def directories(self) -> tuple[Path, ...]:

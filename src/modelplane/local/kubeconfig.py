@@ -56,7 +56,7 @@ def _user(access: Access) -> dict[str, str]:
 
 
 def ensure(path: Path, content: str) -> None:
-    """Write a kubeconfig unless it is there already, so that its time of change tells something."""
+    """Write a kubeconfig if its content differs, so its modification time is that of a change."""
     if not path.exists() or path.read_text() != content:
         write_private(path, content)
 

@@ -63,7 +63,7 @@ def _apply(kubectl: str, example: str) -> str:
 
 
 def _reach_modelplane(here: Path, *, anew: bool) -> list[str]:
-    """Return what makes ``modelplane`` the command that runs now, where it is not."""
+    """Return the lines that put this ``modelplane`` on the path; none if it is there."""
     own = Path(sys.executable).parent
     found = shutil.which("modelplane")
     if not anew and found is not None and Path(found).parent == own:

@@ -17,7 +17,7 @@ _FIELDS = "fields"
 
 
 def fields(**values: object) -> dict[str, dict[str, object]]:
-    """Return what to give a log call as ``extra``."""
+    """Return the ``extra`` of a log call."""
     return {_FIELDS: values}
 
 

@@ -88,7 +88,7 @@ class _Observed(Collector):
 
 
 def registry(program: Program, observe: Callable[[], Iterable[Sample]] = tuple) -> CollectorRegistry:
-    """Return what a program exports: its metrics, and those of its process.
+    """Return the registry of a program: its metrics, and those of its process.
 
     ``observe`` returns what controllers observe; it is called for each answer, in a thread of the server's.
     """

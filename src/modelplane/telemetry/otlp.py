@@ -73,7 +73,7 @@ class Exporter:
         }
 
     def close(self) -> None:
-        """Send what is left, or give it up after a few seconds."""
+        """Send the remaining spans, or drop them after a few seconds."""
         last = threading.Thread(target=self._provider.shutdown, name="last spans", daemon=True)
         last.start()
         last.join(self._last_export_s)

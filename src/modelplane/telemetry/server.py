@@ -176,7 +176,7 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
             _log.debug("a client has gone by itself")
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's
-        """Log what went wrong."""
+        """Log an error."""
         _log.debug("cannot answer %s", client_address[0], exc_info=True)
 
 
@@ -212,5 +212,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Log no request: kubelets and Prometheus ask all the time."""
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in http.server
-        """Log what is wrong with a request where every step is logged."""
+        """Log a faulty request, at debug level."""
         _log.debug(format, *args)

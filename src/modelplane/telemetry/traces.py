@@ -1,4 +1,4 @@
-"""Spans of what Modelplane does, for OpenTelemetry.
+"""Spans of Modelplane's work, for OpenTelemetry.
 
 Unless an environment variable requests traces, OpenTelemetry is not imported, and a span costs next to
 nothing.
@@ -42,7 +42,7 @@ class Exporter(Protocol):
         """Return the ids of the present span."""
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
 
 
 class _Unrecorded:
@@ -64,7 +64,7 @@ def span(name: str, /, **attributes: Value) -> AbstractContextManager[Span]:
 
 
 def current() -> dict[str, str]:
-    """Return ``trace_id`` and ``span_id`` of the present span, nothing where there is none."""
+    """Return ``trace_id`` and ``span_id`` of the current span; nothing if there is none."""
     return _exporters[-1].current() if _exporters else {}
 
 

@@ -33,7 +33,7 @@ class DiscoveredDevice:
         return str(self.attributes.get("uuid", {}).get("string", ""))
 
     def kind(self) -> "DiscoveredDevice":
-        """Return what all devices like this one have in common: no name, no uuid."""
+        """Return the device without its name and uuid, as equal devices have it."""
         shared = {key: value for key, value in self.attributes.items() if key != "uuid"}
         return replace(self, name="", attributes=shared)
 

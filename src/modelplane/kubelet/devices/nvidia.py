@@ -40,7 +40,7 @@ _BRANDS = {
 
 
 def discover() -> tuple[DiscoveredDevice, ...]:
-    """Return the GPUs that NVML reports; none where there is no NVIDIA driver or no NVML binding."""
+    """Return the GPUs that NVML reports; none without an NVIDIA driver or NVML binding."""
     try:
         import pynvml  # noqa: PLC0415 - not installed everywhere
     except ImportError:

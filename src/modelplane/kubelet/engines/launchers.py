@@ -38,7 +38,7 @@ class CannotLaunch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """One engine, as it is found and started on a host."""
+    """The launcher of one engine on a host."""
 
     engine: str
     images: tuple[str, ...]
@@ -49,11 +49,11 @@ class Launcher:
     """Returns the image's own entry point for some arguments; empty if the image only executes them."""
     remedy: str
     own_arguments: Callable[[Sequence[str], str], tuple[str, ...]]
-    """Given the user's arguments and the pod's address, what to add after them."""
+    """Returns the arguments to append, given the user's arguments and the pod's address."""
 
 
 def _module(name: str, package: str) -> Callable[[], Program]:
-    """Return what finds a module of the agent's own Python, by the package that brings it."""
+    """Return a finder of a module of the agent's own Python, by its package."""
     return lambda: (sys.executable, "-m", name) if importlib.util.find_spec(package) else ()
 
 
@@ -62,7 +62,7 @@ def _first_of(*finders: Callable[[], Program]) -> Callable[[], Program]:
 
 
 def _command(name: str, *words: str) -> Callable[[], Program]:
-    """Return what finds a program beside the agent's own Python, or on its path."""
+    """Return a finder of a program beside the agent's own Python, or on its path."""
     beside = str(Path(sys.executable).parent)
     return lambda: (found, *words) if (found := shutil.which(name, path=beside) or shutil.which(name)) else ()
 
@@ -79,7 +79,7 @@ def _hydration() -> Program:
 
 
 def _vllm_entry_point(arguments: Sequence[str]) -> Program:
-    # The image's was the module, whose model is --model, and is the command, whose model has no flag.
+    # The image's entry point was the module, with --model, and is the command, with a positional model.
     names_model = any(argument.partition("=")[0] == "--model" for argument in arguments)
     return _VLLM_API_SERVER if names_model else _VLLM_SERVE
 
@@ -146,7 +146,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
 
 
 def engine_of(image: str) -> str:
-    """Return the name of the engine that stands in for an image; empty where there is none."""
+    """Return the engine whose launcher replaces an image; empty if there is none."""
     launcher = _find(image)
     return launcher.engine if launcher else ""
 
@@ -176,7 +176,7 @@ def check(container: Mapping[str, Any], *, host_commands: bool) -> None:
 def command_line(
     container: Mapping[str, Any], environment: Mapping[str, str], address: str, *, host_commands: bool
 ) -> tuple[str, ...]:
-    """Return what to execute for a container; raise ``CannotLaunch`` where there is nothing.
+    """Return the command to execute for a container; raise ``CannotLaunch`` if there is none.
 
     As Kubernetes says, a command of the pod's own takes the place of the image's entry point.
     """

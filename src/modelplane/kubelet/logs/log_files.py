@@ -34,7 +34,7 @@ class Selection:
 async def read(
     path: Path, selection: Selection, ended: Callable[[], bool] | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """Yield parts of a log; given ``ended``, go on with what is added until it says so."""
+    """Yield parts of a log; with ``ended``, follow it until that returns True."""
     left = selection.limit_bytes
     async for data in _lines(path, selection, ended):
         part = data if left is None else data[:left]

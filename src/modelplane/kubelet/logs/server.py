@@ -48,7 +48,7 @@ class LogServer:
         self._find = find
 
     async def start(self) -> web.AppRunner:
-        """Listen; call ``cleanup`` of what is returned to stop."""
+        """Listen; ``cleanup`` of the returned runner stops it."""
         application = web.Application(middlewares=[_only_the_api_server])
         application.router.add_get("/healthz", _healthz)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
@@ -109,7 +109,7 @@ class LogServer:
 
 
 def selection_of(query: Mapping[str, str], now: datetime) -> Selection:
-    """Return what a request asks for; ``ValueError`` for an option that cannot be read."""
+    """Return the selection of a request; raise ``ValueError`` for an invalid option."""
     since = ""
     if "sinceTime" in query:
         since = _stamp(timestamps.parse(query["sinceTime"]))

@@ -58,7 +58,7 @@ class Pods:
         return max(found, key=lambda worker: worker.pod["metadata"]["creationTimestamp"], default=None)
 
     async def run(self) -> None:
-        """Run the pods until cancelled; what runs then goes on running."""
+        """Run the pods until cancelled; running containers stay."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._informer.run())
@@ -79,7 +79,7 @@ class Pods:
         return self._machine.directory.pod(uid).record
 
     def _change(self, changed: Object) -> None:
-        """Bring the workers in line with what the informer has under the name of a changed pod."""
+        """Update, end or start the worker of a changed pod."""
         metadata = changed["metadata"]
         current = self._informer.get(metadata["name"], metadata["namespace"])
         for worker in list(self._workers.values()):
@@ -121,7 +121,7 @@ class Pods:
                 return
 
     async def _clear_orphans(self) -> None:
-        """End what runs for pods that were deleted while no agent ran."""
+        """Terminate pods that were deleted while no agent ran."""
         wanted = {item["metadata"]["uid"] for item in self._informer}
         orphans = [pod for pod in self._machine.directory.pods() if pod.path.name not in wanted]
         await self._sweep()
@@ -129,7 +129,7 @@ class Pods:
             await asyncio.sleep(_AFTER_BUG_S)
 
     async def _sweep(self) -> None:
-        """Remove containers of which no directory tells any more."""
+        """Remove containers without a pod directory."""
         try:
             if runtime := await self._machine.container_runtimes.answering():
                 await garbage_collection.sweep(runtime, self._machine.directory.id, self._is_known)
@@ -142,7 +142,7 @@ class Pods:
 
 
 def _end(orphans: list[PodDirectory]) -> list[PodDirectory]:
-    """End what runs of some pods; return those that could not be ended yet."""
+    """Terminate some pods; return those that still run."""
     try:
         process_attempt.stop([attempt for pod in orphans for attempt in pod.attempts()], _ORPHAN_GRACE_S)
     except OSError as error:

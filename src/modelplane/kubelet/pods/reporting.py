@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Report:
-    """The newest known object of one pod, the status that it should have, and what happened to it."""
+    """Reports of one pod: its last known object, its desired status, its events."""
 
     def __init__(self, client: Client, recorder: Recorder, pod: Object, view: PodView) -> None:
         self.pod = pod
@@ -44,7 +44,7 @@ class Report:
         return spec
 
     def set(self, **fields: Any) -> None:
-        """Change what is known of the pod."""
+        """Update the knowledge of the pod."""
         self.view = replace(self.view, **fields)
         self._unsent.set()
 
@@ -60,7 +60,7 @@ class Report:
         self.changed.set()
 
     def event(self, reason: Reason, note: str) -> None:
-        """Tell what happened to the container, unless its pod's object is gone."""
+        """Record an event about the container, unless its pod's object is gone."""
         if not self.gone:
             self._recorder.record(self.pod, reason, note)
 
@@ -87,7 +87,7 @@ class Report:
                 retry_s = min(retry_s * 2, _LAST_RETRY_S)
 
     async def send(self) -> None:
-        """Send what the pod's status lacks."""
+        """Send the status if the pod's differs."""
         changed = pod_status.changes(self.pod, pod_status.status(self.pod, self.view, timestamps.now()))
         if not changed:
             return

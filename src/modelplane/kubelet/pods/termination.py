@@ -91,6 +91,6 @@ class Termination:
 
 
 def countdown(seconds: float) -> Callable[[], float]:
-    """Return what tells how much is left of some seconds that begin now."""
+    """Return a function that returns the rest of some seconds that begin now."""
     deadline = time.monotonic() + seconds
     return lambda: deadline - time.monotonic()

@@ -111,7 +111,7 @@ class PodWorker:
         self._machine.directory.pod(self.record.uid).remove()
 
     def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
-        """Yield what an attempt wrote, and what it writes if that is wanted."""
+        """Yield the log of an attempt; with ``follow``, until the attempt ends."""
         return self._runtimes.of(attempt).log(attempt, selection, follow=follow)
 
     # Living ---------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class PodWorker:
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
 
     def _tell(self, refusal: Refusal) -> None:
-        """Take in what a start waits for."""
+        """Report what a start waits for."""
         before, state = self.view.state, Waiting(refusal.reason, refusal.message)
         if state.reason == PULLING and not (isinstance(before, Waiting) and before.reason == PULLING):
             self._report.event(Reason.PULLING, state.message)
@@ -252,14 +252,14 @@ class PodWorker:
             retry_s = min(retry_s * 2, _LAST_RETRY_S)
 
     async def _clear_volumes(self) -> None:
-        """Remove what the pod was given: where its object is gone, no Secret of it is on disk any more."""
+        """Remove the pod's volumes: no Secret outlives its pod on disk."""
         own = volumes.of_pod(self._machine.directory.pod(self.record.uid))
         # What cannot be removed is tried again, and told, with the rest of the pod's directory.
         with contextlib.suppress(OSError):
             await asyncio.to_thread(folders.remove, own.path)
 
     async def _forget(self) -> None:
-        """Let go of what is kept of the container outside of the pod's directory."""
+        """Release the container's resources outside the pod's directory."""
         for attempt in self.container.attempts():
             await self._forget_one(attempt)
 

@@ -58,7 +58,7 @@ class Runtimes:
         raise NotYet(Refusal(UNAVAILABLE, message))
 
     def _stands_in(self, pod: Mapping[str, Any]) -> bool:
-        """Return True if a program of this machine does what a pod asks of its image."""
+        """Return True if a program of this machine can replace a pod's image."""
         try:
             launchers.command_line(
                 pod["spec"]["containers"][0], {}, self._record.address, host_commands=False

@@ -39,7 +39,7 @@ class Sources:
 
 
 def references(container: Mapping[str, Any]) -> References:
-    """Return what has to be fetched for a container."""
+    """Return the names of the objects to fetch for a container."""
     sources = [entry.get("valueFrom", {}) for entry in container.get("env", ())]
     bulk = container.get("envFrom", ())
     return References(

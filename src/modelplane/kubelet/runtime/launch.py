@@ -1,7 +1,6 @@
-"""From a pod to what is executed for it, or to the reason why it cannot be yet.
+"""Launches: from a pod to the program that runs for it, or to the reason why none can yet.
 
-The rule: everything that could keep the engine from starting and can be known beforehand is
-looked at here, so that a pod's status says it before anything runs.
+Obstacles that can be known before the start are found here, so a pod's status shows them in time.
 """
 
 import contextlib
@@ -71,7 +70,7 @@ class NotYet(Exception):
 
 
 async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
-    """Return what to execute for a pod; raise ``NotYet`` with the first thing that is in the way."""
+    """Return the launch for a pod; raise ``NotYet`` with the first obstacle."""
     for refusal in refusals.refusals(pod):
         raise NotYet(refusal)
     with missing_as_not_yet():
@@ -80,7 +79,7 @@ async def prepare(machine: Machine, pod: Object, record: PodRecord) -> Launch:
 
 @contextlib.contextmanager
 def missing_as_not_yet() -> Iterator[None]:
-    """Turn what is found to be missing for a start into ``NotYet``."""
+    """Raise ``NotYet`` for objects and volumes that a start lacks."""
     try:
         yield
     except (

@@ -1,6 +1,6 @@
 """Processes that are not necessarily our children: told apart, signalled, waited for.
 
-The rule: a process is never signalled by its number alone, because numbers are given again.
+A process is never signaled by its pid alone, because pids are reused.
 Each supervisor leads a session of its own, and the kernel gives no number again that a session
 still carries, so whatever an engine left behind is found by its session.
 """
@@ -70,7 +70,7 @@ def reap(pid: int) -> None:
 
 
 def session_of(leader: Process) -> tuple[int, ...]:
-    """Return the numbers of all processes of the session that a process leads or led, itself excepted."""
+    """Return the pids of a session that a process leads or led, except its own."""
     if not leader.identity.startswith(f"{boot()}/") or identity(leader.pid) not in {"", leader.identity}:
         return ()  # the pid was reused, so the session has no process left
     members = []
@@ -87,7 +87,7 @@ def session_of(leader: Process) -> tuple[int, ...]:
 
 
 def kill_session(leader: Process) -> None:
-    """Kill what is left of a session, its leader excepted."""
+    """Kill the remaining processes of a session, except its leader."""
     killed: set[int] = set()
     # One that was killed may have forked while the others were looked up.
     while found := set(session_of(leader)) - killed:

@@ -1,7 +1,7 @@
 """Interface of a runtime: the seam between a pod's life and its execution.
 
-The rule: an attempt belongs to the runtime that began it, for as long as anything of it is known, and
-a pod stays with the runtime of its first attempt. What else becomes possible meanwhile changes nothing.
+An attempt belongs to the runtime that began it, and a pod stays with the runtime of its first attempt, even
+if another one becomes available.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -14,14 +14,14 @@ from modelplane.kubelet.records import Attempt, ContainerDirectory, Exit
 from modelplane.kubelet.refusals import Refusal
 
 Tell = Callable[[Refusal], None]
-"""Says what a start is waiting for, while it goes on."""
+"""Reports what a start is waiting for."""
 
 
 class Runtime(Protocol):
     """One way to run the container of one pod."""
 
     async def start(self, pod: Object, container: ContainerDirectory, tell: Tell) -> Attempt:
-        """Start the next attempt, or finish the start of one; raise ``NotYet`` with what is in the way."""
+        """Start the next attempt, or finish the start of one; raise ``NotYet`` with the obstacle."""
 
     async def wait(self, attempt: Attempt) -> Exit:
         """Return how an attempt ended, once it has and its end is recorded."""
@@ -35,19 +35,19 @@ class Runtime(Protocol):
     async def ask(
         self, attempt: Attempt, handler: Mapping[str, Any], spec: Mapping[str, Any], timeout_s: float
     ) -> Answer:
-        """Do what the handler of a probe or a hook says, within a time limit in seconds."""
+        """Execute the handler of a probe or a hook, within a time limit in seconds."""
 
     def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
-        """Yield what an attempt wrote; go on with what it writes until it ends, if that is wanted."""
+        """Yield the log of an attempt; with ``follow``, until the attempt ends."""
 
     async def termination_message(self, attempt: Attempt) -> str:
         """Return the last lines that an attempt wrote, as short as a termination message must be."""
 
     def container_id(self, attempt: Attempt) -> str:
-        """Return what the API calls an attempt."""
+        """Return the ``containerID`` of an attempt."""
 
     def image_id(self, attempt: Attempt) -> str:
-        """Return what an attempt runs, as the API calls it; empty where that is not known."""
+        """Return the ``imageID`` of an attempt; empty if unknown."""
 
     async def forget(self, attempt: Attempt) -> None:
         """Let go of everything that is kept of an attempt outside its directory, and end it if it runs."""

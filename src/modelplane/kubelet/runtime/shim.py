@@ -37,7 +37,7 @@ _NOT_EXECUTABLE = 126
 
 
 def identity(pid: int) -> str:
-    """Return what tells a process from a later one of the same number; empty where none runs.
+    """Return the identity of a process, which no later process of that pid has; empty if none runs.
 
     It is the boot and the tick at which the process started (proc(5), ``starttime``).
     """
@@ -51,7 +51,7 @@ def identity(pid: int) -> str:
 
 
 def boot() -> str:
-    """Return what tells this boot of the machine from every other (random(4), ``boot_id``)."""
+    """Return the id of this boot of the machine (random(4), ``boot_id``)."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -62,7 +62,7 @@ def timestamp(nanoseconds: int) -> str:
 
 
 def write_record(path: Path, record: dict[str, object]) -> None:
-    """Write a record so that a reader sees all of it or none."""
+    """Write a record in one step."""
     unfinished = path.with_name(f".{path.name}")
     unfinished.write_text(json.dumps(record), encoding="utf-8")
     unfinished.replace(path)
@@ -90,7 +90,7 @@ class _Log:
         self._write(b"".join(stamp + b" " + line + b"\n" for line in lines))
 
     def finish(self) -> None:
-        """Write what came without a line's end."""
+        """Write the last, unterminated line."""
         if self._line:
             self.take(b"\n")
 
@@ -159,7 +159,7 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
 
 
 def _follow(engine: int, output: int, woken: int, log: _Log) -> None:
-    """Log until the engine has ended, then what its output still holds."""
+    """Write the log until the engine has ended and its output is read."""
     poll = select.poll()
     poll.register(output, select.POLLIN)
     poll.register(woken, select.POLLIN)

@@ -134,7 +134,7 @@ def _settings() -> KernelSettings:
 
 
 def refused(cause: str, settings: KernelSettings) -> str:
-    """Return why no namespace is to be had, by the setting that says so, and what to do about it."""
+    """Return why the kernel refuses a namespace: the setting, and the remedy."""
     # In the order in which the kernel asks.
     table = (
         (settings.seccomp not in {None, "0"}, _SECCOMP),

@@ -20,7 +20,7 @@ PROJECTED = frozenset({"configMap", "downwardAPI", "secret"})
 
 _MODE = 0o644
 _OWNER = 0o700
-"""Files are the user's own: what a mode gives to others is not given."""
+"""Mask of file modes: files are readable by their owner only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class File:
 
 
 def references(volumes: Iterable[Mapping[str, Any]]) -> References:
-    """Return what has to be fetched for some volumes."""
+    """Return the names of the objects to fetch for volumes."""
     parts = [part for volume in volumes for part in _parts(volume)]
     return References(
         frozenset(_name(body) for kind, body, _ in parts if kind == "secret"),
@@ -41,7 +41,7 @@ def references(volumes: Iterable[Mapping[str, Any]]) -> References:
 
 
 def files(volume: Mapping[str, Any], pod: Mapping[str, Any], sources: Sources) -> dict[str, File]:
-    """Return the files of one volume by their relative paths; ``Unresolvable`` says what is missing."""
+    """Return the files of one volume by their relative paths; raise ``Unresolvable`` if one is missing."""
     found: dict[str, File] = {}
     try:
         for kind, body, mode in _parts(volume):
@@ -55,7 +55,7 @@ def files(volume: Mapping[str, Any], pod: Mapping[str, Any], sources: Sources) -
 
 
 def _parts(volume: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], int]]:
-    """Yield what a volume is made of: the kind, its specification, the mode of its files."""
+    """Yield the sources of a volume: kind, specification, default mode of files."""
     projected = volume.get("projected")
     if projected is not None:
         for source in projected.get("sources", ()):

@@ -95,7 +95,7 @@ _TRUTHS |= {"off": False, "disabled": False, "false": False, "0": False}
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, Value]:
-    """Return the settings that were given, by name; raise ``UnknownFlag`` for what cannot be read."""
+    """Return the given settings by name; raise ``UnknownFlag`` for an argument that cannot be read."""
     settings: dict[str, Value] = {}
     for flag in FLAGS:
         if text := environment.get(flag.variable, "") if flag.variable else "":

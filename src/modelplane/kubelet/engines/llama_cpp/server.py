@@ -69,7 +69,7 @@ class CannotServe(Exception):
 
 
 def main(arguments: list[str], environment: Mapping[str, str]) -> NoReturn:
-    """Serve until SIGTERM, then finish what is in flight and exit 0; exit 1 with a sentence on failure."""
+    """Serve until SIGTERM, then complete open requests and exit 0; exit 1 with a sentence on failure."""
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())

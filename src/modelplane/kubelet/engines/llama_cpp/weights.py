@@ -43,7 +43,7 @@ class ModelNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A file of weights, and what is known about it."""
+    """A file of weights, and its properties."""
 
     path: Path
     alias: str
@@ -53,7 +53,7 @@ class LocalModel:
 
 
 def from_file(path: str) -> LocalModel:
-    """Return the model of a path; ``ModelNotFound`` where there is no file."""
+    """Return the model at a path; raise ``ModelNotFound`` if there is no file."""
     file = Path(path)
     if not file.is_file():
         raise ModelNotFound(f'cannot load model "{path}": there is no such file on this machine')

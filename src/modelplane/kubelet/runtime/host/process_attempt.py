@@ -1,6 +1,6 @@
 """One attempt to run a container: started, waited for, ended.
 
-The rule: an attempt has ended when its record says so, and then nothing of it runs any more.
+An attempt has ended when its record says so; no process of it runs any more then.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
 
 
 async def wait(attempt: Attempt) -> Exit:
-    """Return how an attempt ended, once it has; clear away what an unsupervised end left running."""
+    """Wait for the exit of an attempt and return it; kill processes that an unsupervised exit left."""
     supervisor = attempt.shim
     if supervisor is not None:
         await supervisor.wait()
