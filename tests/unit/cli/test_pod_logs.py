@@ -229,6 +229,8 @@ def test_what_is_no_time_is_not_read_as_one(text):
 )
 def test_times_are_ordered_by_what_they_mean(earlier, later):
     first, second = Moment.parse(earlier), Moment.parse(later)
+    assert first is not None
+    assert second is not None
     assert (second.is_after(first), first.is_after(second), first.is_after(first)) == (True, False, False)
 
 
