@@ -1,4 +1,4 @@
-"""The node agent and a container engine, against a real control plane.
+"""The node agent and a container runtime, against a real control plane.
 
 The engine is the stand-in, unless ``MODELPLANE_TEST_CONTAINER_ENGINE`` names a real one that has the image
 ``example.com/py:1``, whose entry point is ``python3``. What needs faults then is left out.

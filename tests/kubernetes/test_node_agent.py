@@ -284,7 +284,7 @@ def _waiting(found: Object) -> Object:
         pytest.param(
             {"name": "engine", "image": "example.com/engine:1"},
             "NoLauncher",
-            'cannot run image "example.com/engine:1" without a container engine',
+            'cannot run image "example.com/engine:1" without a container runtime',
             id="an image that no launcher knows",
         ),
         pytest.param(

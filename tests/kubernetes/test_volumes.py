@@ -358,7 +358,7 @@ async def test_where_the_kernel_refuses_only_pods_with_volumes_wait(agent: Agent
         "the pod's volumes cannot be mounted: the kernel lets only root have mounts of his own, because "
         "user.max_user_namespaces is 0 (cannot enter a mount namespace: No space left on device): set it "
         "with `sudo sysctl -w user.max_user_namespaces=15000`, remove the volumeMounts, or run it on a "
-        "cluster whose nodes have a container engine"
+        "cluster whose nodes have a container runtime"
     )
     assert _refusal(found) == {"reason": "NamespaceRefused", "message": message}
     conditions = {each["type"]: each for each in found["status"]["conditions"]}

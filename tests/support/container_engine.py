@@ -1,4 +1,4 @@
-"""A stand-in for a container engine: a program that reads Docker's command line and runs real processes.
+"""A stand-in for a container runtime: a program that reads Docker's command line and runs real processes.
 
 It keeps everything in one folder and has no server, so that it can be told to be slow, away or wrong by
 a file (see ``Engine.fault``). What a container calls its own address is where its port is published: the

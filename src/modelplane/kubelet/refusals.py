@@ -14,7 +14,7 @@ from modelplane.kubelet.volumes import volume_files
 REASON = "UnsupportedPod"
 
 _SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-_ELSEWHERE = "or run it on a cluster whose nodes have a container engine"
+_ELSEWHERE = "or run it on a cluster whose nodes have a container runtime"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import pytest
 from modelplane.kubelet.refusals import Refusal, refusals
 
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
-ELSEWHERE = ", or run it on a cluster whose nodes have a container engine"
+ELSEWHERE = ", or run it on a cluster whose nodes have a container runtime"
 
 
 def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from modelplane.kubelet.runtime.environment import expand
 
 _WILDCARDS = {"", "0.0.0.0", "::"}  # noqa: S104 - recognised so that it is not bound
 _PYTHON = re.compile(r"python[0-9.]*")
-_ENGINES = "start a container engine (docker, podman or nerdctl)"
+_START_RUNTIME = "start a container runtime (docker, podman or nerdctl)"
 _ALLOWED = "allow commands on this machine itself with --host-commands"
 
 Program = tuple[str, ...]
@@ -165,10 +165,10 @@ def check(container: Mapping[str, Any], *, host_commands: bool) -> None:
     if _find(image) is not None or (host_commands and command):
         return
     known = ", ".join(sorted(launcher.images[0] for launcher in LAUNCHERS if _for_people(launcher)))
-    last = f", {_ENGINES}, or {_ALLOWED}" if command else f", or {_ENGINES}"
+    last = f", {_START_RUNTIME}, or {_ALLOWED}" if command else f", or {_START_RUNTIME}"
     raise CannotLaunch(
         "NoLauncher",
-        f'cannot run image "{image}" without a container engine: no launcher knows it: use an image that '
+        f'cannot run image "{image}" without a container runtime: no launcher knows it: use an image that '
         f"has one ({known}){last}",
     )
 
@@ -223,5 +223,5 @@ def _foreign(launcher: Launcher, image: str, words: Sequence[str]) -> CannotLaun
     what = f'the command "{words[0]}" of image' if words else "image"
     return CannotLaunch(
         "NoLauncher",
-        f'cannot run {what} "{image}" without a container engine: {instead}{_ENGINES}, or {_ALLOWED}',
+        f'cannot run {what} "{image}" without a container runtime: {instead}{_START_RUNTIME}, or {_ALLOWED}',
     )

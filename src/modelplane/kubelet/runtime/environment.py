@@ -125,7 +125,7 @@ def _value(
                 f'"{reference["key"]}": add it, or mark the reference optional'
             )
     kind = ", ".join(sorted(source))
-    raise Unresolvable(f'cannot set variable "{name}": a value from {kind} needs a container engine')
+    raise Unresolvable(f'cannot set variable "{name}": a value from {kind} needs a container runtime')
 
 
 _KINDS = {

@@ -145,7 +145,7 @@ def refused(cause: str, settings: KernelSettings) -> str:
     why, remedy = next((words for holds, words in table if holds), _UNKNOWN)
     return (
         f"the pod's volumes cannot be mounted: {why} ({cause}): {remedy}, remove the volumeMounts, or run it "
-        "on a cluster whose nodes have a container engine"
+        "on a cluster whose nodes have a container runtime"
     )
 
 
@@ -157,7 +157,7 @@ def _sysctl(name: str, found: str, wanted: str) -> tuple[str, str]:
 
 
 _SECCOMP = (
-    "a system call filter, as container engines set it, forbids mounts",
+    "a system call filter, as container runtimes set it, forbids mounts",
     "run Modelplane outside of the container, or give the container CAP_SYS_ADMIN and an unconfined profile",
 )
 _UNKNOWN = (

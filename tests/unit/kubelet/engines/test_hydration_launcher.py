@@ -7,7 +7,7 @@ from modelplane.compose.hydration_program import PROGRAM
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.launchers import CannotLaunch
 
-ENGINES = "start a container engine (docker, podman or nerdctl), or allow commands on this machine itself"
+ENGINES = "start a container runtime (docker, podman or nerdctl), or allow commands on this machine itself"
 
 
 def test_the_download_of_a_cache_runs_with_the_agents_own_python() -> None:
@@ -22,7 +22,7 @@ def test_no_other_program_of_a_python_image_runs_unless_that_is_allowed(image: s
     with pytest.raises(CannotLaunch) as caught:
         launchers.command_line(container, {}, "127.77.1.2", host_commands=False)
     assert str(caught.value) == (
-        f'cannot run the command "python" of image "{image}" without a container engine: {ENGINES} with '
+        f'cannot run the command "python" of image "{image}" without a container runtime: {ENGINES} with '
         "--host-commands"
     )
     command = launchers.command_line(container, {}, "127.77.1.2", host_commands=True)

@@ -56,7 +56,7 @@ def test_an_image_has_an_engine(image: str, engine: str) -> None:
 
 
 OTHER_REMEDIES = (
-    "start a container engine (docker, podman or nerdctl), or allow commands on this machine itself with "
+    "start a container runtime (docker, podman or nerdctl), or allow commands on this machine itself with "
     "--host-commands"
 )
 KNOWN = "(ghcr.io/ggml-org/llama.cpp:server*, lmsysorg/sglang, vllm/vllm-openai)"
@@ -67,7 +67,7 @@ KNOWN = "(ghcr.io/ggml-org/llama.cpp:server*, lmsysorg/sglang, vllm/vllm-openai)
     [
         pytest.param(
             {},
-            "or start a container engine (docker, podman or nerdctl)",
+            "or start a container runtime (docker, podman or nerdctl)",
             id="one without a command",
         ),
         pytest.param(
@@ -82,7 +82,7 @@ def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], 
         launchers.check({"image": "example.com/engine:1"} | container, host_commands=False)
     assert caught.value.refusal.reason == "NoLauncher"
     assert caught.value.refusal.message == (
-        'cannot run image "example.com/engine:1" without a container engine: no launcher knows it: use an '
+        'cannot run image "example.com/engine:1" without a container runtime: no launcher knows it: use an '
         f"image that has one {KNOWN}, {remedies}"
     )
 
@@ -92,19 +92,19 @@ def test_an_unknown_image_names_those_that_are_known(container: dict[str, Any], 
     [
         pytest.param(
             {"image": LLAMA, "command": ["sh", "-c", "true"]},
-            f'cannot run the command "sh" of image "{LLAMA}" without a container engine: it does not start '
+            f'cannot run the command "sh" of image "{LLAMA}" without a container runtime: it does not start '
             f"llama.cpp: begin it with `llama-server`, {OTHER_REMEDIES}",
             id="a command of the machine's",
         ),
         pytest.param(
             {"image": SGLANG},
-            f'cannot run image "{SGLANG}" without a container engine: it does not start SGLang: begin it '
+            f'cannot run image "{SGLANG}" without a container runtime: it does not start SGLang: begin it '
             f"with `python -m sglang.launch_server` or `sglang serve`, {OTHER_REMEDIES}",
             id="an image that starts nothing by itself",
         ),
         pytest.param(
             {"image": SGLANG, "command": ["python3"], "args": ["-m", "http.server"]},
-            f'cannot run the command "python3" of image "{SGLANG}" without a container engine: it does not '
+            f'cannot run the command "python3" of image "{SGLANG}" without a container runtime: it does not '
             "start SGLang: begin it with `python -m sglang.launch_server` or `sglang serve`, "
             f"{OTHER_REMEDIES}",
             id="another module",

@@ -97,7 +97,7 @@ def test_an_optional_key_that_is_missing_sets_nothing() -> None:
         ),
         pytest.param(
             variable(resourceFieldRef={"resource": "limits.cpu"}),
-            'cannot set variable "X": a value from resourceFieldRef needs a container engine',
+            'cannot set variable "X": a value from resourceFieldRef needs a container runtime',
             id="a source that a host process has not",
         ),
         pytest.param(

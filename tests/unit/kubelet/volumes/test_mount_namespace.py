@@ -201,7 +201,7 @@ def test_mounts_below_mounts_and_of_what_another_covers(become: Become, place: P
 
     seen = mounted(become, place / "scratch", mounts, look)
     assert seen == ["heavy", "alone", ["deep"], "heavy", ["in-memory"]]
-    assert names(place / "data") == ["conf", "weights"], "as container engines make it"
+    assert names(place / "data") == ["conf", "weights"], "as container runtimes make it"
 
 
 def test_a_source_that_is_gone_is_named(place: Path) -> None:
@@ -230,7 +230,7 @@ _UNSHARE = {"x86_64": 272, "aarch64": 97}
 
 
 def _filtered() -> None:
-    """Forbid unshare(2) by a filter, as container engines do (seccomp(2))."""
+    """Forbid unshare(2) by a filter, as container runtimes do (seccomp(2))."""
     number = _UNSHARE[platform.machine()]
     program = b"".join(
         struct.pack("HBBI", *instruction)

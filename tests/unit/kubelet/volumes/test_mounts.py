@@ -55,7 +55,7 @@ def test_no_mount_needs_none() -> None:
         ),
         pytest.param(
             replace(OPEN, seccomp="2", apparmor="1"),
-            "a system call filter, as container engines set it, forbids mounts",
+            "a system call filter, as container runtimes set it, forbids mounts",
             "run Modelplane outside of the container, or give the container CAP_SYS_ADMIN and an unconfined "
             "profile",
             id="in a container, whatever else the machine says",
@@ -71,7 +71,7 @@ def test_no_mount_needs_none() -> None:
 def test_a_refusal_names_the_setting_and_what_to_do(settings: KernelSettings, why: str, remedy: str) -> None:
     assert mounts.refused("cannot enter", settings) == (
         f"the pod's volumes cannot be mounted: {why} (cannot enter): {remedy}, remove the volumeMounts, or "
-        "run it on a cluster whose nodes have a container engine"
+        "run it on a cluster whose nodes have a container runtime"
     )
 
 

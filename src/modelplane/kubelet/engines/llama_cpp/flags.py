@@ -123,7 +123,7 @@ def _known(name: str, argument: str) -> Flag:
         remedy = (
             f'llama-server takes no "=": write "{head}" and its value as two arguments'
             if sign and head in _BY_NAME
-            else "remove it, or run the image with a container engine on a cluster that has one"
+            else "remove it, or run the image with a container runtime on a cluster that has one"
         )
         raise UnknownFlag(
             f'flag "{argument}" is not one that this llama.cpp launcher knows: {remedy}'

@@ -20,7 +20,7 @@ from modelplane.kubelet.runtime.protocol import Tell
 
 @dataclass(frozen=True, slots=True)
 class HostProcesses:
-    """The runtime that needs no container engine, for one pod."""
+    """The runtime that needs no container runtime, for one pod."""
 
     machine: Machine
     record: PodRecord
@@ -62,7 +62,7 @@ class HostProcesses:
         return log_files.ending(attempt.log)
 
     def container_id(self, attempt: Attempt) -> str:
-        """Return a name that no container engine gives."""
+        """Return a name that no container runtime gives."""
         return f"process://{self.record.uid}/{attempt.number}"
 
     def image_id(self, attempt: Attempt) -> str:

@@ -43,7 +43,7 @@ def test_settings(arguments: list[str], environment: dict[str, str], settings: d
             ["--moe"],
             {},
             'flag "--moe" is not one that this llama.cpp launcher knows: remove it, or run the image with a '
-            "container engine on a cluster that has one",
+            "container runtime on a cluster that has one",
             id="an unknown flag",
         ),
         pytest.param(

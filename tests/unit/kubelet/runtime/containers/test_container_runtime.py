@@ -46,7 +46,7 @@ class Api:
 
 @dataclass
 class Bench:
-    """One pod's runtime on a machine whose container engine is the stand-in."""
+    """One pod's runtime on a machine whose container runtime is the stand-in."""
 
     engine: Engine
     machine: Machine
