@@ -45,7 +45,7 @@ def chat(
             question = click.prompt("you", prompt_suffix="> ")
         except click.Abort as abort:
             click.echo()
-            # The input's end is how a conversation ends; Ctrl-C ends it as it ends any command.
+            # The end of the input ends the conversation; Ctrl-C ends it like any command.
             if isinstance(abort.__context__, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
             return

@@ -30,6 +30,6 @@ def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
     if problem := bootstrap.port_taken(directory):
         raise UserError(problem)
     argv = bootstrap.argv(directory)
-    # Its configuration names files relative to the directory. The pid stays, and the lock with it.
+    # The configuration names files relative to the directory. exec keeps the pid, and with it the lock.
     os.chdir(directory)
     os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted

@@ -117,7 +117,7 @@ class Cleaner:
         resource, name, namespace = _place(manifest)
         found = await client.get(resource, name, namespace)
         if found is None:
-            # Raises where not the API server says so but something in front of it.
+            # Raises if the answer came from a proxy in front of the API server.
             await client.serves(resource)
         seen = remote.there(held)
         if found is not None and seen is not None and _uid(seen) not in ("", _uid(found)):
@@ -140,7 +140,7 @@ class Cleaner:
             name,
             namespace,
             uid=_uid(item),
-            # So that it is gone only when its pods are, and what they hold is free.
+            # Foreground: it is gone only after its pods have released their devices.
             propagation="Foreground" if workload else "Background",
         )
 

@@ -35,7 +35,7 @@ def home_option(command: F) -> F:
 
 
 def _path(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Path | None:
-    # A variable that is not set, between quotes; as a path it would mean the working directory.
+    # An unset variable in quotes; as a path it would mean the working directory.
     if value == "":
         raise click.BadParameter("it is empty")
     return None if value is None else Path(value)

@@ -44,7 +44,7 @@ async def _of_deployment(client: Client, item: Object) -> Behind:
 
 
 async def _of_service(client: Client, item: Object) -> Behind:
-    # Not by its endpoints: a replica whose engine does not come up has none yet.
+    # Not by its endpoints: a replica whose engine does not start has none yet.
     service = decode_as(ModelService, item)
     replicas = (await client.list(fleet_resources.MODEL_REPLICAS, service.metadata.namespace)).items
     selectors = [entry.selector.match_labels for entry in service.spec.endpoints]

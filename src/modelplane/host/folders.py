@@ -15,7 +15,7 @@ def remove(path: Path) -> None:
     try:
         shutil.rmtree(path)
     except PermissionError:
-        # Some programs close their directories against themselves, and nothing in those can be removed.
+        # Some programs make directories read-only, so their entries cannot be removed.
         path.chmod(0o700)
         for directory, names, _ in os.walk(path):
             for name in names:

@@ -270,7 +270,7 @@ def _object(values: Iterable[Value], prefix: str) -> Object:
             if whole
             else _object(inner, f"{prefix}{name}.")
         )
-    # Helm gives every chart that is part of another one these.
+    # Helm passes these to every subchart.
     others: Object = {} if prefix else {"global": {}}
     return {"type": "object", "additionalProperties": False, "properties": properties | others}
 

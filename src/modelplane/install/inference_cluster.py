@@ -9,7 +9,7 @@ from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF, namespace
 from modelplane.install.permissions import INFERENCE_CLUSTER, Role, account, on_cluster
 from modelplane.kube.resources import Object
 
-# Not the installation's own: a cluster may be registered with itself, and an upgrade leaves this alone.
+# Distinct from the installation's labels: a cluster may be registered with itself, and upgrades keep this.
 _LABELS = {"app.kubernetes.io/name": "modelplane", PART_OF: INFERENCE_CLUSTER, MANAGED_BY: MANAGER}
 
 

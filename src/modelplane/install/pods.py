@@ -132,7 +132,7 @@ def disruption_budget(name: str, component: str) -> Object:
         "spec": {
             "maxUnavailable": 1,
             "selector": {"matchLabels": selector(component)},
-            # A pod that is not healthy serves no requests that the budget could protect.
+            # The budget protects requests, and an unhealthy pod serves none.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }

@@ -231,7 +231,7 @@ class ContainerDirectory:
         """Make the directory of the next attempt, and forget all but the last one before it."""
         last = self.latest()
         attempt = self.attempt(last.number + 1 if last else 0)
-        # One that was made but never released has nothing worth keeping.
+        # An attempt that was never released has nothing to keep.
         shutil.rmtree(attempt.directory, ignore_errors=True)
         attempt.directory.mkdir(parents=True, mode=0o700)
         for old in self.attempts()[:-_ATTEMPTS_KEPT]:

@@ -174,7 +174,7 @@ async def _until_ready(client: Client, names: Iterable[str], serving: Sequence[C
 
 async def _is_ready(client: Client, resource: Resource, name: str) -> bool:
     found = await client.get(resource, name)
-    # A name that was deleted on purpose is not waited for.
+    # Do not wait for an object that was deleted.
     return found is None or is_true(found, "Ready")
 
 

@@ -1,4 +1,4 @@
-"""Building the control plane's binary with Go, never silently.
+"""Build of the control plane's binary with Go, never silently.
 
 It takes minutes the first time, so every second the caller is told what is
 being done and how far it is: Go says which packages there are and prints each
@@ -86,7 +86,7 @@ def _compile(
     )
     compiled, said = 0, []
     for line in _lines(building):
-        # A compiled package is a bare path; anything else is a complaint.
+        # A compiled package is a bare path; anything else is an error message.
         if line and " " not in line:
             compiled += 1
         elif line:

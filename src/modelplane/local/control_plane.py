@@ -122,9 +122,9 @@ class ControlPlane:
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=local={peer}",
             "--snapshot-count=2000",
-            # What is kept in memory for members that lag behind, of which there are none.
+            # Entries kept in memory for lagging members, of which there are none.
             "--snapshot-catchup-entries=100",
-            # The API servers do not (see kubernetes/etcd_connection.go).
+            # The API servers do not compact (see kubernetes/etcd_connection.go).
             "--auto-compaction-retention=5m",
             # A single member needs no other vote: short timeouts only shorten its start.
             "--heartbeat-interval=50",
@@ -187,7 +187,7 @@ class ControlPlane:
         return (
             f"--kubeconfig={self.kubeconfig(identity)}",
             "--leader-elect=false",
-            # The metrics of the whole process are the API server's to serve.
+            # The API server serves the metrics of the whole process.
             "--secure-port=0",
         )
 

@@ -51,7 +51,7 @@ def start(home: Home, binary: Path, only: Collection[str] = ()) -> bool:
         if ended or time.monotonic() > deadline:
             raise LocalError(f"the supervisor does not start{_log_tail(home, LEADER)}")
         time.sleep(_POLL_S)
-    # From now on they are the supervisor's to claim.
+    # From now on the supervisor claims them.
     ports.release()
     _tell_leader(home)
     return True
@@ -230,7 +230,7 @@ def purge(home: Home) -> None:
         raise LocalError(
             f'cannot delete "{error.filename}": {error.strerror}: delete it, then run the same again'
         ) from error
-    # The settings last: as long as they are there, this is a fleet.
+    # The settings last: their existence marks a fleet.
     for path in home.files:
         path.unlink(missing_ok=True)
     with suppress(OSError):

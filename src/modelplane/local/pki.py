@@ -75,7 +75,7 @@ def _authority(pki: Pki, now: datetime) -> tuple[x509.Certificate, ec.EllipticCu
     if found is not None and found[0].not_valid_after_utc - now > _RENEW_BEFORE:
         return found
     key = ec.generate_private_key(ec.SECP256R1())
-    # The number of seconds keeps two authorities of one home apart for those who cache by subject.
+    # The seconds distinguish two authorities of one home for clients that cache by subject.
     name = _subject(f"modelplane local {int(now.timestamp())}", ())
     usage = x509.KeyUsage(
         digital_signature=True,
@@ -188,7 +188,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _save(pki: Pki, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
-    # The key first: a crash between the two leaves a pair that does not match, and is made again.
+    # The key first: a crash between the two leaves a mismatched pair, which is created again.
     write_private(pki.key(name), _pem(key))
     write_private(pki.certificate(name), certificate.public_bytes(serialization.Encoding.PEM))
 

@@ -51,7 +51,7 @@ OWNERS = {
 def free(port: int) -> bool:
     """Return True if a server could listen on this port of 127.0.0.1 now."""
     with socket.socket() as probe:
-        # As servers do: a connection that lingers in TIME_WAIT is no obstacle.
+        # As for servers, a connection in TIME_WAIT does not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -76,7 +76,7 @@ def _lines(log: Path, tail: int | None, *, follow: bool) -> Iterator[bytes]:
             if not follow:
                 break
             if _replaced(log, file):
-                # What was written to the one before, until it was put aside, has been read.
+                # The previous file was read to its end before it was rotated.
                 file.close()
                 file = log.open("rb")
             else:

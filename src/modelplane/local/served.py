@@ -61,7 +61,7 @@ async def until_answering(client: Client, before: Services, timeout_s: float) ->
 
 async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> tuple[Key, ...]:
     ready = {_key(item): _ready(item) for item in (await client.list(fleet_resources.MODEL_SERVICES)).items}
-    # One that has been deleted is not waited for.
+    # Do not wait for a deleted service.
     left = [key for key in waiting if key in ready]
     answers = await asyncio.gather(*(asyncio.to_thread(_answers, before[key]) for key in left))
     return tuple(key for key, answered in zip(left, answers, strict=True) if not (answered and ready[key]))

@@ -38,7 +38,7 @@ def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
     """Make settings, certificates and kubeconfigs in a home; return the settings."""
     held = {path for path in home.run.glob("*.lock") if path != home.turn and locks.holder(path) is not None}
     running = {path.stem for path in held}
-    # The ports of a fleet that is led are claimed by its own supervisor.
+    # The supervisor of a running fleet claims its ports.
     is_free = ports.free if LEADER in running else ports.free_and_unclaimed
     chosen = settings.choose(home, choice, running, is_free)
     planes = control_planes(home, chosen)
@@ -53,7 +53,7 @@ def set_up(home: Home, choice: Choice = AS_BEFORE) -> Settings:
             (plane.kubeconfig("kube-scheduler"), "kube-scheduler"),
         ):
             kubeconfig.ensure(path, kubeconfig.kubeconfig(_access(plane, identity)))
-    # A person may do anything everywhere, in one file with a context for each.
+    # The user is an administrator of every cluster, with a context for each in one file.
     for path, reachable in (
         (home.kubeconfig, planes),
         *((each.home.kubeconfig, [each]) for each in planes[1:]),

@@ -29,7 +29,7 @@ def start(home: Home, process: Process) -> int:
     _rotate(log, home.earlier_log(process.name))
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     environment = os.environ | process.environment
-    # A signal that came between fork and exec would be taken by a handler of ours and then be lost.
+    # A signal between fork and exec would be handled by this process' handler and then lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     try:
         pid = os.fork()
@@ -49,7 +49,7 @@ def _rotate(log: Path, earlier: Path) -> None:
 def _become(home: Home, process: Process, environment: dict[str, str], output: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
-        # What Python ignores would stay ignored; what it handles would not end this process yet.
+        # Signals that Python ignores would stay ignored; those that it handles would not end the child yet.
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, *_HANDLED):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)

@@ -101,7 +101,7 @@ class Supervisor:
     def _look_again(self) -> None:
         """Read which clusters are stopped while the others run, and claim the fleet's ports."""
         self._asked = False
-        # A process that ends for a moment, or for long, finds its port as it left it.
+        # A process that restarts, soon or late, still finds its port free.
         for port in self._claimed:
             with suppress(OSError):
                 ports.claim(port)
@@ -254,7 +254,7 @@ class Supervisor:
     def _enter(self, each: _Supervised, state: State) -> None:
         each.state = state
         record = Record(each.process.name, state, each.pid, time.time(), each.restarts, each.last_exit)
-        # A full disk must not bring down what still runs.
+        # A full disk must not stop running processes.
         with suppress(OSError):
             records.write(self._home, record)
 
@@ -309,7 +309,7 @@ def _how_it_ended(pidfd: int) -> str:
 
 
 def _send(pidfd: int, number: signal.Signals) -> None:
-    # One that was adopted and has just ended is gone for good: its pidfd says so in a moment.
+    # An adopted process that has just ended is reported by its pidfd in a moment.
     with suppress(ProcessLookupError):
         signal.pidfd_send_signal(pidfd, number)
 

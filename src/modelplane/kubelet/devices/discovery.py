@@ -72,7 +72,7 @@ def environment(machine: Iterable[DiscoveredDevice], allocated: Iterable[Discove
     if not any(device.driver == NVIDIA_DRIVER for device in machine):
         return {}
     uuids = [device.uuid for device in allocated if device.driver == NVIDIA_DRIVER]
-    # CUDA would number devices by speed; a uuid names one whatever the order.
+    # CUDA numbers devices by speed; a uuid is independent of the order.
     return {"CUDA_VISIBLE_DEVICES": ",".join(uuids), "NVIDIA_VISIBLE_DEVICES": ",".join(uuids) or "void"}
 
 

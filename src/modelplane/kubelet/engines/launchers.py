@@ -128,7 +128,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
             _SGLANG_LAUNCH_SERVER: _module("sglang.launch_server", "sglang"),
             _SGLANG_SERVE: _command("sglang", "serve"),
         },
-        # The image starts no server by itself: its entry point executes what it is given.
+        # The image's entry point executes its arguments.
         entry_point=lambda _: (),
         remedy="install it with: pip install sglang",
         own_arguments=_host,
@@ -136,7 +136,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
     Launcher(
         engine="the download of a ModelCache",
         images=("library/python:*", "python:*"),
-        # This one program, which is ours, and no other: a pod could do anything with a Python.
+        # Only Modelplane's own program: with any Python program a pod could do everything.
         programs={("python", "-c", PROGRAM): _hydration},
         entry_point=lambda _: (),
         remedy="install it with: pip install 'modelplane[local]'",

@@ -58,7 +58,7 @@ async def _lines(
             file.seek(tail_offset(file, selection.tail_lines))
         unfinished = b""
         while True:
-            # Asked before reading: what was written before the end is then read for certain.
+            # Check before reading, so that everything written before the end is read.
             over = ended is None or ended()
             while block := file.read(_BLOCK):
                 *lines, unfinished = (unfinished + block).split(b"\n")
@@ -94,7 +94,7 @@ def _rotated(path: Path, file: BinaryIO) -> bool:
 def tail_offset(file: BinaryIO, lines: int) -> int:
     """Return where the last so many lines of a file begin."""
     position = file.seek(0, 2)
-    # The line end of the last line begins no line after it.
+    # The end of the last line begins no further line.
     needed = lines + 1
     while position > 0:
         size = min(_BLOCK, position)

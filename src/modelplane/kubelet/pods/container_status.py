@@ -20,10 +20,10 @@ class ContainerStatus:
         """Report that an attempt runs."""
         runtime = self._runtimes.of(attempt)
         container_id = runtime.container_id(attempt)
-        # One that was ready when the agent before ended stays so until a probe fails.
+        # A container that was ready when the previous agent ended stays ready until a probe fails.
         started, ready = pod_status.told(self._report.pod, container_id)
         self._report.set(
-            # One whose engine has not started is reported by its end.
+            # An attempt without a started engine is reported by its exit.
             state=Running(timestamps.to_seconds(attempt.started_at)) if attempt.started_at else Waiting(),
             last=await self._before(attempt),
             restarts=attempt.number,
@@ -61,7 +61,7 @@ class ContainerStatus:
         message = ended.message
         if not ended.supervised and not message:
             message = "the process that supervised the container was killed"
-        # What never started has nothing to say.
+        # An attempt that never started has no log.
         if (
             ended.code
             and attempt.started_at

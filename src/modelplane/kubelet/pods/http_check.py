@@ -110,7 +110,7 @@ def _request(action: Mapping[str, Any], authority: str) -> bytes:
 def _tls(action: Mapping[str, Any]) -> ssl.SSLContext | None:
     if action.get("scheme", "HTTP").upper() != "HTTPS":
         return None
-    # As Kubernetes does: a probe asks whether the engine answers, not who it is.
+    # As in Kubernetes, probes do not verify certificates.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -64,7 +64,7 @@ class Pods:
                 tasks.create_task(self._informer.run())
                 await self._informer.wait_until_synced()
                 tasks.create_task(self._clear_orphans())
-                # Those that run here come first, so that their addresses are known to be taken.
+                # Running pods first, so that their addresses are known to be taken.
                 for item in self._informer:
                     if self._record(item["metadata"]["uid"]):
                         self._change(item)
@@ -137,7 +137,7 @@ class Pods:
             _log.warning("cannot look for containers that were left behind: %s", error)
 
     def _is_known(self, uid: str) -> bool:
-        # A pod's directory is there before its container, and for longer.
+        # A pod's directory exists before its container and outlives it.
         return self._machine.directory.pod(uid).path.exists()
 
 

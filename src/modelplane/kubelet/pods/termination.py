@@ -77,7 +77,7 @@ class Termination:
             return began + _GONE_GRACE_S - now
         stamp = self._report.pod["metadata"]["deletionTimestamp"]
         if self._deadline[0] != stamp:
-            # The API server cuts off the fraction of its second.
+            # The API server truncates it to seconds.
             by_clock = timestamps.parse(stamp).timestamp() + 1.0 - time.time()
             left_s = max(min(by_clock, self.grace_s() + 1.0), _LEAST_GRACE_S - (now - began))
             self._deadline = (stamp, now + left_s)

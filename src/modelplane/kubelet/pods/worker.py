@@ -97,7 +97,7 @@ class PodWorker:
         self._wake()
         ended = self.container.latest() is None and self.pod.get("status", {}).get("phase") in _ENDED
         async with asyncio.TaskGroup() as tasks:
-            # One that had ended for good before this worker's time left nothing to run or to report.
+            # A pod that was terminated before this worker started has nothing to run or to report.
             activities = [] if ended else [tasks.create_task(self._live())]
             reporting = None if ended else tasks.create_task(self._report.keep_sent())
             await self._leaving.wait()
@@ -254,7 +254,7 @@ class PodWorker:
     async def _clear_volumes(self) -> None:
         """Remove the pod's volumes: no Secret outlives its pod on disk."""
         own = volumes.of_pod(self._machine.directory.pod(self.record.uid))
-        # What cannot be removed is tried again, and told, with the rest of the pod's directory.
+        # Failures are retried and reported with the rest of the pod's directory.
         with contextlib.suppress(OSError):
             await asyncio.to_thread(folders.remove, own.path)
 

@@ -41,7 +41,7 @@ _NETWORK = (
     *("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
 )
 
-# What an engine takes over from the agent's own environment; secrets of the agent are not among it.
+# Variables that an engine inherits from the agent's environment; the agent's secrets are not among them.
 _INHERITED = (
     *_HUB,
     *_NETWORK,

@@ -48,7 +48,7 @@ class Process:
         except ProcessLookupError:
             return
         try:
-            # Opened first and compared second: from here on the number cannot come to mean another.
+            # Open before comparing: from here on the pid cannot be reused.
             if not self.alive:
                 return
             ended = asyncio.Event()
@@ -89,7 +89,7 @@ def session_of(leader: Process) -> tuple[int, ...]:
 def kill_session(leader: Process) -> None:
     """Kill the remaining processes of a session, except its leader."""
     killed: set[int] = set()
-    # One that was killed may have forked while the others were looked up.
+    # A killed process may have forked during the listing.
     while found := set(session_of(leader)) - killed:
         for pid in found:
             with contextlib.suppress(ProcessLookupError):

@@ -95,7 +95,7 @@ class _Log:
             self.take(b"\n")
 
     def _write(self, data: bytes) -> None:
-        # A full disk costs the log, never the engine.
+        # A full disk loses log lines, but never stops the engine.
         try:
             if self._size and self._size + len(data) > _LOG_BYTES:
                 self._path.replace(f"{self._path}.1")
@@ -132,7 +132,7 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     engine = os.fork()
     if engine == 0:
         _start(gate, written, work_directory, command)
-    # Here and not in the child, which may be ended before it has run at all.
+    # Here and not in the child, which may be killed before it runs.
     os.setpgid(engine, engine)
     os.close(written)
     os.close(gate[0])
@@ -148,7 +148,7 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     )
     os.write(gate[1], GO)
     _follow(engine, output, woken, log)
-    # Once it is reaped, its number may be anybody's; and there is nothing left to interrupt.
+    # Once it is reaped, its pid may be reused, and there is nothing left to interrupt.
     for number in _ENDINGS:
         signal.signal(number, signal.SIG_IGN)
     _, status = os.waitpid(engine, 0)
@@ -176,7 +176,7 @@ def _follow(engine: int, output: int, woken: int, log: _Log) -> None:
                 is_open = False
                 poll.unregister(output)
         if not deadline and os.waitid(os.P_PID, engine, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            # The rest of its group goes with it, while the unreaped engine still keeps the number.
+            # Kill the rest of its group while the unreaped engine still holds the pid.
             os.killpg(engine, signal.SIGKILL)
             deadline = time.monotonic() + _DRAIN_S
         if deadline and (not is_open or time.monotonic() >= deadline):

@@ -116,7 +116,7 @@ class _View:
         _call("pivot_root", b".", b".")
         _call("umount2", b".", _DETACH)
         os.chdir("/")
-        # The scratch directory's own twin shows the tmpfs a second time.
+        # The tmpfs is also mounted at the copy of the scratch directory.
         _libc.umount2(os.fsencode(self._scratch), _DETACH)
 
     def _lay_twin(self, directory: Path, place: Path) -> None:

@@ -60,7 +60,7 @@ async def entering(mounts: tuple[Mount, ...], directory: Path, shown: Iterable[P
     except OSError as error:
         message = f'cannot make "{error.filename}", which its volumes need: {error.strerror}'
         raise CannotMount("MountFailed", message) from error
-    # The pod's own mounts come last, so that one at the same place is what is seen there.
+    # The pod's own mounts last: they take precedence at the same path.
     own = (Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown))
     plan = json.dumps([asdict(mount) for mount in (*own, *mounts)], default=str)
     program = (sys.executable, "-I", "-S", mount_namespace.__file__, str(scratch), plan)
@@ -135,7 +135,7 @@ def _settings() -> KernelSettings:
 
 def refused(cause: str, settings: KernelSettings) -> str:
     """Return why the kernel refuses a namespace: the setting, and the remedy."""
-    # In the order in which the kernel asks.
+    # In the order of the kernel's checks.
     table = (
         (settings.seccomp not in {None, "0"}, _SECCOMP),
         (settings.clone == "0", _sysctl("kernel.unprivileged_userns_clone", "0", "1")),

@@ -84,7 +84,7 @@ FLAGS: tuple[Flag, ...] = (
     _switch("continuous_batching", "-nocb", "--no-cont-batching", on=False),
     _switch("warmup", "--warmup"),
     _switch("warmup", "--no-warmup", on=False),
-    # Accepted for what they say; there is no web page and no mirror of it to switch off.
+    # Accepted without effect: there is no web page that they could switch off.
     _switch("web_page", "--ui", "--webui", variable="LLAMA_ARG_WEBUI"),
     _switch("web_page", "--no-ui", "--no-webui", on=False),
 )

@@ -124,10 +124,10 @@ def configure(parameters: Any, library: Any, settings: Mapping[str, Value], mode
     parameters.model.path = str(model.path)
     parameters.model_alias = {str(settings.get("alias", model.alias))}
     parameters.n_parallel = parallel
-    # The context is shared out among the slots.
+    # The slots share the context.
     parameters.n_ctx = int(settings.get("ctx_size", _DEFAULT_CONTEXT_PER_SLOT * parallel))
     parameters.ui = False
-    # On without --metrics too: it is also how the end of the last request is seen at a stop.
+    # Also without --metrics: at a stop, it shows the end of the last request.
     parameters.endpoint_metrics = True
     parameters.use_jinja = True
     threads = max(1, len(os.sched_getaffinity(0)) // _ENGINES_PER_MACHINE)
@@ -139,7 +139,7 @@ def configure(parameters: Any, library: Any, settings: Mapping[str, Value], mode
     if model.is_base and "chat_template" not in settings and "chat_template_file" not in settings:
         parameters.chat_template = weights.BASE_MODEL_TEMPLATE
         parameters.antiprompt = [weights.BASE_MODEL_STOP]
-        # The likeliest continuation is the sanest that a small base model has, and it repeats itself.
+        # A small base model's likeliest continuation is its best, and it tends to repeat itself.
         parameters.sampling.temp = 0.0
         parameters.sampling.penalty_repeat = 1.1
     for setting, attribute in _ATTRIBUTES.items():
@@ -238,7 +238,7 @@ def _check_free(host: str, port: int) -> None:
 
 
 def _finish_requests(server: Any, poll_s: float = _POLL_S, flush_s: float = _FLUSH_S) -> None:
-    # Not by destroying the server: with a request in flight that never returns.
+    # Destroying the server would never return with a request in flight.
     while _in_flight(server.handle_metrics()):
         time.sleep(poll_s)
     time.sleep(flush_s)

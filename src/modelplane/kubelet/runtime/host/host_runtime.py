@@ -53,7 +53,7 @@ class HostProcesses:
 
     def log(self, attempt: Attempt, selection: Selection, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """Read the file that the supervisor writes."""
-        # A pod that is deleted meanwhile takes the record of its end along.
+        # The record of its exit is removed with a pod that is deleted meanwhile.
         ended = (lambda: attempt.exit is not None or not attempt.kept) if follow else None
         return log_files.read(attempt.log, selection, ended)
 

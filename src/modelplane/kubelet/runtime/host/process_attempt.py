@@ -58,7 +58,7 @@ def _spawn(attempt: Attempt, work_directory: Path, launch: Launch) -> Process:
     try:
         pid = os.posix_spawn(
             sys.executable,
-            # Isolated and without site packages: it is small, and no variable of the pod changes it.
+            # Isolated and without site packages: small, and independent of the pod's variables.
             [
                 sys.executable,
                 "-I",
