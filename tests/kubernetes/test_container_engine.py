@@ -21,7 +21,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from modelplane.kubelet.pods import pods
-from support.container_engine import IMAGE, Engine
+from support.fake_docker import IMAGE, FakeDocker
 from support.fleets import ControlPlane
 from support.node_agent import Agent, is_ready, is_running, pod, status_of, until
 
@@ -58,7 +58,7 @@ def control_plane(own_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Any:
-    made = Engine(tmp_path / "engine")
+    made = FakeDocker(tmp_path / "engine")
     made.has(IMAGE, Entrypoint=["python3"])
     yield made
     made.stop()
@@ -66,7 +66,7 @@ def engine(tmp_path: Path) -> Any:
 
 @pytest.fixture
 async def agent(
-    control_plane: Any, client: Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    control_plane: Any, client: Client, engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Agent]:
     if not REAL:
         monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
@@ -200,7 +200,7 @@ async def test_what_a_container_may_not_be_is_refused(agent: Agent) -> None:
 
 
 @needs_faults
-async def test_a_pull_is_told_of_while_it_lasts_and_when_it_fails(agent: Agent, engine: Engine) -> None:
+async def test_a_pull_is_told_of_while_it_lasts_and_when_it_fails(agent: Agent, engine: FakeDocker) -> None:
     engine.publish("example.com/slow:1", seconds=4, layers=2, config={"Entrypoint": ["python3"]})
     await agent.create(pod("pulling", container(SLEEP, image="example.com/slow:1")))
     seen = await agent.pod("pulling", lambda each: waiting(each).get("message", "").endswith("2 layers"))
@@ -219,7 +219,7 @@ async def test_a_pull_is_told_of_while_it_lasts_and_when_it_fails(agent: Agent, 
 @needs_faults
 @pytest.mark.parametrize("moment", ["create", "start"])
 async def test_an_agent_killed_in_the_middle_of_a_start_starts_its_container_once(
-    agent: Agent, engine: Engine, moment: str
+    agent: Agent, engine: FakeDocker, moment: str
 ) -> None:
     engine.fault(after=[moment])
     await agent.create(pod("interrupted", container(SLEEP)))
@@ -239,7 +239,7 @@ async def killed(agent: Agent) -> bool:
 
 
 @needs_faults
-async def test_an_engine_that_goes_away_takes_no_pod_along(agent: Agent, engine: Engine) -> None:
+async def test_an_engine_that_goes_away_takes_no_pod_along(agent: Agent, engine: FakeDocker) -> None:
     await agent.create(pod("kept", container(SLEEP)))
     before = await agent.pod("kept", is_ready)
     engine.fault(away=True)
@@ -261,7 +261,9 @@ async def test_an_engine_that_goes_away_takes_no_pod_along(agent: Agent, engine:
 
 
 @needs_faults
-async def test_a_pod_whose_engine_is_away_is_deleted_when_it_is_back(agent: Agent, engine: Engine) -> None:
+async def test_a_pod_whose_engine_is_away_is_deleted_when_it_is_back(
+    agent: Agent, engine: FakeDocker
+) -> None:
     await agent.create(pod("leaving", container(SLEEP), terminationGracePeriodSeconds=1))
     await agent.pod("leaving", is_ready)
     engine.fault(away=True)
@@ -279,7 +281,7 @@ async def test_a_pod_whose_engine_is_away_is_deleted_when_it_is_back(agent: Agen
 
 
 @needs_faults
-async def test_a_container_of_which_nobody_knows_is_removed(agent: Agent, engine: Engine) -> None:
+async def test_a_container_of_which_nobody_knows_is_removed(agent: Agent, engine: FakeDocker) -> None:
     await agent.create(pod("lost", container(SLEEP)))
     found = await agent.pod("lost", is_running)
     agent.end(signal.SIGKILL)

@@ -16,12 +16,12 @@ from modelplane.kubelet.runtime.containers.cli import (
     failure,
     runtime_of,
 )
-from support.container_engine import IMAGE, Engine
+from support.fake_docker import IMAGE, FakeDocker
 
 
 @pytest.fixture
-def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    engine = Engine(tmp_path / "engine")
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDocker]:
+    engine = FakeDocker(tmp_path / "engine")
     monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
     yield engine
     engine.stop()
@@ -32,7 +32,7 @@ async def found(choice: Choice) -> str:
     return engine.name if engine else ""
 
 
-async def test_an_engine_that_answers_is_found(docker: Engine) -> None:
+async def test_an_engine_that_answers_is_found(docker: FakeDocker) -> None:
     docker.has(IMAGE)
     assert (await found(Choice.AUTO), await found(Choice.DOCKER)) == ("docker", "docker")
 
@@ -43,7 +43,7 @@ async def test_no_engine_is_looked_for_where_none_is_wanted() -> None:
 
 
 async def test_a_program_behind_which_nothing_answers_is_none(
-    docker: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    docker: FakeDocker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # No other engine of this machine.
     monkeypatch.setenv("PATH", f"{docker.path}:/nowhere")
@@ -60,13 +60,13 @@ async def test_a_program_behind_which_nothing_answers_is_none(
     assert [record.getMessage() for record in caplog.records] == ["new pods run in containers of docker"]
 
 
-async def test_an_engine_that_says_nothing_is_not_waited_for_for_ever(docker: Engine) -> None:
+async def test_an_engine_that_says_nothing_is_not_waited_for_for_ever(docker: FakeDocker) -> None:
     docker.fault(latency_s=30)
     with pytest.raises(ContainerRuntimeError, match=r"docker did not answer within 0.2 s"):
         await runtime_of("docker").do("version", timeout_s=0.2)
 
 
-async def test_a_command_that_nobody_waits_for_any_more_is_ended(docker: Engine) -> None:
+async def test_a_command_that_nobody_waits_for_any_more_is_ended(docker: FakeDocker) -> None:
     docker.fault(latency_s=30)
     asking = asyncio.create_task(runtime_of("docker").do("version"))
     async with asyncio.timeout(10):

@@ -26,7 +26,7 @@ from modelplane.kubelet.runtime.host import process_attempt
 from modelplane.kubelet.runtime.host.host_runtime import HostProcesses
 from modelplane.kubelet.runtime.launch import NotYet
 from modelplane.kubelet.runtime.protocol import Runtime
-from support.container_engine import IMAGE, Engine
+from support.fake_docker import IMAGE, FakeDocker
 
 LAUNCHED = "ghcr.io/ggml-org/llama.cpp:server"
 SLEEP = "import time; print('up', flush=True); time.sleep(100)"
@@ -48,7 +48,7 @@ class Api:
 class Bench:
     """One pod's runtime on a machine whose container runtime is the stand-in."""
 
-    engine: Engine
+    engine: FakeDocker
     machine: Machine
     api: Api
     told: list[Refusal] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    engine = Engine(tmp_path / "engine")
+    engine = FakeDocker(tmp_path / "engine")
     engine.has(IMAGE, Entrypoint=["python3"])
     monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
     api = Api()

@@ -1,10 +1,10 @@
 """A stand-in for a container runtime: a program that reads Docker's command line and runs real processes.
 
 It keeps everything in one folder and has no server, so that it can be told to be slow, away or wrong by
-a file (see ``Engine.fault``). What a container calls its own address is where its port is published: the
+a file (see ``FakeDocker.fault``). What a container calls its own address is where its port is published: the
 network of its processes is the machine's.
 
-    container_engine.py FOLDER COMMAND [ARGUMENT ...]
+    fake_docker.py FOLDER COMMAND [ARGUMENT ...]
 """
 # ruff: noqa: T201 - what a program answers is printed
 
@@ -27,8 +27,8 @@ _NEVER = "0001-01-01T00:00:00Z"
 _POLL_S = 0.02
 
 
-class Engine:
-    """What a test does with the stand-in: puts it on a path, and says what goes wrong."""
+class FakeDocker:
+    """The stand-in as a test controls it: its path and its faults."""
 
     def __init__(self, folder: Path, name: str = "docker") -> None:
         self.state = folder / "state"
