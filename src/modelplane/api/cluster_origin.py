@@ -110,7 +110,7 @@ class Credentials(Model):
 
 CloudCredentials = Annotated[Credentials, about("Cloud account to use. Absent: the provider's default.")]
 KubernetesVersion = Annotated[
-    str, about("Kubernetes version of the cluster.", min_length=1, max_length=32, pattern=VERSION)
+    str, about("Kubernetes version, as major.minor or in full.", min_length=1, max_length=32, pattern=VERSION)
 ]
 
 
