@@ -1,8 +1,8 @@
-"""The clouds that clusters and their nodes can be made on: a row each.
+"""Clouds of clusters and their nodes: one row each.
 
-The rules of the CustomResourceDefinitions, the storage that caches get and the texts of the reference pages
-follow from the rows. The settings that a person writes for a cloud are types: a field of ``ClusterOrigin``
-and one of ``Provisioning``, named like the cloud.
+The rules of the CustomResourceDefinitions, the storage for caches and the texts of the reference pages follow
+from the rows. The settings of a cloud are types: a field of a cluster's origin (``cluster_origin``) and one of
+a class's provisioning (``inference_class``), named like the cloud.
 """
 
 from collections.abc import Callable

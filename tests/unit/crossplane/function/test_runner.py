@@ -12,7 +12,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
-from modelplane.telemetry import metrics, table
+from modelplane.telemetry import metric_definitions, metrics
 from modelplane.telemetry.metric_definitions import Program, Result
 from unit.crossplane.function.conftest import DEFINITION, Ask, children, conditions, fatal
 
@@ -69,10 +69,10 @@ def test_a_kind_of_nobody_is_refused_and_keeps_what_is_there(ask: Ask) -> None:
 
 def test_a_kind_of_nobody_makes_no_series_of_its_own(ask: Ask) -> None:
     labels = {"kind": "other", "result": str(Result.FATAL)}
-    before = REGISTRY.get_sample_value(table.FUNCTION_REQUESTS.name, labels) or 0
+    before = REGISTRY.get_sample_value(metric_definitions.FUNCTION_REQUESTS.name, labels) or 0
     for number in range(3):
         ask({"apiVersion": "example.org/v1", "kind": f"Kind{number}", "metadata": {"name": "x"}}, {}, {})
-    assert REGISTRY.get_sample_value(table.FUNCTION_REQUESTS.name, labels) == before + 3
+    assert REGISTRY.get_sample_value(metric_definitions.FUNCTION_REQUESTS.name, labels) == before + 3
     named = {sample.labels.get("kind", "") for family in REGISTRY.collect() for sample in family.samples}
     assert not any(kind.startswith("Kind") for kind in named)
 
