@@ -134,11 +134,10 @@ class Reconciler:
         if informer is None:
             return self._named.find(requirement)
         if requirement.name:
-            found = informer.get(requirement.name, requirement.namespace)
-            return () if found is None else (found,)
-        if not (requirement.namespace or requirement.labels):
-            return tuple(informer)  # of thousands, none has to be asked
-        return tuple(item for item in informer if requirement.matches(item))
+            named = informer.get(requirement.name, requirement.namespace)
+            return () if named is None else (named,)
+        found = informer.in_namespace(requirement.namespace) if requirement.namespace else tuple(informer)
+        return tuple(filter(requirement.matches, found)) if requirement.labels else found
 
     def _observed(self, owner: Object, clusters: Collection[str]) -> dict[str, Object]:
         """Return the owner's children on the control plane, and on the clusters that it now looks at."""

@@ -9,6 +9,7 @@ copy.
 import asyncio
 import logging
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple
@@ -71,6 +72,7 @@ class Informer:
         self._handlers: list[Handler] = [on_change] if on_change else []
         self._on_answer = on_answer
         self._objects: dict[Key, Object] = {}
+        self._by_namespace: defaultdict[str, dict[Key, Object]] = defaultdict(dict)
         self._synced = asyncio.Event()
         self._seen = 0  # every change up to this version is in the copy
         self._listed = False  # True if a watch may continue from there
@@ -88,6 +90,10 @@ class Informer:
     def get(self, name: str, namespace: str = "") -> Object | None:
         """Return one object of the copy."""
         return self._objects.get(Key(namespace, name))
+
+    def in_namespace(self, namespace: str) -> tuple[Object, ...]:
+        """Return the objects of one namespace of the copy."""
+        return tuple(self._by_namespace.get(namespace, {}).values())
 
     def add_handler(self, handler: Handler) -> None:
         """Call a handler for every later change, and now for what is already here."""
@@ -218,14 +224,19 @@ class Informer:
         known = self._objects.get(key_of(item))
         if known is not None and known["metadata"]["uid"] != item["metadata"]["uid"]:
             self._drop(known)  # handlers must learn that the old object of that name is gone
-        self._objects[key_of(item)] = item
+        key = key_of(item)
+        self._objects[key] = self._by_namespace[key.namespace][key] = item
         self._tell(item)
 
     def _drop(self, item: Object) -> None:
-        known = self._objects.get(key_of(item))
+        key = key_of(item)
+        known = self._objects.get(key)
         # A name may have been taken again by a newer object that a write answered.
         if known is not None and known["metadata"]["uid"] == item["metadata"]["uid"]:
-            del self._objects[key_of(item)]
+            del self._objects[key]
+            del self._by_namespace[key.namespace][key]
+            if not self._by_namespace[key.namespace]:
+                del self._by_namespace[key.namespace]
             self._tell(item)
 
     def _tell(self, item: Object) -> None:

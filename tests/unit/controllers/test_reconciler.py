@@ -1,9 +1,11 @@
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from modelplane.api.meta import API_VERSION
+from modelplane.compose.composition import Composition
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
@@ -127,3 +129,28 @@ async def test_what_was_written_is_told_at_once(plane: Any, client: Client, clus
     [status] = [body["status"] for _, where, _, body in plane.writes if where == f"{path}/status"]
     [scheduled] = [each for each in status["conditions"] if each["type"] == "ReplicasScheduled"]
     assert (scheduled["status"], scheduled["message"]) == ("True", "1 of 1 replicas placed, on a")
+
+
+async def test_a_service_is_composed_without_a_look_at_other_namespaces(
+    client: Client, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(client, clusters)
+    service = OwnerKey("ModelService", "n", "chat")
+    bench.informers["ModelService"].remember(
+        _object(service, {"endpoints": [{"selector": {"matchLabels": {"app": "m"}}}]})
+    )
+    for namespace in ("n", "other"):
+        endpoint = OwnerKey("ModelEndpoint", namespace, namespace)
+        bench.informers["ModelEndpoint"].remember(
+            _object(endpoint, {"url": f"http://{namespace}/v1"}, labels={"app": "m"})
+        )
+
+    def every(_informer: Informer) -> Iterator[Any]:
+        raise AssertionError("the endpoints of every namespace are read")
+
+    monkeypatch.setattr(Informer, "__iter__", every)
+    composed = bench.reconciler.compose(service)
+    assert composed is not None
+    assert isinstance(composed.composition, Composition)
+    [route] = composed.composition.routes
+    assert [backend.hosts for backend in route.backends] == [(("n", 80),)]

@@ -113,6 +113,30 @@ async def test_a_write_that_answers_after_the_deletion_does_not_bring_the_object
         assert informer.get("a", "n") is not None, "what was made since stays"
 
 
+async def test_the_objects_of_a_namespace_follow_every_change() -> None:
+    server = Server(_list(5, _pod("a", 5), _pod("b", 4)), _list(20, _pod("b", 10, "restored")))
+    async with _running(server) as (informer, _):
+
+        def found() -> list[tuple[str, str]]:
+            every = informer.in_namespace("n")
+            return [(each["metadata"]["uid"], each["metadata"]["resourceVersion"]) for each in every]
+
+        await informer.wait_until_synced()
+        assert found() == [("uid-a", "5"), ("uid-b", "4")]
+        informer.remember(_pod("a", 7))
+        server.watch.send("DELETED", _pod("b", 8))
+        await _until(lambda: len(informer) == 1)
+        assert found() == [("uid-a", "7")]
+        assert informer.in_namespace("other") == ()
+        server.watch.send("ERROR", {"code": 410})
+        await _until(lambda: server.listed == 2)
+        await _settle()
+        assert found() == [("restored", "10")]
+        server.watch.send("DELETED", _pod("b", 21, "restored"))
+        await _until(lambda: not len(informer))
+        assert found() == []
+
+
 async def test_a_write_is_read_before_the_watch_brings_it() -> None:
     server = Server(_list(5))
     async with _running(server) as (informer, heard):
