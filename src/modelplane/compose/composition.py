@@ -93,7 +93,7 @@ class Request(Generic[Owner]):
     gateway_address: str = ""
     """Address of the fleet's gateway; empty while it has none, or if it is unknown."""
     proxy: Backend = Backend.ENVOY
-    """Backend of the fleet's gateway, if the caller knows it."""
+    """Backend of the fleet's gateway with the caller. Its status may still name an earlier one."""
     gateway_problem: str = ""
     """The reason for which the gateway's address is unknown."""
     routed_by: str = ""

@@ -78,7 +78,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         status={"address": address} if address else {},
         conditions=(resolved, routing),
         ready=resolved.holds and routing.holds,
-        routes=() if fleet_gateway.reads_gateway_api(proxy) else _routes(service, matched, unusable),
+        routes=_routes(service, matched, unusable) if request.proxy is Backend.ENVOY else (),
     )
 
 

@@ -19,13 +19,18 @@ _ASSUMED_UID: Final = "assumed:InferenceGateway"
 def announce(address: str, store: Store) -> None:
     """Give the InferenceGateway an address in its status; create one if the files have none."""
     for gateway in store.find(fleet_gateway.REQUIREMENT) or (_assumed(),):
-        status = {**gateway.get("status", {}), "address": address, "backend": str(announced_backend(gateway))}
+        status = {**gateway.get("status", {}), "address": address, "backend": str(_announced_backend(gateway))}
         unversioned = {key: value for key, value in gateway["metadata"].items() if key != "resourceVersion"}
         store.add(versioned({**gateway, "status": status, "metadata": unversioned}))
 
 
-def announced_backend(gateway: Object) -> Backend:
-    """Return the backend that an InferenceGateway publishes, or would publish; Envoy for other objects."""
+def gateway_backend(store: Store) -> Backend:
+    """Return the backend that the InferenceGateway publishes, or would publish; Envoy without one."""
+    gateways = store.find(fleet_gateway.REQUIREMENT)
+    return _announced_backend(gateways[0]) if gateways else Backend.ENVOY
+
+
+def _announced_backend(gateway: Object) -> Backend:
     said = gateway.get("status", {}).get("backend") or gateway.get("spec", {}).get("backend")
     return Backend.GATEWAY_API if said == Backend.GATEWAY_API else Backend.ENVOY
 

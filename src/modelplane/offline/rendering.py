@@ -24,7 +24,7 @@ from modelplane.offline.fleet import (
     unannounced,
 )
 from modelplane.offline.gateway_routes import GatewayRoute, lines, shown
-from modelplane.offline.gateways import announce, announced_backend, is_assumed
+from modelplane.offline.gateways import announce, gateway_backend, is_assumed
 from modelplane.offline.identities import identified
 from modelplane.offline.output import Output, Report
 from modelplane.offline.redaction import hidden_values, redacted
@@ -207,7 +207,7 @@ def _composed(
     stored. If the status of a composition adds requirements, it is assumed stored, and composed again.
     """
     composer = COMPOSERS[owner["kind"]]
-    proxy = announced_backend(owner)
+    proxy = gateway_backend(store)
     looked: set[str] = set()
     while True:
         decoded = decode_as(composer.type, owner)

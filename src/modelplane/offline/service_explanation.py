@@ -29,6 +29,7 @@ from modelplane.gateway import gateway_api
 from modelplane.gateway.services import Target, parse_url
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import NEVER, Files, Unplannable
+from modelplane.offline.gateways import gateway_backend
 from modelplane.offline.output import Output, Report
 from modelplane.offline.statuses import Said, conditions, why_not_ready
 
@@ -309,4 +310,4 @@ def _with_status(files: Files, service: Object) -> Object:
 def _composed(files: Files, service: ModelService) -> Composition | Blocked:
     composer = COMPOSERS[kind_name(ModelService)]
     required = {each.key: files.store.find(each) for each in composer.requirements(service)}
-    return composer.compose(Request(service, {}, required))
+    return composer.compose(Request(service, {}, required, proxy=gateway_backend(files.store)))
