@@ -123,7 +123,7 @@ def bind(device: PublishedDevice) -> Bindings:
         attributes.add(name, device.driver, _parsed(name, attribute), _text(attribute))
     for name, amount in device.capacity.items():
         try:
-            capacity.add(name, device.driver, quantity.owned(quantity.parse(amount)), amount)
+            capacity.add(name, device.driver, quantity.as_device_capacity(quantity.parse(amount)), amount)
         except quantity.QuantityError as error:
             raise EvaluationError(f'its capacity "{name}" is malformed: {error}') from error
     return Bindings(device.driver, attributes, capacity, reads)

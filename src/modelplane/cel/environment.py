@@ -20,6 +20,7 @@ from cel_expr_python.ext import ext_optional
 from modelplane.cel import functions, source
 from modelplane.cel.functions import operators
 from modelplane.cel.functions.overload import Overload
+from modelplane.cel.types import QUANTITY
 
 DEVICE: Final = "device"
 ATTRIBUTES: Final = "device.attributes"
@@ -69,7 +70,7 @@ def compiler() -> Any:
             DEVICE: cel.Type.DYN,
             DRIVER: cel.Type.STRING,
             ATTRIBUTES: _domains(cel.Type.DYN),
-            CAPACITY: _domains(_type("kubernetes.Quantity")),
+            CAPACITY: _domains(_type(QUANTITY)),
             **dict.fromkeys(source.PRESENT, cel.Type.BOOL),
         },
         functions=_declared((each.function, _overload(each)) for each in functions.DECLARED),

@@ -29,6 +29,7 @@ from modelplane.cel.checked import (
     Type,
 )
 from modelplane.cel.cost import LIST, MAP, PATTERN, TEXT
+from modelplane.cel.types import QUANTITY, SEMVER
 
 UNBOUNDED: Final = 2**64 - 1
 
@@ -398,8 +399,8 @@ def _found(walk: _Estimator, node: Call) -> _Estimate:
 
 
 _CONSTANT_EQUALITY: Final = {
-    "kubernetes.Quantity": 1,
-    "kubernetes.Semver": 1,
+    QUANTITY: 1,
+    SEMVER: 1,
 }
 
 

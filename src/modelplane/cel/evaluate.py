@@ -24,14 +24,14 @@ from modelplane.cel.numbers import Unsigned
 from modelplane.cel.optional import Optional
 from modelplane.cel.quantity import Quantity
 from modelplane.cel.semver import Semver
+from modelplane.cel.types import Value
 
 _WORK_OF_A_TURN: Final = 6
 _WORK_OF_A_CALL: Final = 12
 _WORK_OF_A_LIBRARY_CALL: Final = 16
 _WORK_OF_AN_ERROR: Final = 8
 
-_Value: TypeAlias = Any  # a CEL value, see `values`
-Program: TypeAlias = "Callable[[Frame], _Value]"
+Program: TypeAlias = "Callable[[Frame], Value]"
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Frame:
     """One evaluation: the device, the variables of the active loops, and the cost so far."""
 
     bindings: Bindings
-    scope: dict[str, _Value] = field(default_factory=dict)
+    scope: dict[str, Value] = field(default_factory=dict)
     cost: int = 0
     work: int = 0
 
@@ -56,9 +56,9 @@ class Frame:
 class Known:
     """A program whose result is known before it runs."""
 
-    value: _Value
+    value: Value
 
-    def __call__(self, _: Frame) -> _Value:
+    def __call__(self, _: Frame) -> Value:
         """Return the value."""
         return self.value
 
@@ -68,10 +68,10 @@ class _Later:
     """A variable of `cel.bind`, which is evaluated when it is first read."""
 
     program: Program
-    scope: dict[str, _Value]
+    scope: dict[str, Value]
     known: Known | None = None
 
-    def read(self, frame: Frame) -> _Value:
+    def read(self, frame: Frame) -> Value:
         if self.known is None:
             inner, frame.scope = frame.scope, self.scope
             try:
@@ -96,7 +96,7 @@ def _identifier(node: checked.Identifier) -> Program:
         return _DEVICE[name]
     type_name = values.TypeName(name)
 
-    def read(frame: Frame) -> _Value:
+    def read(frame: Frame) -> Value:
         frame.cost += 1
         value = frame.scope.get(name, type_name)
         if type(value) is _Later:
@@ -108,22 +108,22 @@ def _identifier(node: checked.Identifier) -> Program:
     return read
 
 
-def _driver(frame: Frame) -> _Value:
+def _driver(frame: Frame) -> Value:
     frame.cost += 2
     return frame.bindings.driver
 
 
-def _attributes(frame: Frame) -> _Value:
+def _attributes(frame: Frame) -> Value:
     frame.cost += 2
     return frame.bindings.attributes
 
 
-def _capacity(frame: Frame) -> _Value:
+def _capacity(frame: Frame) -> Value:
     frame.cost += 2
     return frame.bindings.capacity
 
 
-def _present(frame: Frame) -> _Value:
+def _present(frame: Frame) -> Value:
     frame.cost += 1
     return True
 
@@ -154,13 +154,13 @@ def _select(node: checked.Select) -> Program:
     price = 1 if _is_path(node.operand) else 2
     if node.test:
 
-        def test(frame: Frame) -> _Value:
+        def test(frame: Frame) -> Value:
             frame.cost += price - 1
             return _has(operand(frame), key)
 
         return test
 
-    def select(frame: Frame) -> _Value:
+    def select(frame: Frame) -> Value:
         frame.cost += price
         found = values.index(operand(frame), key)
         if type(found) is Optional:
@@ -170,7 +170,7 @@ def _select(node: checked.Select) -> Program:
     return select
 
 
-def _has(value: _Value, key: str) -> bool:
+def _has(value: Value, key: str) -> bool:
     if isinstance(value, list):
         raise EvaluationError("a list is indexed by a whole number, not by string")
     return values.find(value, key).present
@@ -182,13 +182,13 @@ def _index(node: checked.Call) -> Program:
     if isinstance(key, Known):
         known = key.value
 
-        def index_known(frame: Frame) -> _Value:
+        def index_known(frame: Frame) -> Value:
             frame.cost += price
             return values.index(operand(frame), known)
 
         return index_known
 
-    def index(frame: Frame) -> _Value:
+    def index(frame: Frame) -> Value:
         frame.cost += price
         return values.index(operand(frame), key(frame))
 
@@ -199,7 +199,7 @@ def _index_optional(node: checked.Call) -> Program:
     operand, key = (build(argument) for argument in node.arguments)
     price = _price(node, key)
 
-    def index(frame: Frame) -> _Value:
+    def index(frame: Frame) -> Value:
         frame.cost += price
         found = values.find(operand(frame), key(frame))
         frame.cost -= not found.present
@@ -224,7 +224,7 @@ def _list(node: checked.ListLiteral) -> Program:
     if all(isinstance(element, Known) and not marked for element, marked in elements):
         return Known([element.value for element, _ in elements if isinstance(element, Known)])
 
-    def make(frame: Frame) -> _Value:
+    def make(frame: Frame) -> Value:
         frame.cost += cost.LIST
         made = []
         for element, marked in elements:
@@ -241,9 +241,9 @@ def _list(node: checked.ListLiteral) -> Program:
 def _map(node: checked.MapLiteral) -> Program:
     entries = [(build(key), build(value), marked) for key, value, marked in node.entries]
 
-    def make(frame: Frame) -> _Value:
+    def make(frame: Frame) -> Value:
         frame.cost += cost.MAP
-        result: dict[_Value, _Value] = {}
+        result: dict[Value, Value] = {}
         for key, value, marked in entries:
             name, content = values.map_key(key(frame)), value(frame)
             if name in result and type(name) is not next(type(key) for key in result if key == name):
@@ -265,7 +265,7 @@ def _fold(node: checked.Fold) -> Program:
     if node.binds:
         name = node.accumulator
 
-        def bind(frame: Frame) -> _Value:
+        def bind(frame: Frame) -> Value:
             outer = frame.scope
             frame.scope = {**outer, name: _Later(initial, outer)}
             try:
@@ -277,7 +277,7 @@ def _fold(node: checked.Fold) -> Program:
     condition, step = build(node.condition), build(node.step)
     visit = values.pairs if node.second else values.elements
 
-    def run(frame: Frame) -> _Value:
+    def run(frame: Frame) -> Value:
         elements = visit(items(frame))
         outer = frame.scope
         inner = frame.scope = {**outer, node.accumulator: _fresh(_caught(initial, frame))}
@@ -302,12 +302,12 @@ def _fold(node: checked.Fold) -> Program:
     return run
 
 
-def _fresh(value: _Value) -> _Value:
+def _fresh(value: Value) -> Value:
     """Return a list or map that a loop may add to in place."""
     return value.copy() if isinstance(value, (list, dict)) else value
 
 
-def _caught(program: Program, frame: Frame) -> _Value:
+def _caught(program: Program, frame: Frame) -> Value:
     """Return the value, or the error as one: a later step may absorb it."""
     try:
         return program(frame)
@@ -347,7 +347,7 @@ def _known(node: checked.Call | checked.MapLiteral, program: Program) -> Program
         raise Unsupported(str(error), node.identity) from error
 
 
-def _check_pattern(node: checked.Call, pattern: _Value) -> None:
+def _check_pattern(node: checked.Call, pattern: Value) -> None:
     if isinstance(pattern, str):
         try:
             check_pattern(pattern)
@@ -358,18 +358,18 @@ def _check_pattern(node: checked.Call, pattern: _Value) -> None:
 _NO_DEVICE: Final[Any] = None  # a literal is converted without one
 
 
-def _unary(operator: Callable[..., _Value], operand: Program) -> Program:
-    def apply(frame: Frame) -> _Value:
+def _unary(operator: Callable[..., Value], operand: Program) -> Program:
+    def apply(frame: Frame) -> Value:
         frame.cost += 1
         return operator(operand(frame))
 
     return apply
 
 
-def _binary(node: checked.Call, operator: Callable[..., _Value], left: Program, right: Program) -> Program:
+def _binary(node: checked.Call, operator: Callable[..., Value], left: Program, right: Program) -> Program:
     costing = cost.of(node.function, node.overload)
 
-    def apply(frame: Frame) -> _Value:
+    def apply(frame: Frame) -> Value:
         frame.cost += 1
         try:
             first = left(frame)
@@ -393,7 +393,7 @@ def _function(node: checked.Call, arguments: tuple[Program, ...]) -> Program:
     costing = cost.of(name, node.overload)
     work = _WORK_OF_A_LIBRARY_CALL if name in BY_LIBRARY else _WORK_OF_A_CALL
 
-    def apply(frame: Frame) -> _Value:
+    def apply(frame: Frame) -> Value:
         frame.cost += 1
         frame.work += work
         handed = _evaluated(frame, arguments)
@@ -423,7 +423,7 @@ _WEIGHED: Final = frozenset({str, bytes, list, dict, Optional, Semver, Domain, D
 _SQUARED: Final = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
 
 
-def _work(name: str, handed: tuple[_Value, ...]) -> int:
+def _work(name: str, handed: tuple[Value, ...]) -> int:
     """Return how many steps a call takes."""
     total = sum(map(weight.of, handed))
     if name in _PATTERNS and len(handed) > 1:
@@ -433,9 +433,9 @@ def _work(name: str, handed: tuple[_Value, ...]) -> int:
     return total
 
 
-def _evaluated(frame: Frame, arguments: tuple[Program, ...]) -> tuple[_Value, ...]:
+def _evaluated(frame: Frame, arguments: tuple[Program, ...]) -> tuple[Value, ...]:
     """Return the values of all arguments. After an error the remaining ones still count for the cost."""
-    handed: list[_Value] = []
+    handed: list[Value] = []
     try:
         for argument in arguments:
             handed.append(argument(frame))  # noqa: PERF401  (how many there are is needed after an error)
@@ -461,7 +461,7 @@ def _in(node: checked.Call) -> Program:
 _PRIMITIVE: Final = frozenset({str, bool, int, float, Unsigned})
 
 
-def _member_of(value: Program, members: list[_Value]) -> Program:
+def _member_of(value: Program, members: list[Value]) -> Program:
     keys = {(type(member) is bool, member) for member in members}
 
     def apply(frame: Frame) -> bool:
@@ -485,7 +485,7 @@ def _decides(*, verdict: bool) -> Callable[[checked.Call], Program]:
     def connect(node: checked.Call) -> Program:
         left, right = (build(argument) for argument in node.arguments)
 
-        def evaluate(frame: Frame) -> _Value:
+        def evaluate(frame: Frame) -> Value:
             frame.work += 1
             first = _caught(left, frame)
             if first is verdict:
@@ -508,7 +508,7 @@ def _conditional(node: checked.Call) -> Program:
     test, then, otherwise = (build(argument) for argument in node.arguments)
     discounts = [_is_path(branch) for branch in node.arguments[1:]]
 
-    def choose(frame: Frame) -> _Value:
+    def choose(frame: Frame) -> Value:
         frame.work += 1
         chosen = values.as_boolean(test(frame))
         frame.cost -= discounts[0] if chosen else discounts[1]
@@ -530,7 +530,7 @@ def _not_strictly_false(node: checked.Call) -> Program:
 def _or(node: checked.Call) -> Program:
     held, other = (build(argument) for argument in node.arguments)
 
-    def evaluate(frame: Frame) -> _Value:
+    def evaluate(frame: Frame) -> Value:
         found = values.as_optional(held(frame))
         if node.function == "or":
             return found if found.present else values.as_optional(other(frame))
@@ -547,7 +547,7 @@ def _add(node: checked.Call) -> Program:
         return _binary(node, functions.OPERATORS["_+_"], left, right)
     accumulator, more = build(first), build(second)
 
-    def evaluate(frame: Frame) -> _Value:
+    def evaluate(frame: Frame) -> Value:
         frame.cost += 1
         held, added = accumulator(frame), more(frame)
         if type(held) is list and type(added) is list:
@@ -561,7 +561,7 @@ def _add(node: checked.Call) -> Program:
 def _insert(node: checked.Call) -> Program:
     accumulator, *more = (build(argument) for argument in node.arguments)
 
-    def evaluate(frame: Frame) -> _Value:
+    def evaluate(frame: Frame) -> Value:
         frame.cost += 1
         held = accumulator(frame)
         handed = [argument(frame) for argument in more]

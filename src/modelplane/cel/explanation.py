@@ -10,6 +10,7 @@ from typing import Final
 from modelplane.cel import environment, restrictions
 from modelplane.cel.errors import SelectorError
 from modelplane.cel.functions import NAMES, unsupported
+from modelplane.cel.types import QUANTITY, SEMVER
 
 _ISSUE: Final = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): (.*)")
 _STATUS: Final = re.compile("^[A-Z_]+: ")
@@ -19,7 +20,7 @@ _TOKEN: Final = re.compile(r"token recognition error at: '(.*)'", re.DOTALL)
 _UNEXPECTED: Final = re.compile(r"(?:mismatched|extraneous) input '(.*?)'(?: expecting .*)?$")
 _MACROS: Final = ("all", "exists", "exists_one", "filter", "map", "has", "optMap", "optFlatMap", "sortBy")
 _ORDER: Final = frozenset({"_<_", "_<=_", "_>_", "_>=_"})
-_SHOWN: Final = {"kubernetes.Quantity": "quantity", "kubernetes.Semver": "version", "dyn": "an attribute"}
+_SHOWN: Final = {QUANTITY: "quantity", SEMVER: "version", "dyn": "an attribute"}
 
 # What is written in other languages -> what CEL has.
 _WORDS: Final = {
@@ -96,11 +97,11 @@ def _inapplicable(function: str, kinds: list[str]) -> str:
     shown = " and ".join(_SHOWN.get(kind, kind) for kind in kinds)
     problem = f"{symbol} cannot be applied to {shown or 'nothing'}"
     if function in _ORDER:
-        for kind, names in (("kubernetes.Quantity", "quantities"), ("kubernetes.Semver", "versions")):
+        for kind, names in ((QUANTITY, "quantities"), (SEMVER, "versions")):
             if kind in kinds:
                 return f"{names} have no order of their own, write a.compareTo(b) {symbol} 0"
     if function in ("compareTo", "isGreaterThan", "isLessThan") and kinds[1:] == ["string"]:
-        maker = "quantity" if kinds[0] == "kubernetes.Quantity" else "semver"
+        maker = "quantity" if kinds[0] == QUANTITY else "semver"
         return f"{problem}, write {maker}(...) around the text"
     return problem
 

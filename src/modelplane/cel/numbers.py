@@ -2,20 +2,20 @@
 
 An overflow is an error, never another value; a comparison across types is by value.
 
-Source for order and equality: cel-go v0.26 `common/types/compare.go`. A double and an integer are compared as
-doubles, so the largest int equals 2^63 there; only ordering it against a double of that size is refused.
+Source for order and equality: cel-go v0.26 `common/types/compare.go`. An int and a double are compared as
+doubles if the double is within the int's range, so MAX_INT equals 2^63. Outside it, the double is larger or
+smaller.
 """
 
 import math
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from modelplane.cel.errors import EvaluationError
+from modelplane.cel.types import Value
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
 MAX_UINT: Final = 2**64 - 1
-
-_Value: TypeAlias = Any  # a CEL value
 
 
 class Unsigned(int):
@@ -41,7 +41,7 @@ def unsigned(value: int) -> Unsigned:
     raise EvaluationError("an unsigned integer overflows 64 bits or is negative")
 
 
-def order(left: _Value, right: _Value) -> int:
+def order(left: Value, right: Value) -> int:
     """Return -1, 0 or 1. Raises EvaluationError for a value that is not a number (NaN)."""
     left_float, right_float = type(left) is float, type(right) is float
     if (left_float and math.isnan(left)) or (right_float and math.isnan(right)):
@@ -54,7 +54,7 @@ def order(left: _Value, right: _Value) -> int:
     return int(left > right) - int(left < right)
 
 
-def equal(left: _Value, right: _Value) -> bool:
+def equal(left: Value, right: Value) -> bool:
     """Compare two numbers by value; NaN equals nothing."""
     if type(left) is type(right):
         return bool(left == right)
@@ -63,22 +63,22 @@ def equal(left: _Value, right: _Value) -> bool:
     return order(left, right) == 0
 
 
-def add(left: _Value, right: _Value) -> _Value:
+def add(left: Value, right: Value) -> Value:
     """Add two numbers of one type."""
     return _bounded(type(left), left + right)
 
 
-def subtract(left: _Value, right: _Value) -> _Value:
+def subtract(left: Value, right: Value) -> Value:
     """Subtract two numbers of one type."""
-    return _bounded(type(left), int(left) - int(right) if type(left) is not float else left - right)
+    return _bounded(type(left), left - right)
 
 
-def multiply(left: _Value, right: _Value) -> _Value:
+def multiply(left: Value, right: Value) -> Value:
     """Multiply two numbers of one type."""
     return _bounded(type(left), left * right)
 
 
-def divide(left: _Value, right: _Value) -> _Value:
+def divide(left: Value, right: Value) -> Value:
     """Divide two numbers of one type, whole ones towards zero."""
     if type(left) is float:
         if right:
@@ -86,27 +86,27 @@ def divide(left: _Value, right: _Value) -> _Value:
         sign = math.copysign(1, left) * math.copysign(1, right)
         return math.nan if not left or math.isnan(left) else math.copysign(math.inf, sign)
     if not right:
-        raise EvaluationError("it divides by zero")
+        raise EvaluationError("division by zero")
     quotient = abs(left) // abs(right)
     return _bounded(type(left), quotient if (left < 0) is (right < 0) else -quotient)
 
 
-def remainder(left: _Value, right: _Value) -> _Value:
+def remainder(left: Value, right: Value) -> Value:
     """Return the remainder of a division, with the sign of the left number."""
     if not right:
-        raise EvaluationError("it takes the remainder of a division by zero")
+        raise EvaluationError("modulus by zero")
     if right == -1 and left == MIN_INT:
         raise EvaluationError("an integer overflows 64 bits")
     rest = abs(left) % abs(right)
     return _bounded(type(left), -rest if left < 0 else rest)
 
 
-def negate(value: _Value) -> _Value:
+def negate(value: Value) -> Value:
     """Negate an int or a double."""
     return -value if type(value) is float else integer(-value)
 
 
-def _bounded(kind: type, value: _Value) -> _Value:
+def _bounded(kind: type, value: Value) -> Value:
     if kind is float:
         return value
     return unsigned(int(value)) if kind is Unsigned else integer(value)

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-_FORM: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
+_PATTERN: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)", re.ASCII)
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 _DECIMAL: Final = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -73,19 +73,19 @@ class Quantity:
         return other.scale if not self.nano else min(self.scale, other.scale)
 
 
-def owned(value: Quantity) -> Quantity:
+def as_device_capacity(value: Quantity) -> Quantity:
     """Return a quantity as a device's own."""
     return value if value.scale is not None else replace(value, fixed=True)
 
 
-def whole(value: int) -> Quantity:
-    """Return the quantity of a whole number."""
+def from_integer(value: int) -> Quantity:
+    """Return the quantity of an integer."""
     return Quantity(value * 10**9, 0)
 
 
 def parse(text: str) -> Quantity:
     """Return the quantity that the text denotes. Raises QuantityError."""
-    found = _FORM.fullmatch(text)
+    found = _PATTERN.fullmatch(text)
     if not text or found is None:
         raise QuantityError(f'"{text}" is not a quantity: write a number and a unit, such as 80Gi or 500m')
     sign, zeros, significant, fraction, suffix = found.groups(default="")
@@ -95,6 +95,7 @@ def parse(text: str) -> Quantity:
     digits = int((significant or "0") + fraction)
     places = len(fraction)
 
+    # There, ParseQuantity reads a missing number as 0: `+`, `-` and `.` are quantities.
     if _fits_fast_path(base, exponent, max(len(significant), 1), places):
         whole_digits = digits << exponent if base == 2 else digits
         scale = 0 if base == 2 else exponent - places

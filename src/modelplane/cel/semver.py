@@ -64,9 +64,11 @@ def parse(text: str, *, normalize: bool = False) -> Semver:
 
 
 def _number(text: str, part: str) -> int:
-    # The bound is 20 digits long; a longer text is not converted at all.
-    if not _NUMBER.fullmatch(part) or len(part) > 20 or int(part) > _MAX_UINT64:
+    if not _NUMBER.fullmatch(part):
         raise SemverError(f'"{text}" is not a version: "{part}" is not a number without leading zeros')
+    # The bound is 20 digits long; a longer text is not converted at all.
+    if len(part) > 20 or int(part) > _MAX_UINT64:
+        raise SemverError(f'"{text}" is not a version: "{part}" exceeds 64 bits')
     return int(part)
 
 

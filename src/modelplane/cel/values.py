@@ -8,7 +8,7 @@ would take it for a number. Whole numbers of all types are equal as keys, in Pyt
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from modelplane.cel import numbers, optional
 from modelplane.cel.bindings import Domain, Domains
@@ -17,8 +17,7 @@ from modelplane.cel.moments import Duration, Timestamp
 from modelplane.cel.optional import ABSENT, Optional
 from modelplane.cel.quantity import Quantity
 from modelplane.cel.semver import Semver
-
-Value: TypeAlias = Any  # a CEL value: plain, or an instance of a class in `_KINDS`
+from modelplane.cel.types import QUANTITY, SEMVER, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,8 @@ _KINDS: Final = {
     numbers.Unsigned: "uint",
     TypeName: "type",
     Optional: "optional_type",
-    Quantity: "kubernetes.Quantity",
-    Semver: "kubernetes.Semver",
+    Quantity: QUANTITY,
+    Semver: SEMVER,
     Timestamp: "timestamp",
     Duration: "duration",
 }

@@ -19,7 +19,11 @@ _ASSUMED_UID: Final = "assumed:InferenceGateway"
 def announce(address: str, store: Store) -> None:
     """Give the InferenceGateway an address in its status; create one if the files have none."""
     for gateway in store.find(fleet_gateway.REQUIREMENT) or (_assumed(),):
-        status = {**gateway.get("status", {}), "address": address, "backend": str(_announced_backend(gateway))}
+        status = {
+            **gateway.get("status", {}),
+            "address": address,
+            "backend": str(_announced_backend(gateway)),
+        }
         unversioned = {key: value for key, value in gateway["metadata"].items() if key != "resourceVersion"}
         store.add(versioned({**gateway, "status": status, "metadata": unversioned}))
 

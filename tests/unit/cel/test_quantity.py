@@ -45,6 +45,11 @@ def test_quantities_are_ordered_by_value(less: str, more: str) -> None:
     assert quantity.parse(less) < quantity.parse(more)
 
 
+@pytest.mark.parametrize("text", ["+", "-", ".", "Ki"])
+def test_a_missing_number_is_zero_as_in_kubernetes(text: str) -> None:
+    assert quantity.parse(text) == quantity.parse("0")
+
+
 def test_equal_quantities_are_equal_however_written() -> None:
     assert {quantity.parse(text) for text in ("80Gi", "81920Mi", "85899345920", "85899345920000m")} == {
         Quantity(85899345920 * 10**9)

@@ -548,9 +548,11 @@ def test_optional_macros_that_do_not_multiply_are_accepted(expression: str) -> N
             '"99999999999999999999..." is not a quantity: it has more than 1000 digits',
             id="a number of thousands of digits",
         ),
+        pytest.param("1 / 0 == 1", "division by zero", id="a division by zero"),
+        pytest.param("1u % 0u == 1u", "modulus by zero", id="a remainder of a division by zero"),
     ],
 )
-def test_what_would_harm_whoever_evaluates_it_fails(expression: str, reason: str) -> None:
+def test_an_evaluation_that_fails_says_why(expression: str, reason: str) -> None:
     assert cel.compile(expression).evaluate(gpu()) == NoMatch(reason, failed=True)
 
 

@@ -8,20 +8,20 @@ library costs as much as the rest of a selector.
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from modelplane.cel import moments, numbers, values, weight
 from modelplane.cel.errors import EvaluationError
 from modelplane.cel.moments import Duration, Timestamp
 from modelplane.cel.numbers import NUMBERS, Unsigned
+from modelplane.cel.types import Value
 
-_Value = Any
-_Binary = Callable[[_Value, _Value], _Value]
+_Binary = Callable[[Value, Value], Value]
 
 _ORDERED: Final = frozenset({str, bytes, bool, Duration, Timestamp})
 
 
-def _joined(left: _Value, right: _Value) -> _Value:
+def _joined(left: Value, right: Value) -> Value:
     weight.bounded_text(len(left) + len(right))
     return left + right
 
@@ -49,7 +49,7 @@ _WHOLE: Final = frozenset({(int, int), (Unsigned, Unsigned)})
 _NUMERIC: Final = _WHOLE | {(float, float)}
 
 
-_Named = Callable[[str], Callable[..., _Value]]
+_Named = Callable[[str], Callable[..., Value]]
 """Makes an operator, given its name for the errors."""
 
 
@@ -57,7 +57,7 @@ def _by_types(operators: Mapping[tuple[type, type], _Binary]) -> _Named:
     """Return an operator with an implementation for each pair of types."""
 
     def named(name: str) -> _Binary:
-        def apply(left: _Value, right: _Value) -> _Value:
+        def apply(left: Value, right: Value) -> Value:
             apply_to = operators.get((type(left), type(right)))
             if apply_to is None:
                 raise EvaluationError(values.no_overload(name, (left, right)))
@@ -68,7 +68,7 @@ def _by_types(operators: Mapping[tuple[type, type], _Binary]) -> _Named:
     return named
 
 
-def order(left: _Value, right: _Value, name: str = "_<_") -> int:
+def order(left: Value, right: Value, name: str = "_<_") -> int:
     """Return -1, 0 or 1. Raises EvaluationError for values that have no order."""
     left_type, right_type = type(left), type(right)
     if left_type in NUMBERS and right_type in NUMBERS:
@@ -85,8 +85,8 @@ def _ordered(compare: _Binary) -> _Named:
     return lambda name: lambda left, right: compare(order(left, right, name), 0)
 
 
-def _negation(name: str) -> Callable[[_Value], _Value]:
-    def apply(value: _Value) -> _Value:
+def _negation(name: str) -> Callable[[Value], Value]:
+    def apply(value: Value) -> Value:
         if type(value) is not int and type(value) is not float:
             raise EvaluationError(values.no_overload(name, (value,)))
         return numbers.negate(value)
@@ -106,7 +106,7 @@ _NAMED: Final[dict[str, _Named]] = {
     "_>_": _ordered(operator.gt),
     "_>=_": _ordered(operator.ge),
 }
-OPERATORS: Final[dict[str, Callable[..., _Value]]] = {
+OPERATORS: Final[dict[str, Callable[..., Value]]] = {
     **{name: make(name) for name, make in _NAMED.items()},
     "!_": lambda value: not values.as_boolean(value),
     "_==_": values.same,

@@ -13,6 +13,7 @@ from modelplane.cel.numbers import Unsigned
 from modelplane.cel.optional import Optional
 from modelplane.cel.quantity import Quantity
 from modelplane.cel.semver import Semver
+from modelplane.cel.types import QUANTITY, SEMVER
 
 Implementation: TypeAlias = Callable[..., Any]
 
@@ -28,8 +29,8 @@ TYPES: Final[dict[str, type]] = {
     "string": str,
     "timestamp": Timestamp,
     "uint": Unsigned,
-    "kubernetes.Quantity": Quantity,
-    "kubernetes.Semver": Semver,
+    QUANTITY: Quantity,
+    SEMVER: Semver,
 }
 
 ANY: Final = "~A"
@@ -58,17 +59,17 @@ class Overload:
         )
 
 
-def takes(parse: Callable[..., object]) -> Callable[..., bool]:
+def parses(parse: Callable[..., object]) -> Callable[..., bool]:
     """Return a function that is true for texts that can be parsed."""
 
-    def taken(*arguments: object) -> bool:
+    def can_parse(*arguments: object) -> bool:
         try:
             parse(*arguments)
         except (EvaluationError, ValueError):
             return False
         return True
 
-    return taken
+    return can_parse
 
 
 def overload(

@@ -8,11 +8,10 @@ from typing import Final
 
 from modelplane.cel import quantity
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.functions.overload import Overload, overload, takes
+from modelplane.cel.functions.overload import Overload, overload, parses
 from modelplane.cel.numbers import MIN_INT
 from modelplane.cel.quantity import Quantity
-
-_Q: Final = "kubernetes.Quantity"
+from modelplane.cel.types import QUANTITY
 
 
 def _parsed(text: str) -> Quantity:
@@ -42,7 +41,7 @@ def _difference(value: Quantity, other: Quantity) -> Quantity:
 
 
 def _more(value: Quantity, count: int) -> Quantity:
-    return _sum(value, quantity.whole(count))
+    return _sum(value, quantity.from_integer(count))
 
 
 def _less(value: Quantity, count: int) -> Quantity:
@@ -63,26 +62,33 @@ def _is_integer(value: Quantity) -> bool:
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    overload("quantity", ("string",), _parsed, _Q, "string_to_quantity"),
-    overload("isQuantity", ("string",), takes(_parsed), "bool", "is_quantity_string"),
-    overload("sign", (_Q,), lambda value: value.sign, "int", "quantity_sign"),
-    overload("isInteger", (_Q,), _is_integer, "bool", "quantity_is_integer", member=True),
-    overload("asInteger", (_Q,), _as_integer, "int", "quantity_get_int", member=True),
-    overload("asApproximateFloat", (_Q,), Quantity.as_float, "double", "quantity_get_float", member=True),
-    overload("add", (_Q, _Q), _sum, _Q, "quantity_add", member=True),
-    overload("add", (_Q, "int"), _more, _Q, "quantity_add_int", member=True),
-    overload("sub", (_Q, _Q), _difference, _Q, "quantity_sub", member=True),
-    overload("sub", (_Q, "int"), _less, _Q, "quantity_sub_int", member=True),
-    overload("compareTo", (_Q, _Q), _compare, "int", "quantity_compare_to", member=True),
+    overload("quantity", ("string",), _parsed, QUANTITY, "string_to_quantity"),
+    overload("isQuantity", ("string",), parses(_parsed), "bool", "is_quantity_string"),
+    overload("sign", (QUANTITY,), lambda value: value.sign, "int", "quantity_sign"),
+    overload("isInteger", (QUANTITY,), _is_integer, "bool", "quantity_is_integer", member=True),
+    overload("asInteger", (QUANTITY,), _as_integer, "int", "quantity_get_int", member=True),
+    overload(
+        "asApproximateFloat", (QUANTITY,), Quantity.as_float, "double", "quantity_get_float", member=True
+    ),
+    overload("add", (QUANTITY, QUANTITY), _sum, QUANTITY, "quantity_add", member=True),
+    overload("add", (QUANTITY, "int"), _more, QUANTITY, "quantity_add_int", member=True),
+    overload("sub", (QUANTITY, QUANTITY), _difference, QUANTITY, "quantity_sub", member=True),
+    overload("sub", (QUANTITY, "int"), _less, QUANTITY, "quantity_sub_int", member=True),
+    overload("compareTo", (QUANTITY, QUANTITY), _compare, "int", "quantity_compare_to", member=True),
     overload(
         "isGreaterThan",
-        (_Q, _Q),
+        (QUANTITY, QUANTITY),
         lambda a, b: a.nano > b.nano,
         "bool",
         "quantity_is_greater_than",
         member=True,
     ),
     overload(
-        "isLessThan", (_Q, _Q), lambda a, b: a.nano < b.nano, "bool", "quantity_is_less_than", member=True
+        "isLessThan",
+        (QUANTITY, QUANTITY),
+        lambda a, b: a.nano < b.nano,
+        "bool",
+        "quantity_is_less_than",
+        member=True,
     ),
 )

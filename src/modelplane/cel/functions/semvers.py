@@ -7,10 +7,9 @@ from typing import Final
 
 from modelplane.cel import semver
 from modelplane.cel.errors import EvaluationError
-from modelplane.cel.functions.overload import Overload, overload, takes
+from modelplane.cel.functions.overload import Overload, overload, parses
 from modelplane.cel.semver import Semver
-
-_S: Final = "kubernetes.Semver"
+from modelplane.cel.types import SEMVER
 
 
 def _parsed(text: str, normalize: bool = False) -> Semver:
@@ -29,14 +28,16 @@ def _signed(part: int) -> int:
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    overload("semver", ("string",), _parsed, _S, "string_to_semver"),
-    overload("semver", ("string", "bool"), _parsed, _S, "string_bool_to_semver"),
-    overload("isSemver", ("string",), takes(_parsed), "bool", "is_semver_string"),
-    overload("isSemver", ("string", "bool"), takes(_parsed), "bool", "is_semver_string_bool"),
-    overload("major", (_S,), lambda value: _signed(value.major), "int", "semver_major", member=True),
-    overload("minor", (_S,), lambda value: _signed(value.minor), "int", "semver_minor", member=True),
-    overload("patch", (_S,), lambda value: _signed(value.patch), "int", "semver_patch", member=True),
-    overload("compareTo", (_S, _S), _compare, "int", "semver_compare_to", member=True),
-    overload("isGreaterThan", (_S, _S), lambda a, b: a > b, "bool", "semver_is_greater_than", member=True),
-    overload("isLessThan", (_S, _S), lambda a, b: a < b, "bool", "semver_is_less_than", member=True),
+    overload("semver", ("string",), _parsed, SEMVER, "string_to_semver"),
+    overload("semver", ("string", "bool"), _parsed, SEMVER, "string_bool_to_semver"),
+    overload("isSemver", ("string",), parses(_parsed), "bool", "is_semver_string"),
+    overload("isSemver", ("string", "bool"), parses(_parsed), "bool", "is_semver_string_bool"),
+    overload("major", (SEMVER,), lambda value: _signed(value.major), "int", "semver_major", member=True),
+    overload("minor", (SEMVER,), lambda value: _signed(value.minor), "int", "semver_minor", member=True),
+    overload("patch", (SEMVER,), lambda value: _signed(value.patch), "int", "semver_patch", member=True),
+    overload("compareTo", (SEMVER, SEMVER), _compare, "int", "semver_compare_to", member=True),
+    overload(
+        "isGreaterThan", (SEMVER, SEMVER), lambda a, b: a > b, "bool", "semver_is_greater_than", member=True
+    ),
+    overload("isLessThan", (SEMVER, SEMVER), lambda a, b: a < b, "bool", "semver_is_less_than", member=True),
 )
