@@ -77,7 +77,7 @@ def controller(log_format: str, debug: bool, **options: object) -> None:
 
 async def _run(options: _Options) -> None:
     from modelplane.controllers import observed
-    from modelplane.controllers.engine_check import NotOurs
+    from modelplane.controllers.definition_check import NotOurs
     from modelplane.controllers.fleet_resources import known
     from modelplane.controllers.leader import Deposed, Election
     from modelplane.controllers.manager import Manager

@@ -1,13 +1,14 @@
 """An InferenceClass composes nothing: it only publishes devices."""
 
 from modelplane.api.inference_class import InferenceClass
+from modelplane.api.meta import kind_name
 from modelplane.api.reasons import InferenceClassCondition as Type
 from modelplane.api.reasons import InferenceClassReason as Reason
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement
 from modelplane.compose.conditions import true
 
-_KIND = "InferenceClass"
+_KIND = kind_name(InferenceClass)
 
 
 def requirements(class_: InferenceClass) -> tuple[Requirement, ...]:

@@ -18,7 +18,7 @@ from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
-from modelplane.controllers.engine_check import Definitions
+from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.garbage import collect_seldom
 from modelplane.controllers.gateway_controller import GatewayController

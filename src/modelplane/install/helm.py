@@ -15,7 +15,7 @@ import yaml
 
 from modelplane import __version__
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.engines import GUIDE
+from modelplane.compose.definition_owner import GUIDE
 from modelplane.install import controller, gateway, monitoring, network, permissions, pods
 from modelplane.install.definitions import definitions
 from modelplane.install.identity import CONTROLLER, GATEWAY

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from modelplane import __version__
 from modelplane.api.listing import listing
 from modelplane.cel.semver import SemverError, parse
-from modelplane.compose.engines import owned_by_other
+from modelplane.compose.definition_owner import owned_by_other
 from modelplane.install.definitions import definitions
 from modelplane.install.found import Found
 from modelplane.install.identity import MANAGER

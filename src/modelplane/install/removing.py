@@ -11,7 +11,7 @@ from functools import partial
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.engines import crossplane_owns
+from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of

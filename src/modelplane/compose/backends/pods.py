@@ -16,20 +16,20 @@ from modelplane.compose import cache_volume
 from modelplane.compose.backends import prefill_decode
 from modelplane.compose.backends.placement import LEADER, node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
-from modelplane.compose.backends.workload import ENGINE_PORT, Workload
+from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload
 from modelplane.compose.composition import Object
 from modelplane.compose.engine_flags import flag, model
 
 GRACE_S = 120
 """Time that a stopping engine has in all to finish its requests."""
 
-LOADING_S = 7200
+STARTUP_TIMEOUT_S = 7200
 """Time that an engine has to load its weights before it is restarted."""
 
 _DRAIN_S = 5
 """Time for which a stopping engine accepts requests, until every gateway has removed it."""
 
-_WORKER_STAYS_S = 60
+_WORKER_DRAIN_S = 60
 """Time for which a stopping worker keeps serving its leader, which gets the signal at the same moment.
 
 Shorter than the leader's time: the sleep runs to its end even if the leader is gone earlier.
@@ -96,7 +96,7 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
         mounts.append({"name": _CACHE, "mountPath": cache_volume.MOUNT_PATH, "readOnly": True})
     if claim is not None:
         container["resources"] = {"claims": [{"name": _DEVICES}]}
-    return container | (_following() if member.role is Role.WORKER else _serving(workload.port))
+    return container | (_worker_fields() if member.role is Role.WORKER else _serving_fields(workload.port))
 
 
 def _args(workload: Workload, member: PlacedMember) -> list[str]:
@@ -138,14 +138,14 @@ def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
     return written
 
 
-def _serving(port: int) -> dict[str, Any]:
-    """Return the probes and the drain hook of a serving container, which answers ``/health`` once it can."""
-    health = {"path": "/health", "port": port}
+def _serving_fields(port: int) -> dict[str, Any]:
+    """Return the probes and the drain hook of a serving container."""
+    health = {"path": HEALTH_PATH, "port": port}
     return {
         "ports": [
             {"name": "http" if port == ENGINE_PORT else "engine", "containerPort": port, "protocol": "TCP"}
         ],
-        "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": LOADING_S},
+        "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": STARTUP_TIMEOUT_S},
         "readinessProbe": {"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 5},
         # An engine under full load answers late; a stuck one does not answer for a minute.
         "livenessProbe": {
@@ -158,6 +158,6 @@ def _serving(port: int) -> dict[str, Any]:
     }
 
 
-def _following() -> dict[str, Any]:
+def _worker_fields() -> dict[str, Any]:
     """Return the drain hook of a worker. It has no probes: the leader's health is the gang's."""
-    return {"lifecycle": {"preStop": {"sleep": {"seconds": _WORKER_STAYS_S}}}}
+    return {"lifecycle": {"preStop": {"sleep": {"seconds": _WORKER_DRAIN_S}}}}

@@ -12,7 +12,7 @@ from modelplane.api.engines import Phase
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.backends.security import RESTRICTED
-from modelplane.compose.backends.workload import ENGINE_PORT, Workload, head
+from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload, head
 from modelplane.compose.engine_flags import flag
 
 SIDECAR_IMAGE = "ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0"
@@ -74,7 +74,7 @@ def sidecar(workload: Workload) -> dict[str, Any] | None:
         "args": ["--secure-proxy=false", "--kv-connector=nixlv2", f"--vllm-port={workload.port}"],
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
         "readinessProbe": {
-            "httpGet": {"path": "/health", "port": ENGINE_PORT},
+            "httpGet": {"path": HEALTH_PATH, "port": ENGINE_PORT},
             "periodSeconds": 5,
             "timeoutSeconds": 5,
         },

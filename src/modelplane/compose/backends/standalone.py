@@ -3,7 +3,7 @@
 from modelplane.api import labels
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.compose.backends.backend import Backend, Claims
-from modelplane.compose.backends.pods import LOADING_S, pod_template
+from modelplane.compose.backends.pods import STARTUP_TIMEOUT_S, pod_template
 from modelplane.compose.backends.workload import Workload
 from modelplane.compose.composition import Object
 from modelplane.compose.workload_kinds import DEPLOYMENT
@@ -22,7 +22,7 @@ def _deployment(workload: Workload, claims: Claims) -> Object:
         "spec": {
             "replicas": workload.engine.copies,
             "selector": {"matchLabels": {labels.WORKLOAD: workload.name}},
-            "progressDeadlineSeconds": LOADING_S,
+            "progressDeadlineSeconds": STARTUP_TIMEOUT_S,
             # A pool has no spare node for a surge, so an old pod stops before the new one starts.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             "template": pod_template(workload, workload.head, claims[workload.head.role]),

@@ -17,7 +17,10 @@ from modelplane.api.node_pools import NodeTaint
 from modelplane.compose.composition import Object
 
 ENGINE_PORT = 8000
-"""Port on which a replica's pods serve HTTP, and answer ``/health`` once they can."""
+"""Port on which a replica's pods serve HTTP."""
+
+HEALTH_PATH = "/health"
+"""Path at which an engine answers once it can serve."""
 
 _HASH_DIGITS = 10
 

@@ -20,7 +20,7 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.api.rejected import Rejected
-from modelplane.compose import engines
+from modelplane.compose import definition_owner
 from modelplane.compose.composition import Guard, Object, Requirement, Unknown
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.inference_cluster import CRD_API_VERSION
@@ -32,7 +32,7 @@ from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway import gateway_api
 from modelplane.gateway.hosts import authority
 
-_ENGINE = "engine"
+_DEFINITION = "definition"
 _REVISION = "revision"
 _GATEWAY_KEY = "front-door"
 _ROUTES = "routes"
@@ -51,7 +51,7 @@ _COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, M
 
 def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
     """Return the requirements that only Crossplane has, beside those of the core."""
-    definition = Requirement(_ENGINE, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
+    definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type is InferenceGateway:
         return definition, _GATEWAY
     if child := _COMPOSES.get(kind.type):
@@ -101,7 +101,7 @@ class RequiredResources:
         self._unreadable: dict[str, InvalidObject] = {}
         for key, found in request.required_resources.items():
             # Only a definition's metadata is needed, and the rest is nested deeply.
-            read = metadata_of if key == _ENGINE else decode
+            read = metadata_of if key == _DEFINITION else decode
             self._given[key] = ()
             try:
                 self._given[key] = tuple(read(item.resource) for item in found.items)
@@ -114,7 +114,9 @@ class RequiredResources:
 
     def owned_by_other(self) -> Rejected | None:
         """Return why Crossplane must not compose objects of this kind; None if it may."""
-        return engines.owned_by_other(self._given.get(_ENGINE, ()), engines.Engine.CROSSPLANE)
+        return definition_owner.owned_by_other(
+            self._given.get(_DEFINITION, ()), definition_owner.DefinitionOwner.CROSSPLANE
+        )
 
     def reaches_cluster(self) -> bool:
         """Return True if the required cluster is known to answer."""

@@ -43,7 +43,7 @@ def ask() -> Ask:
         for key, item in (observed or {}).items():
             request.observed.resources[key].resource.update(item)
         if required is not None:
-            for key, items in ({"engine": [DEFINITION], "revision": []} | required).items():
+            for key, items in ({"definition": [DEFINITION], "revision": []} | required).items():
                 request.required_resources[key].SetInParent()
                 for item in items:
                     request.required_resources[key].items.add().resource.update(item)

@@ -53,7 +53,7 @@ def test_the_first_request_is_answered_with_what_is_required_and_keeps_what_is_t
     )
     child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
     answered = ask(owner, None, {"child": child})
-    assert "engine" in answered.requirements.resources
+    assert "definition" in answered.requirements.resources
     assert children(answered) == {"child": child}
     assert not fatal(answered)
     assert ask(owner, None, {"child": child}).requirements == answered.requirements
@@ -80,7 +80,7 @@ def test_a_kind_of_nobody_makes_no_series_of_its_own(ask: Ask) -> None:
 def test_crossplane_must_own_the_definition(ask: Ask) -> None:
     native = copy.deepcopy(DEFINITION)
     native["metadata"] = {"name": "inferenceclasses.modelplane.ai"}
-    [message] = fatal(ask(CLASS, {"engine": [native], "users-InferenceCluster": []}))
+    [message] = fatal(ask(CLASS, {"definition": [native], "users-InferenceCluster": []}))
     assert message.startswith("Crossplane must not compose: it does not own CustomResourceDefinition infer")
 
 
@@ -241,7 +241,7 @@ def test_doubt_changes_nothing_and_is_said(ask: Ask) -> None:
     assert set(children(answered)) == set(case["observed"])
     assert dict(answered.desired.composite.resource["status"]["replicas"]) == {"total": 1, "ready": 1}
     assert conditions(answered)["ReplicasReady"] == ("TRUE", "AllReplicasReady", "all")
-    assert set(answered.requirements.resources) == {"engine", "revision", "clusters", "replicas"}
+    assert set(answered.requirements.resources) == {"definition", "revision", "clusters", "replicas"}
 
 
 def test_two_deployments_that_are_asked_about_at_once_do_not_get_the_same_room(ask: Ask) -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.controllers.engine_check import Definitions, NotOurs
+from modelplane.controllers.definition_check import Definitions, NotOurs
 from modelplane.kube.client import Client
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.rejected import Rejected
-from modelplane.compose.engines import GUIDE, Engine, crossplane_owns, owned_by_other
+from modelplane.compose.definition_owner import GUIDE, DefinitionOwner, crossplane_owns, owned_by_other
 
 XRD = {
     "apiVersion": "apiextensions.crossplane.io/v2",
@@ -37,28 +37,28 @@ def test_a_definition_without_owners_is_not_crossplanes():
 
 
 @pytest.mark.parametrize(
-    ("found", "engine", "said"),
+    ("found", "own", "said"),
     [
-        pytest.param(definition(), Engine.CONTROLLERS, None, id="the controllers run on what is theirs"),
-        pytest.param(definition(XRD), Engine.CROSSPLANE, None, id="Crossplane runs on what is its own"),
+        pytest.param(definition(), DefinitionOwner.CONTROLLERS, None, id="the controllers' own"),
+        pytest.param(definition(XRD), DefinitionOwner.CROSSPLANE, None, id="Crossplane's own"),
         pytest.param(
             definition(XRD),
-            Engine.CONTROLLERS,
+            DefinitionOwner.CONTROLLERS,
             "the controllers must not run: Crossplane owns CustomResourceDefinition "
             f"modelservices.modelplane.ai: see {GUIDE}",
             id="the controllers do not run on Crossplane's",
         ),
         pytest.param(
             definition(),
-            Engine.CROSSPLANE,
+            DefinitionOwner.CROSSPLANE,
             "Crossplane must not compose: it does not own CustomResourceDefinition "
             f"modelservices.modelplane.ai: see {GUIDE}",
             id="Crossplane does not compose on the controllers'",
         ),
     ],
 )
-def test_an_engine_runs_only_on_its_own_definitions(found, engine, said):
-    assert owned_by_other((found,), engine) == (said and Rejected(said))
+def test_each_reconciles_only_with_its_own_definitions(found, own, said):
+    assert owned_by_other((found,), own) == (said and Rejected(said))
 
 
 def test_several_definitions_make_one_sentence_in_any_order():

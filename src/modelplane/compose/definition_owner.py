@@ -19,16 +19,16 @@ _GROUP = "apiextensions.crossplane.io/"
 _KIND = "CompositeResourceDefinition"
 
 
-class Engine(StrEnum):
-    """The reconciler of a kind."""
+class DefinitionOwner(StrEnum):
+    """Owner of a kind's CustomResourceDefinition, which reconciles the objects of the kind."""
 
     CONTROLLERS = "controllers"
     CROSSPLANE = "crossplane"
 
 
 _REFUSALS = {
-    Engine.CONTROLLERS: "the controllers must not run: Crossplane owns",
-    Engine.CROSSPLANE: "Crossplane must not compose: it does not own",
+    DefinitionOwner.CONTROLLERS: "the controllers must not run: Crossplane owns",
+    DefinitionOwner.CROSSPLANE: "Crossplane must not compose: it does not own",
 }
 
 
@@ -42,14 +42,16 @@ def crossplane_owns(definition: Object) -> bool:
     )
 
 
-def owned_by_other(definitions: Iterable[Object], engine: Engine = Engine.CONTROLLERS) -> Rejected | None:
-    """Return why one of the two must not reconcile the kinds of some definitions; None if it may."""
+def owned_by_other(
+    definitions: Iterable[Object], own: DefinitionOwner = DefinitionOwner.CONTROLLERS
+) -> Rejected | None:
+    """Return why ``own`` must not reconcile the kinds of some definitions; None if it may."""
     others = [
         definition["metadata"]["name"]
         for definition in definitions
-        if crossplane_owns(definition) != (engine is Engine.CROSSPLANE)
+        if crossplane_owns(definition) != (own is DefinitionOwner.CROSSPLANE)
     ]
     if not others:
         return None
     noun = "CustomResourceDefinition" + ("s" if len(others) > 1 else "")
-    return Rejected(f"{_REFUSALS[engine]} {noun} {listing(others)}: see {GUIDE}")
+    return Rejected(f"{_REFUSALS[own]} {noun} {listing(others)}: see {GUIDE}")

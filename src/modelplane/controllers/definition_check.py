@@ -7,7 +7,7 @@ The controllers check again whenever a definition changes.
 import asyncio
 
 from modelplane.api.meta import GROUP
-from modelplane.compose.engines import owned_by_other
+from modelplane.compose.definition_owner import owned_by_other
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
