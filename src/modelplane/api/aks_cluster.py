@@ -3,7 +3,6 @@
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api import labels
 from modelplane.api.cloud_cluster import (
     GPU_RULE,
     NAME_RULE,
@@ -13,13 +12,13 @@ from modelplane.api.cloud_cluster import (
     MaxNodeCount,
     MinNodeCount,
     NodeCount,
-    Role,
+    NodePoolRole,
 )
 from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
 from modelplane.api.fields import CIDR, about
 from modelplane.api.inference_class import DiskSizeGb
 from modelplane.api.meta import Model, ObjectMeta
-from modelplane.api.node_pools import AKS_POOL_NAME, BOUNDS_RULE
+from modelplane.api.node_pools import AKS_POOL_NAME, BOUNDS_RULE, POOL_NAME_TEXT
 
 
 class AKSFabric(StrEnum):
@@ -46,13 +45,13 @@ class AKSNodePool(Model):
     name: Annotated[
         str,
         about(
-            f"Name of the pool. Nodes carry it as the label {labels.POOL}.",
+            f"{POOL_NAME_TEXT}.",
             min_length=1,
             max_length=12,
             pattern=AKS_POOL_NAME,
         ),
     ]
-    role: Role
+    role: NodePoolRole
     vm_size: Annotated[str, about("Azure VM size, which determines the GPU.", min_length=1, max_length=63)]
     disk_size_gb: DiskSizeGb = 100
     node_count: NodeCount = 1

@@ -1,18 +1,24 @@
 """Common parts of the cluster kinds of all clouds.
 
-An InferenceCluster is provisioned through one object of the cloud's kind, of the same name, in the system
-namespace. Every cluster also gets a system pool; the pools here are in addition to it.
+An object describes one cluster and its pools. They are in addition to the system pool that every cluster
+gets. Nothing composes these kinds yet.
 """
 
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api import labels
 from modelplane.api.cluster_origin import CacheStorage, IdentityType
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, SECRET_KEY, Rule, about
 from modelplane.api.inference_class import AcceleratorType
 from modelplane.api.meta import Model, Status
-from modelplane.api.node_pools import MAX_NODES
+from modelplane.api.node_pools import (
+    FEWEST_TEXT,
+    MAX_CLOUD_POOL_NODES,
+    MOST_TEXT,
+    NODE_COUNT_TEXT,
+    POOL_NAME_TEXT,
+    ZoneName,
+)
 
 
 class PoolRole(StrEnum):
@@ -30,14 +36,6 @@ class SecretType(StrEnum):
     AWS = IdentityType.AWS.value
     NEBIUS = IdentityType.NEBIUS.value
     GCP_SERVICE_ACCOUNT_KEY = "GCPServiceAccountKey"
-
-
-_IDENTITIES = {
-    SecretType.GOOGLE: IdentityType.GOOGLE,
-    SecretType.AWS: IdentityType.AWS,
-    SecretType.NEBIUS: IdentityType.NEBIUS,
-    SecretType.GCP_SERVICE_ACCOUNT_KEY: IdentityType.GOOGLE,
-}
 
 
 class ClusterSecret(Model):
@@ -60,11 +58,6 @@ class ClusterSecret(Model):
         | None
     ) = None
 
-    @property
-    def identity(self) -> IdentityType | None:
-        """Cloud of the identity in the Secret; None for a kubeconfig."""
-        return _IDENTITIES.get(self.type)
-
 
 class CloudClusterStatus(Status):
     """Access to the cluster."""
@@ -83,19 +76,21 @@ class CachingClusterStatus(CloudClusterStatus):
 PoolName = Annotated[
     str,
     about(
-        f"Name of the pool. Nodes carry it as the label {labels.POOL}.",
+        f"{POOL_NAME_TEXT}.",
         min_length=1,
         max_length=40,
         pattern=DNS_LABEL,
     ),
 ]
-Role = Annotated[PoolRole, about("System: nodes for everything but models. GPU: nodes for engines.")]
-NodeCount = Annotated[int, about("Number of nodes; when autoscaled, the initial number.", ge=0, le=MAX_NODES)]
-MinNodeCount = Annotated[int, about("Fewest nodes when autoscaled. Absent: 0.", ge=0, le=MAX_NODES)]
-MaxNodeCount = Annotated[int, about("Most nodes when autoscaled.", ge=0, le=MAX_NODES)]
-AutoscalingLimit = Annotated[int, about("Most nodes. Absent: the pool keeps its size.", ge=1, le=MAX_NODES)]
+NodePoolRole = Annotated[PoolRole, about("System: nodes for everything but models. GPU: nodes for engines.")]
+NodeCount = Annotated[int, about(NODE_COUNT_TEXT, ge=0, le=MAX_CLOUD_POOL_NODES)]
+MinNodeCount = Annotated[int, about(f"{FEWEST_TEXT} Absent: 0.", ge=0, le=MAX_CLOUD_POOL_NODES)]
+MaxNodeCount = Annotated[int, about(MOST_TEXT, ge=0, le=MAX_CLOUD_POOL_NODES)]
+AutoscalingLimit = Annotated[
+    int, about("Most nodes. Absent: the pool keeps its size.", ge=1, le=MAX_CLOUD_POOL_NODES)
+]
 Zones = Annotated[
-    tuple[Annotated[str, about("Name of a zone.", min_length=1, max_length=63)], ...],
+    tuple[ZoneName, ...],
     about("Zones of the nodes. Required for role GPU.", min_length=1, max_length=8, atomic=True),
 ]
 

@@ -13,8 +13,8 @@ from modelplane.api.cloud_cluster import (
     MaxNodeCount,
     MinNodeCount,
     NodeCount,
+    NodePoolRole,
     PoolName,
-    Role,
     Zones,
 )
 from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
@@ -53,7 +53,7 @@ class EKSNodePool(Model):
     __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE)
 
     name: PoolName
-    role: Role
+    role: NodePoolRole
     instance_type: Annotated[
         str, about("EC2 instance type, which determines the GPU.", min_length=1, max_length=63)
     ]

@@ -12,8 +12,8 @@ from modelplane.api.cloud_cluster import (
     MaxNodeCount,
     MinNodeCount,
     NodeCount,
+    NodePoolRole,
     PoolName,
-    Role,
     Zones,
 )
 from modelplane.api.cluster_origin import CloudCredentials, GCPProject, KubernetesVersion
@@ -43,7 +43,7 @@ class GKENodePool(Model):
     __rules__ = (GPU_RULE, ZONES_RULE, BOUNDS_RULE)
 
     name: PoolName
-    role: Role
+    role: NodePoolRole
     machine_type: Annotated[
         str, about("Compute Engine machine type, such as g2-standard-8.", min_length=1, max_length=63)
     ]

@@ -14,7 +14,7 @@ from modelplane.api.devices import Device
 from modelplane.api.fields import DNS_LABEL, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
-from modelplane.api.node_pools import AKS_POOL_NAME, MAX_NODES, Accounting, NodePool
+from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
 
 
 class TaintEffect(StrEnum):
@@ -110,10 +110,10 @@ class InferenceClusterSpec(Model):
         ),
         _every_pool(
             _PROVISIONED,
-            f"pool.nodeCount <= {MAX_NODES} && "
-            f"(!has(pool.minNodeCount) || pool.minNodeCount <= {MAX_NODES}) && "
-            f"(!has(pool.maxNodeCount) || pool.maxNodeCount <= {MAX_NODES})",
-            f"a pool of a provisioned cluster has at most {MAX_NODES} nodes: divide it into several",
+            f"pool.nodeCount <= {MAX_CLOUD_POOL_NODES} && "
+            f"(!has(pool.minNodeCount) || pool.minNodeCount <= {MAX_CLOUD_POOL_NODES}) && "
+            f"(!has(pool.maxNodeCount) || pool.maxNodeCount <= {MAX_CLOUD_POOL_NODES})",
+            f"a pool of a provisioned cluster has at most {MAX_CLOUD_POOL_NODES} nodes: divide it into several",
         ),
     )
 

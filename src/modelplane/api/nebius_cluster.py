@@ -12,14 +12,14 @@ from modelplane.api.cloud_cluster import (
     CachingClusterStatus,
     GPUs,
     NodeCount,
+    NodePoolRole,
     PoolName,
-    Role,
 )
 from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
 from modelplane.api.fields import Rule, about
 from modelplane.api.inference_class import DiskSizeGb, DriversPreset, Platform, Preset
 from modelplane.api.meta import Model, ObjectMeta
-from modelplane.api.node_pools import BOUNDS_RULE, MAX_NODES, InfiniBand
+from modelplane.api.node_pools import BOUNDS_RULE, FEWEST_TEXT, MAX_CLOUD_POOL_NODES, InfiniBand
 
 
 class NebiusFabricType(StrEnum):
@@ -55,15 +55,13 @@ class NebiusNodePool(Model):
     __rules__ = (GPU_RULE, MAXIMUM_RULE, BOUNDS_RULE)
 
     name: PoolName
-    role: Role
+    role: NodePoolRole
     platform: Platform
     preset: Preset
     disk_size_gb: DiskSizeGb = 100
     node_count: NodeCount = 1
     min_node_count: (
-        Annotated[
-            int, about("Fewest nodes when autoscaled. Absent: as many as nodeCount.", ge=0, le=MAX_NODES)
-        ]
+        Annotated[int, about(f"{FEWEST_TEXT} Absent: as many as nodeCount.", ge=0, le=MAX_CLOUD_POOL_NODES)]
         | None
     ) = None
     max_node_count: AutoscalingLimit | None = None

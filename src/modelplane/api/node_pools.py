@@ -119,10 +119,18 @@ BOUNDS_RULE = Rule(
 """On a pool."""
 
 
+POOL_NAME_TEXT = f"Name of the pool. Nodes carry it as the label {labels.POOL}"
+NODE_COUNT_TEXT = "Number of nodes; when autoscaled, the initial number."
+FEWEST_TEXT = "Fewest nodes when autoscaled."
+MOST_TEXT = "Most nodes when autoscaled."
+"""On the fields of every kind of pool."""
+
+ZoneName = Annotated[str, about("Name of a zone.", min_length=1, max_length=63)]
+
 MAX_POOL_NODES = 5000
 """Nodes of one pool: as many as Kubernetes supports in a cluster (Considerations for large clusters)."""
 
-MAX_NODES = 1000
+MAX_CLOUD_POOL_NODES = 1000
 """Nodes of one provisioned pool."""
 
 AKS_POOL_NAME = "^[a-z][a-z0-9]{0,11}$"
@@ -144,8 +152,7 @@ class NodePool(Model):
     name: Annotated[
         str,
         about(
-            f"Name of the pool. Nodes carry it as the label {labels.POOL}, which you set yourself "
-            "on an Existing cluster.",
+            f"{POOL_NAME_TEXT}, which you set yourself on an Existing cluster.",
             min_length=1,
             max_length=40,
             pattern=LABEL_VALUE,
@@ -155,22 +162,20 @@ class NodePool(Model):
         str,
         about("InferenceClass of the nodes.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
     ]
-    node_count: Annotated[
-        int, about(f"Number of nodes; when autoscaled, the initial number. At most {MAX_POOL_NODES}.", ge=0)
-    ] = 1
-    min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=0)] | None = None
+    node_count: Annotated[int, about(f"{NODE_COUNT_TEXT} At most {MAX_POOL_NODES}.", ge=0)] = 1
+    min_node_count: Annotated[int, about(FEWEST_TEXT, ge=0)] | None = None
     max_node_count: (
         Annotated[
             int,
             about(
-                f"Most nodes when autoscaled. At most {MAX_POOL_NODES}. Absent: the pool keeps its size.",
+                f"{MOST_TEXT} At most {MAX_POOL_NODES}. Absent: the pool keeps its size.",
                 ge=1,
             ),
         ]
         | None
     ) = None
     zones: Annotated[
-        tuple[Annotated[str, about("Name of a zone.", min_length=1, max_length=63)], ...],
+        tuple[ZoneName, ...],
         about(f"Zones of the nodes; {_ZONAL} need at least one.", max_length=8, atomic=True),
     ] = ()
     capacity_block: (

@@ -10,13 +10,13 @@ from modelplane.api.cloud_cluster import (
     AutoscalingLimit,
     CloudClusterStatus,
     GPUs,
+    NodePoolRole,
     PoolName,
-    Role,
 )
 from modelplane.api.cluster_origin import CloudCredentials, VultrVersion
 from modelplane.api.fields import about
 from modelplane.api.meta import Model, ObjectMeta
-from modelplane.api.node_pools import BOUNDS_RULE, MAX_NODES
+from modelplane.api.node_pools import BOUNDS_RULE, FEWEST_TEXT, MAX_CLOUD_POOL_NODES, NODE_COUNT_TEXT
 
 
 class VultrNodePool(Model):
@@ -25,12 +25,10 @@ class VultrNodePool(Model):
     __rules__ = (GPU_RULE, MAXIMUM_RULE, BOUNDS_RULE)
 
     name: PoolName
-    role: Role
+    role: NodePoolRole
     plan: Annotated[str, about("Plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
-    node_count: Annotated[
-        int, about("Number of nodes; when autoscaled, the initial number.", ge=1, le=MAX_NODES)
-    ] = 1
-    min_node_count: Annotated[int, about("Fewest nodes when autoscaled.", ge=1, le=MAX_NODES)] | None = None
+    node_count: Annotated[int, about(NODE_COUNT_TEXT, ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
+    min_node_count: Annotated[int, about(FEWEST_TEXT, ge=1, le=MAX_CLOUD_POOL_NODES)] | None = None
     max_node_count: AutoscalingLimit | None = None
     gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
 
