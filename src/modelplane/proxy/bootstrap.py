@@ -13,6 +13,7 @@ from typing import Any
 
 from modelplane.gateway.envoy.clusters import CA_BUNDLE
 from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, files
+from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
 from modelplane.gateway.table import Listener, Table
 from modelplane.host.errors import LocalError
 from modelplane.host.private_files import write_private
@@ -119,7 +120,6 @@ def _binary() -> Path:
 
 
 def _bootstrap() -> dict[str, Any]:
-    monitors = "type.googleapis.com/envoy.extensions.resource_monitors."
     return {
         "node": {"id": "modelplane", "cluster": "modelplane"},
         "admin": {"address": {"pipe": {"path": f"./{ADMIN_SOCKET}", "mode": 0o600}}},
@@ -132,7 +132,7 @@ def _bootstrap() -> dict[str, Any]:
                 {
                     "name": "envoy.resource_monitors.global_downstream_max_connections",
                     "typed_config": {
-                        "@type": f"{monitors}downstream_connections.v3.DownstreamConnectionsConfig",
+                        "@type": f"{RESOURCE_MONITORS}downstream_connections.v3.DownstreamConnectionsConfig",
                         "max_active_downstream_connections": _MOST_CONNECTIONS,
                     },
                 }

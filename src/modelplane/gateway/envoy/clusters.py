@@ -10,6 +10,7 @@ import ipaddress
 from typing import Any
 
 from modelplane.gateway.envoy import rewrite
+from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Backend, Listener
 
 CA_BUNDLE = "ca.pem"
@@ -18,7 +19,6 @@ CA_BUNDLE = "ca.pem"
 ENDPOINTS = "endpoints/"
 """Folder with one file of instances for each cluster."""
 
-_TYPES = "type.googleapis.com/envoy."
 _CONNECT_TIMEOUT = "3s"
 _DNS_REFRESH = "30s"
 _KEEPALIVE_S = 30
@@ -142,7 +142,7 @@ def _tls(host: str) -> dict[str, Any]:
     return {
         "name": "envoy.transport_sockets.tls",
         "typed_config": {
-            "@type": f"{_TYPES}extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            "@type": f"{ENVOY}extensions.transport_sockets.tls.v3.UpstreamTlsContext",
             # RFC 6066 allows no literal address as a server name.
             **({} if address else {"sni": host}),
             "common_tls_context": {
@@ -161,7 +161,7 @@ def _protocol(backend: Backend) -> dict[str, Any]:
     http: dict[str, Any] = {"http_protocol_options": {}}
     by_agreement = {"auto_config": {**http, "http2_protocol_options": {}}}
     return {
-        "@type": f"{_TYPES}extensions.upstreams.http.v3.HttpProtocolOptions",
+        "@type": f"{ENVOY}extensions.upstreams.http.v3.HttpProtocolOptions",
         "common_http_protocol_options": {"idle_timeout": _IDLE[backend.tls]},
         **(by_agreement if backend.tls else {"explicit_http_config": http}),
     }

@@ -15,12 +15,11 @@ from modelplane.gateway.envoy import clusters
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, routes_file
+from modelplane.gateway.envoy.type_urls import CONFIG
 from modelplane.gateway.table import Backend, Table
 
 LISTENERS = "lds.json"
 CLUSTERS = "cds.json"
-
-_CONFIG = "type.googleapis.com/envoy.config."
 
 
 def files(table: Table) -> dict[str, str]:
@@ -31,7 +30,7 @@ def files(table: Table) -> dict[str, str]:
     backends = dict(sorted(_backends(table)))
     assignments = {
         clusters.assignment_file(name): _response(
-            f"{_CONFIG}endpoint.v3.ClusterLoadAssignment", [clusters.assignment(name, backend)]
+            f"{CONFIG}endpoint.v3.ClusterLoadAssignment", [clusters.assignment(name, backend)]
         )
         for name, backend in backends.items()
         if clusters.by_discovery(backend)
@@ -39,18 +38,19 @@ def files(table: Table) -> dict[str, str]:
     listeners = sorted(table.listeners, key=lambda listener: listener.name)
     routes = {
         routes_file(listener.name): _response(
-            f"{_CONFIG}route.v3.RouteConfiguration", [envoy_routes.route_configuration(listener)]
+            f"{CONFIG}route.v3.RouteConfiguration", [envoy_routes.route_configuration(listener)]
         )
         for listener in listeners
     }
     return {
         **assignments,
         CLUSTERS: _response(
-            f"{_CONFIG}cluster.v3.Cluster", [clusters.cluster(name, each) for name, each in backends.items()]
+            f"{CONFIG}cluster.v3.Cluster",
+            [clusters.cluster(name, each) for name, each in backends.items()],
         ),
         **routes,
         LISTENERS: _response(
-            f"{_CONFIG}listener.v3.Listener", [envoy_listeners.resource(each) for each in listeners]
+            f"{CONFIG}listener.v3.Listener", [envoy_listeners.resource(each) for each in listeners]
         ),
     }
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from modelplane.gateway.envoy import replies, rewrite
 from modelplane.gateway.envoy.routes import routes_file
+from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.table import Listener
-
-_TYPES = "type.googleapis.com/envoy."
 
 # A prompt may be long and a model slow: only a stream without data for an hour is closed.
 _STREAM_IDLE = "3600s"
@@ -40,13 +39,13 @@ def _connection_manager(listener: Listener) -> dict[str, Any]:
     router = {
         "name": "envoy.filters.http.router",
         "typed_config": {
-            "@type": f"{rewrite.FILTERS}router.v3.Router",
+            "@type": f"{HTTP_FILTERS}router.v3.Router",
             "suppress_envoy_headers": True,
             "upstream_http_filters": rewrite.below_router(),
         },
     }
     return {
-        "@type": f"{_TYPES}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "@type": f"{ENVOY}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": listener.name,
         "codec_type": "AUTO",
         "rds": {

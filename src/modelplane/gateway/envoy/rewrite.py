@@ -9,9 +9,8 @@ always from the path that the client sent. See
 
 from typing import Any
 
+from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.table import Backend, Route
-
-FILTERS = "type.googleapis.com/envoy.extensions.filters.http."
 
 KEY = "modelplane.rewrite"
 """Name of the rewriting filter, and of the metadata that it reads."""
@@ -67,14 +66,14 @@ def before_router() -> list[dict[str, Any]]:
         {
             "name": "modelplane.internal_headers",
             "typed_config": {
-                "@type": f"{FILTERS}header_mutation.v3.HeaderMutation",
+                "@type": f"{HTTP_FILTERS}header_mutation.v3.HeaderMutation",
                 "mutations": {"request_mutations": dropped},
             },
         },
         {
             "name": _PATH,
             "typed_config": {
-                "@type": f"{FILTERS}set_filter_state.v3.Config",
+                "@type": f"{HTTP_FILTERS}set_filter_state.v3.Config",
                 "on_request_headers": [remembered],
             },
         },
@@ -96,19 +95,19 @@ def below_router() -> list[dict[str, Any]]:
         {
             "name": "modelplane.backend",
             "typed_config": {
-                "@type": f"{FILTERS}header_mutation.v3.HeaderMutation",
+                "@type": f"{HTTP_FILTERS}header_mutation.v3.HeaderMutation",
                 "mutations": {"request_mutations": handed_over},
             },
         },
         {
             "name": KEY,
             "typed_config": {
-                "@type": f"{FILTERS}lua.v3.Lua",
+                "@type": f"{HTTP_FILTERS}lua.v3.Lua",
                 "default_source_code": {"inline_string": _SCRIPT},
             },
         },
         {
             "name": "envoy.filters.http.upstream_codec",
-            "typed_config": {"@type": f"{FILTERS}upstream_codec.v3.UpstreamCodec"},
+            "typed_config": {"@type": f"{HTTP_FILTERS}upstream_codec.v3.UpstreamCodec"},
         },
     ]

@@ -7,12 +7,12 @@ from typing import Any
 
 from modelplane.gateway.envoy import replies, rewrite
 from modelplane.gateway.envoy.clusters import cluster_name
+from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener, Route
 
 ROUTES = "routes/"
 """Folder with one file of routes for each listener."""
 
-_TYPES = "type.googleapis.com/envoy."
 _RETRIES = 2
 
 
@@ -75,7 +75,7 @@ def _retry_policy(route: Route) -> dict[str, Any]:
             {
                 "name": "envoy.retry_host_predicates.previous_hosts",
                 "typed_config": {
-                    "@type": f"{_TYPES}extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
+                    "@type": f"{ENVOY}extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"
                 },
             }
         ],
