@@ -113,7 +113,8 @@ class InferenceClusterSpec(Model):
             f"pool.nodeCount <= {MAX_CLOUD_POOL_NODES} && "
             f"(!has(pool.minNodeCount) || pool.minNodeCount <= {MAX_CLOUD_POOL_NODES}) && "
             f"(!has(pool.maxNodeCount) || pool.maxNodeCount <= {MAX_CLOUD_POOL_NODES})",
-            f"a pool of a provisioned cluster has at most {MAX_CLOUD_POOL_NODES} nodes: divide it into several",
+            f"a pool of a provisioned cluster has at most {MAX_CLOUD_POOL_NODES} nodes: "
+            "divide it into several",
         ),
     )
 

@@ -17,7 +17,7 @@ selector that fails on a device gives a `NoMatch` with the reason.
 `compilation` runs the first line, `selector` the second; the other modules hold one kind of value each.
 """
 
-from modelplane.cel.bindings import Read
+from modelplane.cel.bindings import ObservedValue
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
 from modelplane.cel.errors import SelectorError
 from modelplane.cel.quantity import Quantity, QuantityError
@@ -29,10 +29,10 @@ __all__ = [
     "Bound",
     "Match",
     "NoMatch",
+    "ObservedValue",
     "PublishedDevice",
     "Quantity",
     "QuantityError",
-    "Read",
     "Selector",
     "SelectorError",
     "Semver",

@@ -20,7 +20,7 @@ Value: TypeAlias = str | bool | int | Semver | Quantity
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ObservedValue:
     """A value that a selector read. `text` is the value as the device publishes it."""
 
     name: str
@@ -36,7 +36,9 @@ class Domain:
 
     __slots__ = ("_known", "_reads", "kind", "name", "texts", "values")
 
-    def __init__(self, kind: str, name: str, known: Mapping[str, "Domain"], reads: dict[str, Read]) -> None:
+    def __init__(
+        self, kind: str, name: str, known: Mapping[str, "Domain"], reads: dict[str, ObservedValue]
+    ) -> None:
         self.kind = kind
         self.name = name
         self.values: dict[str, Value] = {}
@@ -50,7 +52,7 @@ class Domain:
             raise UnknownName(self, key)
         value = self.values[key]
         amount = value if isinstance(value, Quantity) else None
-        self._reads[f"{self.kind}/{self.name}/{key}"] = Read(key, self.texts[key], amount)
+        self._reads[f"{self.kind}/{self.name}/{key}"] = ObservedValue(key, self.texts[key], amount)
         return value
 
     def unknown(self, key: str) -> str:
@@ -81,7 +83,7 @@ class Domains:
 
     __slots__ = ("domains", "kind", "reads")
 
-    def __init__(self, kind: str, reads: dict[str, Read]) -> None:
+    def __init__(self, kind: str, reads: dict[str, ObservedValue]) -> None:
         self.kind = kind
         self.domains: dict[str, Domain] = {}
         self.reads = reads
@@ -108,7 +110,7 @@ class Bindings:
     driver: str
     attributes: Domains
     capacity: Domains
-    reads: dict[str, Read]
+    reads: dict[str, ObservedValue]
 
 
 def bind(device: PublishedDevice) -> Bindings:
@@ -116,7 +118,7 @@ def bind(device: PublishedDevice) -> Bindings:
 
     As in Kubernetes, a malformed value spoils the device for every selector, even one that does not read it.
     """
-    reads: dict[str, Read] = {}
+    reads: dict[str, ObservedValue] = {}
     attributes = Domains("attribute", reads)
     capacity = Domains("capacity", reads)
     for name, attribute in device.attributes.items():

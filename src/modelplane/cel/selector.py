@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from modelplane.api.listing import in_order
 from modelplane.cel import bindings
-from modelplane.cel.bindings import Bindings, Read
+from modelplane.cel.bindings import Bindings, ObservedValue
 from modelplane.cel.device import PublishedDevice
 from modelplane.cel.errors import EvaluationError, one_line
 
@@ -29,7 +29,7 @@ class NoMatch:
 
     reason: str
     failed: bool = False
-    reads: tuple[Read, ...] = ()
+    reads: tuple[ObservedValue, ...] = ()
 
 
 MATCH: Final = Match()
@@ -67,7 +67,7 @@ class Selector:
         return NoMatch(NOT_BOOLEAN, failed=True, reads=reads), cost
 
 
-def _failed(error: EvaluationError, reads: tuple[Read, ...]) -> NoMatch:
+def _failed(error: EvaluationError, reads: tuple[ObservedValue, ...]) -> NoMatch:
     return NoMatch(one_line(str(error)), failed=True, reads=reads)
 
 
@@ -91,5 +91,5 @@ def compile(expression: str) -> Selector:  # noqa: A001  (the field's own word)
     return Selector(expression, *compile_selector(expression))
 
 
-def _seen(reads: tuple[Read, ...], driver: str) -> str:
+def _seen(reads: tuple[ObservedValue, ...], driver: str) -> str:
     return in_order([str(read) for read in reads]) or f'the driver is "{driver}"'

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modelplane.api.listing import in_order, listing
-from modelplane.cel import Read
+from modelplane.cel import ObservedValue
 from modelplane.scheduler.unmet import Unmet
 from modelplane.scheduler.verdict import Reason
 
@@ -47,7 +47,7 @@ class Refusal:
     reason: Reason
     subject: str = ""
     detail: str = ""
-    reads: tuple[Read, ...] = ()
+    reads: tuple[ObservedValue, ...] = ()
     remedy: str = ""
 
 
@@ -150,14 +150,14 @@ def _shared(members: Sequence[Refusal]) -> str:
 
 def _offered(refusals: Iterable[Refusal]) -> str:
     """Return the values that refused devices offer, by the names that selectors read."""
-    reads: dict[str, set[Read]] = {}
+    reads: dict[str, set[ObservedValue]] = {}
     for refusal in refusals:
         for read in refusal.reads:
             reads.setdefault(read.name, set()).add(read)
     return in_order([_values(name, reads[name]) for name in sorted(reads)])
 
 
-def _values(name: str, reads: Iterable[Read]) -> str:
+def _values(name: str, reads: Iterable[ObservedValue]) -> str:
     amounts = [(read.quantity, read.text) for read in reads if read.quantity is not None]
     if amounts:
         return f"largest {name} offered is {max(amounts)[1]}"

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from modelplane.api.model_deployment import TolerationOperator
-from modelplane.cel import Read, SelectorError
+from modelplane.cel import ObservedValue, SelectorError
 from modelplane.scheduler import amounts
 from modelplane.scheduler.capacity import FreeCapacity
 from modelplane.scheduler.cycle_state import CycleState
@@ -160,7 +160,7 @@ def _refused_for(refused: Sequence[Refused], reason: Reason) -> tuple[Cluster, .
 def _relaxed(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:
     """Yield the deployment with one requested amount lowered to an offered one, the largest first."""
     unmatched = [each for each in refused if _lacks(each, (Reason.NO_MATCHING_DEVICE,))]
-    offered: dict[str, set[Read]] = {}
+    offered: dict[str, set[ObservedValue]] = {}
     for each in unmatched:
         if isinstance(each.refusal, Misfit):
             for _, refusal in each.refusal.pools:
@@ -175,7 +175,7 @@ def _relaxed(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Ed
 
 
 def _relaxed_to(
-    deployment: Deployment, request: str, read: Read, clusters: tuple[Cluster, ...]
+    deployment: Deployment, request: str, read: ObservedValue, clusters: tuple[Cluster, ...]
 ) -> Iterator[_Edit]:
     asked = sorted(
         {
@@ -197,7 +197,7 @@ def _relaxed_to(
             yield _Edit(what, edited, clusters)
 
 
-def _edited(deployment: Deployment, request: str, text: str, read: Read) -> Deployment:
+def _edited(deployment: Deployment, request: str, text: str, read: ObservedValue) -> Deployment:
     def relax(each: DeviceRequest) -> DeviceRequest:
         if each.name != request:
             return each
@@ -215,7 +215,7 @@ def _edited(deployment: Deployment, request: str, text: str, read: Read) -> Depl
     return replace(deployment, engines=engines)
 
 
-def _relax(selector: str, text: str, read: Read) -> str:
+def _relax(selector: str, text: str, read: ObservedValue) -> str:
     if read.name not in selector:
         return selector
     return _QUANTITY.sub(

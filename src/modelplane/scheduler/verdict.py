@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from modelplane.cel import Read
+from modelplane.cel import ObservedValue
 
 
 class Reason(IntEnum):
@@ -46,7 +46,7 @@ class Rejected:
     reason: Reason
     subject: str = ""
     detail: str = ""
-    reads: tuple[Read, ...] = ()
+    reads: tuple[ObservedValue, ...] = ()
     remedy: str = ""
     selectors: tuple[str, ...] = ()
 

@@ -6,11 +6,11 @@ import pytest
 
 from modelplane import cel
 from modelplane.cel import Match, NoMatch
-from modelplane.cel.bindings import Read
+from modelplane.cel.bindings import ObservedValue
 from modelplane.cel.quantity import Quantity
 from modelplane.scheduler import Device, Version
 
-MEMORY = Read("memory", "80Gi", Quantity(80 * 2**30 * 10**9))
+MEMORY = ObservedValue("memory", "80Gi", Quantity(80 * 2**30 * 10**9))
 
 
 def gpu(**changes: Any) -> Device:
@@ -64,7 +64,7 @@ def test_a_form_that_the_documents_show_matches(expression: str) -> None:
         pytest.param(
             'device.attributes["gpu.nvidia.com"].architecture == "Hopper" '
             '&& device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("1Gi")) >= 0',
-            NoMatch('architecture is "Ampere"', reads=(Read("architecture", '"Ampere"'),)),
+            NoMatch('architecture is "Ampere"', reads=(ObservedValue("architecture", '"Ampere"'),)),
             id="what decided is shown, what was not looked at is not",
         ),
         pytest.param(
@@ -74,9 +74,9 @@ def test_a_form_that_the_documents_show_matches(expression: str) -> None:
             NoMatch(
                 'architecture is "Ampere", ecc is true, cudaComputeCapability is 8.0.0 and 1 more',
                 reads=(
-                    Read("architecture", '"Ampere"'),
-                    Read("ecc", "true"),
-                    Read("cudaComputeCapability", "8.0.0"),
+                    ObservedValue("architecture", '"Ampere"'),
+                    ObservedValue("ecc", "true"),
+                    ObservedValue("cudaComputeCapability", "8.0.0"),
                     MEMORY,
                 ),
             ),
@@ -135,7 +135,7 @@ def test_a_form_that_the_documents_show_matches(expression: str) -> None:
             NoMatch(
                 "compareTo cannot be applied to string and kubernetes.Quantity",
                 failed=True,
-                reads=(Read("architecture", '"Ampere"'),),
+                reads=(ObservedValue("architecture", '"Ampere"'),),
             ),
             id="a type error that only the device can show",
         ),
@@ -144,7 +144,7 @@ def test_a_form_that_the_documents_show_matches(expression: str) -> None:
             NoMatch(
                 "it gives neither true nor false for this device",
                 failed=True,
-                reads=(Read("architecture", '"Ampere"'),),
+                reads=(ObservedValue("architecture", '"Ampere"'),),
             ),
             id="a value that is no truth value",
         ),

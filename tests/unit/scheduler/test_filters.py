@@ -1,0 +1,36 @@
+from modelplane.scheduler import (
+    CacheFootprint,
+    Capabilities,
+    Cluster,
+    Deployment,
+    DeviceRequest,
+    Effect,
+    Engine,
+    Member,
+    Taint,
+)
+from modelplane.scheduler.filters import CLUSTER_FILTERS
+from modelplane.scheduler.verdict import Reason, Rejected
+
+UNFIT = Cluster(
+    "unfit",
+    ready=False,
+    not_ready="no API server answers",
+    taints=(Taint("maintenance", "", Effect.NO_SCHEDULE),),
+    capabilities=Capabilities(dra=False),
+)
+DEMANDING = Deployment(
+    "ml-team",
+    "qwen",
+    "uid-qwen",
+    1,
+    (Engine("main", members=(Member(requests=(DeviceRequest("gpu"),)),)),),
+    cluster_selector={"region": "us"},
+    cache=CacheFootprint(known=True),
+)
+
+
+def test_the_reasons_of_the_filters_are_numbered_in_their_order() -> None:
+    verdicts = [rule(DEMANDING, UNFIT) for rule in CLUSTER_FILTERS]
+    reasons = [verdict.reason for verdict in verdicts if isinstance(verdict, Rejected)]
+    assert reasons == list(Reason)[: len(CLUSTER_FILTERS)]
