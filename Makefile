@@ -6,11 +6,11 @@ PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.1
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Two workers where each can have a network of its own, else one.
-NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
+# Three workers where each can have a network of its own, else one.
+NETWORKS = $(shell unshare --net true 2>/dev/null && echo 3 || echo 0)
 
 # The commit whose fleets must go on under the code of the working tree, unless BASE names another.
-LAST_RELEASE := HEAD~1
+LAST_RELEASE := 383e0c7
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test coverage test-kubernetes chaos check contract takeover format generate golden bench wheel clean
@@ -44,7 +44,8 @@ coverage: setup ## Run the same, and print how much of each package they cover
 	@$(BIN)/python tests/coverage_table.py build/coverage.json
 
 test-kubernetes: setup ## Run the tests against a real control plane, proxy and engine
-	@$(BIN)/python -m pytest -q -m kubernetes --numprocesses=$(NETWORKS) --dist=loadfile --durations=25
+	@MODELPLANE_TAKEOVER_BASE=$(shell git cat-file -e $(LAST_RELEASE) 2>/dev/null && echo $(LAST_RELEASE)) \
+		$(BIN)/python -m pytest -q -m kubernetes --numprocesses=$(NETWORKS) --dist=loadfile --no-loadscope-reorder --durations=25
 
 chaos: setup ## Kill processes at random during the tour, for thirty rounds
 	@mkdir -p build

@@ -25,6 +25,22 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
+# The slowest modules of the kubernetes tests, in that order. They begin first, so that no worker is left with
+# one of them at the end.
+LONGEST = """test_leader test_tour test_chaos takeover/test_local test_clusters test_container_engine test_full_disk
+test_wheel test_node_agent test_move test_benchmarks test_permissions""".split()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest modules first."""
+
+    def rank(item: pytest.Item) -> int:
+        path = str(item.path.with_suffix(""))
+        return next((rank for rank, name in enumerate(LONGEST) if path.endswith(f"/{name}")), len(LONGEST))
+
+    items.sort(key=rank)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give each of several workers a network of its own, once everything is there that is downloaded."""
     if config.getoption("markexpr", "") != "kubernetes":

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -11,15 +12,17 @@ FOLDER = ROOT / "build" / "checkouts"
 
 
 def checkout_of(commit: str) -> Path:
-    """Return a folder with the files of a commit; it is made once."""
+    """Return a folder with the files of a commit, which the first of several processes makes."""
     sha = _git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
     folder = FOLDER / sha
     if not folder.is_dir():
-        unfinished = folder.with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(dir=FOLDER, prefix="unfinished-"))
         subprocess.run(("tar", "-x", "-C", str(unfinished)), input=_git("archive", sha), check=True)
-        unfinished.rename(folder)
+        try:
+            unfinished.rename(folder)
+        except OSError:  # another process was faster
+            shutil.rmtree(unfinished)
     return folder
 
 

@@ -1,8 +1,8 @@
 """Clouds of clusters and their nodes: one row each.
 
-The rules of the CustomResourceDefinitions, the storage for caches and the texts of the reference pages follow
-from the rows. The settings of a cloud are types: a field of a cluster's origin (``cluster_origin``) and one of
-a class's provisioning (``inference_class``), named like the cloud.
+The CustomResourceDefinitions, the storage for caches and the reference pages follow from the rows.
+The settings of a cloud are types: a field of a cluster's origin (``cluster_origin``), and one of a class's
+provisioning (``inference_class``), named like the cloud.
 """
 
 from collections.abc import Callable
