@@ -9,8 +9,8 @@ import yaml
 
 from modelplane import scheduler
 from modelplane.api.decode import decode_as
-from modelplane.api.meta import API_VERSION
-from modelplane.compose.composition import Composition, Desired, Object, Request
+from modelplane.api.meta import API_VERSION, Object
+from modelplane.compose.composition import Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline import fleet
 from modelplane.offline.fleet import Files

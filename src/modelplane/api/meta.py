@@ -7,7 +7,7 @@ Every value is immutable.
 import datetime as dt
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, TypeAlias, dataclass_transform
 
 import msgspec
 
@@ -26,6 +26,9 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 SYSTEM_NAMESPACE = "modelplane-system"
 """Namespace of kubeconfig Secrets, the gateways and everything that belongs to no team."""
+
+Object: TypeAlias = Mapping[str, Any]
+"""A Kubernetes object of any kind in its wire form, to read."""
 
 
 class _KeywordOnly(msgspec.StructMeta):

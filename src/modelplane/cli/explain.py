@@ -15,7 +15,7 @@ from modelplane.cli.live import Live, live_options, read
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
-    from modelplane.compose.composition import Object
+    from modelplane.api.meta import Object
     from modelplane.kube.client import Client
     from modelplane.kube.resources import Resource
     from modelplane.offline.fleet import Files

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from modelplane.compose.composition import Object
+    from modelplane.api.meta import Object
     from modelplane.offline.sources import Source, Unopened
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -7,7 +7,7 @@ from modelplane.cli.errors import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
-    from modelplane.compose.composition import Object
+    from modelplane.api.meta import Object
 
 _MOST = 10
 

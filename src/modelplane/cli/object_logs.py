@@ -2,11 +2,11 @@
 
 import click
 
+from modelplane.api.meta import Object
 from modelplane.cli import named, pod_logs
 from modelplane.cli.inference_clusters import InferenceClusters
 from modelplane.cli.pod_logs import Container, Found, LogOptions
 from modelplane.cli.pods_behind import behind
-from modelplane.compose.composition import Object
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.kube import errors

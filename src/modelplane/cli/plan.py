@@ -9,7 +9,7 @@ from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load, output_option, paths_argument
 
 if TYPE_CHECKING:
-    from modelplane.compose.composition import Object
+    from modelplane.api.meta import Object
 
 
 @click.command()

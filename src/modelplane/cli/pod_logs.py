@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from modelplane.api.meta import Object
 from modelplane.cli.inference_clusters import InferenceClusters, NoWay
-from modelplane.compose.composition import Object, Requirement
+from modelplane.compose.composition import Requirement
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 

@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from modelplane.api.inference_gateway import Backend
-from modelplane.api.meta import Model
+from modelplane.api.meta import Model, Object
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 from modelplane.gateway.table import Route
-
-Object = Mapping[str, Any]
-"""A Kubernetes object in its wire form."""
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""

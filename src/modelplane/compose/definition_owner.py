@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from modelplane.api.listing import listing
+from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
-from modelplane.compose.composition import Object
 
 GUIDE = "docs/how-to/move-to-crossplane.md"
 """The page about moving a fleet from one to the other."""

@@ -5,8 +5,8 @@ backend reads Gateway API, so services and endpoints compose its objects.
 """
 
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
-from modelplane.api.meta import API_VERSION, kind_name
-from modelplane.compose.composition import Object, Requirement
+from modelplane.api.meta import API_VERSION, Object, kind_name
+from modelplane.compose.composition import Requirement
 
 KEY = "gateway"
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from modelplane.api import labels
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import API_VERSION, ObjectMeta, kind_name
+from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.composition import Guard, Object, Request, Requirement
+from modelplane.compose.composition import Guard, Request, Requirement
 
 _KEY = "users-"
 

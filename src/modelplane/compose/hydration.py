@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import msgspec
 
 from modelplane.api import labels
+from modelplane.api.meta import Object
 from modelplane.api.model_cache import HuggingFace, ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.cel import quantity
 from modelplane.compose import pods
 from modelplane.compose.cache_volume import MARKER, claim_name
-from modelplane.compose.composition import Object
 from modelplane.compose.hydration_program import PROGRAM
 
 IMAGE = "docker.io/library/python:3.13.9-slim"

@@ -15,7 +15,7 @@ from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_cache import CacheCluster, CachePhase, HuggingFace, ModelCache
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelCacheCondition as Type
@@ -23,7 +23,7 @@ from modelplane.api.reasons import ModelCacheReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose import guards, hydration
 from modelplane.compose.cache_volume import claim_name
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Object, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
 

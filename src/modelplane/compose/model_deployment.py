@@ -15,7 +15,7 @@ from modelplane.api.decode import encode
 from modelplane.api.devices import DeviceSelector
 from modelplane.api.engines import Serving, ServingMode
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import API_VERSION, LocalReference, ObjectMeta, kind_name
+from modelplane.api.meta import API_VERSION, LocalReference, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, ModelDeployment, ReplicaCounts, ReplicaTemplate
 from modelplane.api.model_replica import (
@@ -31,16 +31,7 @@ from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
 from modelplane.cel import SelectorError
 from modelplane.compose import fleet
-from modelplane.compose.composition import (
-    Blocked,
-    Composition,
-    Desired,
-    Keep,
-    Object,
-    Request,
-    Requirement,
-    keep_all,
-)
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import condition_of, holds, is_true, when_condition
 from modelplane.compose.rollout import Rollout, is_draining, plan, revision

@@ -12,7 +12,7 @@ from modelplane.api import labels
 from modelplane.api.decode import decode_as, encode
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION, ObjectMeta, kind_name
+from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_replica import ModelReplica
@@ -28,16 +28,7 @@ from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, ingress_obje
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import backend_of, workload_key, workload_keys, workload_name
 from modelplane.compose.backends.workload import Workload, with_spec_hash
-from modelplane.compose.composition import (
-    Blocked,
-    Composition,
-    Desired,
-    Keep,
-    Object,
-    Request,
-    Requirement,
-    keep_all,
-)
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
 

@@ -9,23 +9,14 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION, kind_name
+from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.compose import fleet_gateway
-from modelplane.compose.composition import (
-    Blocked,
-    Composition,
-    Desired,
-    Keep,
-    Object,
-    Request,
-    Requirement,
-    keep_all,
-)
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import refusal

@@ -7,7 +7,7 @@ no controller has observed it.
 
 from collections.abc import Iterable
 
-from modelplane.compose.composition import Object
+from modelplane.api.meta import Object
 from modelplane.compose.readiness import condition_of
 
 _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.compose.composition import Object, Readiness
+from modelplane.api.meta import Object
+from modelplane.compose.composition import Readiness
 from modelplane.compose.workload_kinds import row_of
 
 

@@ -13,11 +13,11 @@ import msgspec
 
 from modelplane.api.decode import decode_as
 from modelplane.api.engines import Serving
+from modelplane.api.meta import Object
 from modelplane.api.model_deployment import ReplicaTemplate
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
-from modelplane.compose.composition import Object
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of, holds
 

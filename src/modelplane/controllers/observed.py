@@ -5,12 +5,11 @@ The scheduler's accounting decides what is used of a pool; nothing is counted a 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from modelplane import scheduler
 from modelplane.api.decode import InvalidObject
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import kind_name
+from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelDeploymentCondition
@@ -20,7 +19,6 @@ from modelplane.compose.readiness import condition_of
 from modelplane.telemetry import metric_definitions
 from modelplane.telemetry.metric_definitions import Metric, Sample
 
-Object = Mapping[str, Any]
 _READY = {"True": "true", "False": "false"}
 _UNKNOWN = "unknown"
 

@@ -6,14 +6,10 @@ uses more is not served at all, because serving half of it would be wrong;
 ``unsupported`` names the field.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.gateway.table import Backend, Route
-
-Object = Mapping[str, Any]
-"""A Kubernetes object, or a part of one, in its wire form."""
 
 GATEWAY_NAME = "inference-gateway"
 """Name of the Gateway, in the system namespace, whose routes are served."""

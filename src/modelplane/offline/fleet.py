@@ -15,14 +15,14 @@ from modelplane import scheduler
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Model
+from modelplane.api.meta import Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import InferenceClusterReason, ModelReplicaCondition, ModelReplicaReason
 from modelplane.cel import SelectorError
 from modelplane.compose import fleet, inference_cluster, model_deployment, workload_kinds
-from modelplane.compose.composition import Desired, Object, Request
+from modelplane.compose.composition import Desired, Request
 from modelplane.compose.conditions import READY
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import is_true

@@ -19,11 +19,10 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.kinds import KINDS, kind_of
-from modelplane.api.meta import kind_name
+from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
-from modelplane.compose.composition import Object
 
 _OWNERS: Final = {
     kind_name(ModelReplica): kind_of(ModelDeployment),

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from modelplane import scheduler
-from modelplane.compose.composition import Object
+from modelplane.api.meta import Object
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import Files, Placed, assumed_ready, missing_cache, place, snapshot
 from modelplane.offline.output import Output, Report

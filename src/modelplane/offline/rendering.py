@@ -9,9 +9,9 @@ from typing import Any, Literal
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import kind_name
+from modelplane.api.meta import Object, kind_name
 from modelplane.compose import status as status_of
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Object, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline.diagnostics import ObjectName, choice
 from modelplane.offline.fleet import (

@@ -10,10 +10,10 @@ from typing import Literal
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
+from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.compose.composition import Object
 from modelplane.offline import placements
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import Files, Unplannable, is_assumed_silent

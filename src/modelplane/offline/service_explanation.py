@@ -12,7 +12,7 @@ from typing import Any, Literal
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import Model, kind_name
+from modelplane.api.meta import Model, Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
@@ -22,7 +22,7 @@ from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.rejected import Rejected
 from modelplane.compose import status
-from modelplane.compose.composition import Blocked, Composition, Desired, Object, Request
+from modelplane.compose.composition import Blocked, Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api

@@ -1,6 +1,6 @@
 """Reading of an object's status."""
 
-from modelplane.compose.composition import Object
+from modelplane.api.meta import Object
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.offline.output import Output

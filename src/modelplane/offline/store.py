@@ -11,7 +11,8 @@ from typing import Any
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import KINDS
-from modelplane.compose.composition import Object, Requirement
+from modelplane.api.meta import Object
+from modelplane.compose.composition import Requirement
 from modelplane.offline import manifests
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Foreign, Manifest

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from modelplane.api.engines import Role
+from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.compose.backends.workload import Workload
-from modelplane.compose.composition import Object
 from modelplane.compose.workload_kinds import WorkloadKind
 
 Claims = Mapping[Role, Object | None]

@@ -4,10 +4,10 @@ import hashlib
 
 import msgspec
 
+from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
 from modelplane.api.names import child_name
 from modelplane.compose.backends.workload import Workload
-from modelplane.compose.composition import Object
 
 
 def claim_template(workload: Workload, member: PlacedMember) -> Object | None:

@@ -6,8 +6,8 @@ it has nothing to protect, and would only block the drain.
 """
 
 from modelplane.api import labels
+from modelplane.api.meta import Object
 from modelplane.compose.backends.workload import Workload
-from modelplane.compose.composition import Object
 
 
 def disruption_budget(workload: Workload) -> Object:

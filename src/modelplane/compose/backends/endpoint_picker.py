@@ -12,12 +12,13 @@ import yaml
 
 from modelplane.api import labels
 from modelplane.api.engines import Phase
+from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends.devices import content_hash
 from modelplane.compose.backends.pods import GRACE_S
 from modelplane.compose.backends.security import RESTRICTED
 from modelplane.compose.backends.workload import head, part_name
-from modelplane.compose.composition import Desired, Object
+from modelplane.compose.composition import Desired
 from modelplane.compose.engine_flags import flag
 from modelplane.compose.readiness import exists, is_ready
 

@@ -1,11 +1,11 @@
 """Engines of several pods: a LeaderWorkerSet, whose groups start and restart together."""
 
 from modelplane.api.engines import Role
+from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.compose.backends.backend import Backend, Claims
 from modelplane.compose.backends.pods import pod_template
 from modelplane.compose.backends.workload import Workload
-from modelplane.compose.composition import Object
 from modelplane.compose.workload_kinds import LEADER_WORKER_SET
 
 _NAME_LENGTH = 49

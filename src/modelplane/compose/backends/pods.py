@@ -11,13 +11,13 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.engines import EnvVar, Role
+from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
 from modelplane.compose import cache_volume
 from modelplane.compose.backends import prefill_decode
 from modelplane.compose.backends.placement import LEADER, node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
 from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload
-from modelplane.compose.composition import Object
 from modelplane.compose.engine_flags import flag, model
 
 GRACE_S = 120

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends.devices import content_hash
 from modelplane.compose.backends.workload import part_name
-from modelplane.compose.composition import Desired, Keep, Object, Request, Requirement
+from modelplane.compose.composition import Desired, Keep, Request, Requirement
 from modelplane.compose.readiness import exists
 
 SECRET = "Secret"  # noqa: S105 - a kind, not a secret

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from modelplane.api import labels
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends.endpoint_picker import PORT, picker, picker_name, pool_name
 from modelplane.compose.backends.workload import ENGINE_PORT
-from modelplane.compose.composition import Desired, Object
+from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.gateway.http_routes import GATEWAY_NAME
 

@@ -1,11 +1,11 @@
 """Engines of one pod: a Deployment."""
 
 from modelplane.api import labels
+from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.compose.backends.backend import Backend, Claims
 from modelplane.compose.backends.pods import STARTUP_TIMEOUT_S, pod_template
 from modelplane.compose.backends.workload import Workload
-from modelplane.compose.composition import Object
 from modelplane.compose.workload_kinds import DEPLOYMENT
 
 

@@ -6,7 +6,8 @@ the old revision is recreated, and needs the objects that it claims or mounts.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from modelplane.compose.composition import Keep, Object
+from modelplane.api.meta import Object
+from modelplane.compose.composition import Keep
 from modelplane.compose.workload_kinds import row_of
 
 

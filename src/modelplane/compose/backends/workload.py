@@ -11,10 +11,10 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.engines import Phase, Role
+from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.names import child_name
 from modelplane.api.node_pools import NodeTaint
-from modelplane.compose.composition import Object
 
 ENGINE_PORT = 8000
 """Port on which a replica's pods serve HTTP."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from modelplane.api.meta import Object
 from modelplane.api.names import composed_name
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.api.reasons import ModelReplicaReason
 from modelplane.compose import status
-from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Object, Requirement
+from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Requirement
 from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.compose.readiness import exists

@@ -11,11 +11,11 @@ from typing import Any
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import Kind
 from modelplane.api.listing import listing
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.names import child_name
 from modelplane.api.rejected import Rejected
 from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
-from modelplane.compose.composition import Composition, Desired, Object, Requirement
+from modelplane.compose.composition import Composition, Desired, Requirement
 from modelplane.compose.guards import waited_for
 from modelplane.crossplane.function import remote
 

@@ -9,7 +9,7 @@ are known here, so the child is composed with them.
 from typing import Any
 
 from modelplane.api.kinds import KINDS
-from modelplane.compose.composition import Object
+from modelplane.api.meta import Object
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.owned_fields import has_finalizer_of_ours
 

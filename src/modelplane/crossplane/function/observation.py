@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from modelplane.api.decode import InvalidObject
-from modelplane.compose.composition import Object, Unknown
+from modelplane.api.meta import Object
+from modelplane.compose.composition import Unknown
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.companions import NAMESPACE, PREFIX
 from modelplane.crossplane.function.owned_fields import without_crossplane

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.meta import GROUP
-from modelplane.compose.composition import Object
+from modelplane.api.meta import GROUP, Object
 
 _MANAGER = "apiextensions.crossplane.io/composed"
 """Prefix of the field managers with which Crossplane applies composed resources."""

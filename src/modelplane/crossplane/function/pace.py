@@ -14,10 +14,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from modelplane.api.decode import decode_as
-from modelplane.api.meta import kind_name
+from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reason_meanings import ALARMING
-from modelplane.compose.composition import Composition, Desired, Keep, Object
+from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.conditions import READY, SYNCED, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane, Pace
 from modelplane.compose.readiness import condition_of, is_true

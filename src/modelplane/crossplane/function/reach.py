@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from modelplane.compose.composition import Object, Silence
+from modelplane.api.meta import Object
+from modelplane.compose.composition import Silence
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.reachability import connection_error
 from modelplane.compose.readiness import condition_of

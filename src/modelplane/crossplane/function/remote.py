@@ -11,7 +11,8 @@ come from. So permission to read Objects is permission to read these values.
 from collections.abc import Mapping
 from typing import Any
 
-from modelplane.compose.composition import Desired, Object, Requirement, Unknown
+from modelplane.api.meta import Object
+from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import row_of

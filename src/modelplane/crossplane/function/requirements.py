@@ -14,14 +14,14 @@ from modelplane.api.decode import InvalidObject
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
 from modelplane.api.listing import listing
-from modelplane.api.meta import SYSTEM_NAMESPACE, Model
+from modelplane.api.meta import SYSTEM_NAMESPACE, Model, Object
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.api.rejected import Rejected
 from modelplane.compose import definition_owner
-from modelplane.compose.composition import Guard, Object, Requirement, Unknown
+from modelplane.compose.composition import Guard, Requirement, Unknown
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.inference_cluster import CRD_API_VERSION
 from modelplane.compose.model_replica import CLUSTER_KEY, ENDPOINT_KEY

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 
-from modelplane.compose.composition import Object
+from modelplane.api.meta import Object
 
 _PATIENCE_S = 30.0
 """Time within which a new replica is expected to be listed; Crossplane writes it within a second."""

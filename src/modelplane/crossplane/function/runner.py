@@ -16,9 +16,9 @@ from google.protobuf.message import DecodeError
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import kind_name
+from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
-from modelplane.compose.composition import Blocked, Composition, Desired, Object, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.crossplane.function import pace, reach
 from modelplane.crossplane.function.answer import Answer, decided, kept

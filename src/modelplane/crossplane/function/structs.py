@@ -13,8 +13,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.struct_pb2 import Struct, Value
 
 from modelplane.api.decode import InvalidObject
-from modelplane.api.meta import GROUP
-from modelplane.compose.composition import Object
+from modelplane.api.meta import GROUP, Object
 from modelplane.compose.memo import PerVersion
 from modelplane.crossplane.function.messages import ShallowList, ShallowStruct, ShallowValue
 
