@@ -27,8 +27,20 @@ hypothesis.settings.load_profile("untimed")
 
 # The slowest modules of the kubernetes tests, in that order. They begin first, so that no worker is left with
 # one of them at the end.
-LONGEST = """test_leader test_tour test_chaos takeover/test_local test_clusters test_container_engine test_full_disk
-test_wheel test_node_agent test_move test_benchmarks test_permissions""".split()
+LONGEST = [
+    "test_leader",
+    "test_tour",
+    "test_chaos",
+    "takeover/test_local",
+    "test_clusters",
+    "test_container_engine",
+    "test_full_disk",
+    "test_wheel",
+    "test_node_agent",
+    "test_move",
+    "test_benchmarks",
+    "test_permissions",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
