@@ -4,6 +4,8 @@ A kubeconfig from a server never starts a program or reads a file of this machin
 that server are not necessarily trusted here.
 """
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -21,7 +23,7 @@ _OF_THIS_MACHINE: Final = frozenset(
 """Entries of a kubeconfig that name a program or a file of the machine that reads it."""
 
 
-class NoWay(Exception):
+class ClusterUnreachable(Exception):
     """A cluster cannot be reached; the message has the cause and the remedy."""
 
 
@@ -31,14 +33,19 @@ class InferenceClusters:
     def __init__(self, control_plane: Client) -> None:
         self._control_plane = control_plane
         self._clients: dict[str, Client] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def client(self, name: str) -> Client:
-        """Return the client of a cluster. Raises ``NoWay``."""
-        if name not in self._clients:
-            try:
-                self._clients[name] = Client.from_kubeconfig(await self._kubeconfig(name))
-            except (errors.KubernetesError, InvalidObject, ValueError) as error:
-                raise NoWay(f"{error}: use kubectl with a kubeconfig of that cluster") from error
+        """Return the client of a cluster. Raises ``ClusterUnreachable``."""
+        # Tasks that ask for one cluster at the same time share its client: only the last one would be closed.
+        async with self._locks[name]:
+            if name not in self._clients:
+                try:
+                    self._clients[name] = Client.from_kubeconfig(await self._kubeconfig(name))
+                except (errors.KubernetesError, InvalidObject, ValueError) as error:
+                    raise ClusterUnreachable(
+                        f"{error}: use kubectl with a kubeconfig of that cluster"
+                    ) from error
         return self._clients[name]
 
     async def _kubeconfig(self, name: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import GROUP
-from modelplane.cli.inference_clusters import InferenceClusters, NoWay
+from modelplane.cli.inference_clusters import InferenceClusters, ClusterUnreachable
 from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
@@ -90,7 +90,7 @@ class Cleaner:
                 continue
             try:
                 items.append(await self._looked(held, cluster, config))
-            except (NoWay, errors.KubernetesError, _Doubt) as error:
+            except (ClusterUnreachable, errors.KubernetesError, _Doubt) as error:
                 doubts.append(f'Object "{held["metadata"]["name"]}" stays: {error}')
         return Leftovers(tuple(items), tuple(doubts))
 

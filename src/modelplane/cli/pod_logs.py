@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from modelplane.api.meta import Object
-from modelplane.cli.inference_clusters import InferenceClusters, NoWay
+from modelplane.cli.inference_clusters import ClusterUnreachable, InferenceClusters
 from modelplane.compose.composition import Requirement
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
@@ -105,26 +105,24 @@ Note = Callable[[str], None]
 
 async def find(clusters: InferenceClusters, pods: Iterable[Requirement]) -> Found:
     """Return the containers of pods, by cluster and name."""
-    asked = [asyncio.create_task(_list_containers(clusters, each)) for each in pods]
-    containers: list[Container] = []
-    problems: set[str] = set()
-    for answer in asked:
-        try:
-            containers += await answer
-        except NoWay as error:
-            problems.add(str(error))
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_list_containers(clusters, each)) for each in pods]
+    answers = [task.result() for task in tasks]
+    containers = [each for answer in answers for each in answer.containers]
+    problems = {problem for answer in answers for problem in answer.problems}
     return Found(tuple(sorted(containers, key=str)), tuple(sorted(problems)))
 
 
-async def _list_containers(clusters: InferenceClusters, pods: Requirement) -> list[Container]:
-    """Return the containers of pods on one cluster; raise ``NoWay``."""
+async def _list_containers(clusters: InferenceClusters, pods: Requirement) -> Found:
+    """Return the containers of pods on one cluster."""
     try:
         client = await clusters.client(pods.cluster)
         selector = ",".join(f"{key}={value}" for key, value in sorted(pods.labels.items()))
         found = await client.list(resources.PODS, pods.namespace, labels=selector)
-    except (NoWay, errors.KubernetesError) as error:
-        raise NoWay(f'cannot read the pods on cluster "{pods.cluster}": {error}') from error
-    return [each for pod in found.items for each in _containers(pods.cluster, client, pod)]
+    except (ClusterUnreachable, errors.KubernetesError) as error:
+        return Found((), (f'cannot read the pods on cluster "{pods.cluster}": {error}',))
+    containers = (each for pod in found.items for each in _containers(pods.cluster, client, pod))
+    return Found(tuple(containers), ())
 
 
 def _containers(cluster: str, client: Client, pod: Object) -> list[Container]:

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from modelplane.cli.inference_clusters import NoWay
+from modelplane.cli.inference_clusters import ClusterUnreachable
 from modelplane.cli.leftovers import OBJECTS, Cleaner
 from modelplane.crossplane.function.companions import provider_config_name
 from modelplane.install.refusals import Refused
@@ -67,7 +67,7 @@ class Clusters:
 
     async def client(self, name):
         if name not in self.servers:
-            raise NoWay(f'cluster "{name}" does not answer')
+            raise ClusterUnreachable(f'cluster "{name}" does not answer')
         return self.servers[name]
 
 

@@ -1,9 +1,10 @@
+import asyncio
 import base64
 import json
 
 import pytest
 
-from modelplane.cli.inference_clusters import InferenceClusters, NoWay
+from modelplane.cli.inference_clusters import InferenceClusters, ClusterUnreachable
 from modelplane.kube.errors import Forbidden
 
 CLUSTER = {
@@ -35,6 +36,7 @@ class ControlPlane:
         self.objects = objects
 
     async def get(self, resource, _name, _namespace=None):
+        await asyncio.sleep(0)
         found = self.objects.get(resource.kind)
         if isinstance(found, Exception):
             raise found
@@ -48,7 +50,8 @@ def secret(content):
 async def test_a_cluster_is_reached_by_its_kubeconfig_and_asked_for_it_once():
     plane = ControlPlane(InferenceCluster=CLUSTER, Secret=secret(kubeconfig(token="t")))
     clusters = InferenceClusters(plane)
-    client = await clusters.client("west")
+    client, *others = await asyncio.gather(*(clusters.client("west") for _ in range(3)))
+    assert [other is client for other in others] == [True, True]
     plane.objects.clear()
     assert await clusters.client("west") is client
     await clusters.close()
@@ -84,6 +87,6 @@ async def test_a_cluster_is_reached_by_its_kubeconfig_and_asked_for_it_once():
     ],
 )
 async def test_why_a_cluster_cannot_be_asked_is_one_sentence(objects, why):
-    with pytest.raises(NoWay) as raised:
+    with pytest.raises(ClusterUnreachable) as raised:
         await InferenceClusters(ControlPlane(**objects)).client("west")
     assert str(raised.value) == f"{why}: use kubectl with a kubeconfig of that cluster"

@@ -8,7 +8,9 @@ from datetime import datetime
 import pytest
 
 from modelplane.cli import pod_logs
-from modelplane.cli.pod_logs import Container, Follower, Found, LogOptions, Moment, show
+from modelplane.cli.inference_clusters import ClusterUnreachable
+from modelplane.cli.pod_logs import Container, Follower, Found, LogOptions, Moment, find, show
+from modelplane.compose.composition import Requirement
 from modelplane.kube.errors import Forbidden, Invalid, Unreachable
 
 pytestmark = pytest.mark.virtual_time
@@ -100,6 +102,37 @@ def test_only_what_is_wanted_is_asked_for():
         "sinceSeconds": "60",
         "previous": "true",
     }
+
+
+class Clusters:
+    """The cluster "west" has a defect at once; every other one answers a second later."""
+
+    def __init__(self):
+        self.answered = []
+
+    async def client(self, name):
+        if name == "west":
+            raise ZeroDivisionError
+        await asyncio.sleep(1)
+        self.answered.append(name)
+        raise ClusterUnreachable("it does not answer")
+
+
+async def test_a_defect_ends_the_listing_on_every_cluster():
+    clusters = Clusters()
+    pods = [Requirement("", "v1", "Pod", cluster=name) for name in ("west", "east")]
+    with pytest.raises(ExceptionGroup):
+        await find(clusters, pods)
+    await asyncio.sleep(2)
+    assert clusters.answered == []
+
+
+async def test_each_cluster_that_cannot_be_reached_is_one_problem():
+    pods = [Requirement("", "v1", "Pod", cluster=name) for name in ("north", "east", "east")]
+    found = await find(Clusters(), pods)
+    assert found.problems == tuple(
+        f'cannot read the pods on cluster "{name}": it does not answer' for name in ("east", "north")
+    )
 
 
 async def test_a_log_that_cannot_be_read_does_not_keep_the_others_from_being_shown(logs, told):
