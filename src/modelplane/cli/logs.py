@@ -1,5 +1,6 @@
 """``modelplane logs``: print the log of a process of this machine's fleet, or of an object's engines."""
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from modelplane.api.listing import in_order
 from modelplane.cli import named
 from modelplane.cli.errors import FAILED, UserError
 from modelplane.cli.live import Live, live_options, read
@@ -18,20 +20,25 @@ if TYPE_CHECKING:
     from modelplane.cli.pod_logs import LogOptions
     from modelplane.kube.client import Client
 
-_MOST = 20
-"""Limit of listed objects."""
+_MAX_LISTED = 20
+"""Limit of listed processes, and of listed objects."""
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""Units of Go's durations, which kubectl takes, and days."""
+_PART = rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNITS_S)})"
+_LONGEST_D = 36_500
 
 
-def _seconds(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+def _parse_duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+    """Return a duration in seconds, rounded up: API servers take whole seconds, and at least one."""
     if text is None:
         return None
-    found = _DURATION.fullmatch(text)
-    if not (found and text):
-        raise click.BadParameter(f'"{text}" is not a duration: write it like 30s, 10m, 2h or 1h30m')
-    days, hours, minutes, seconds = (int(each or 0) for each in found.groups())
-    return int(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds).total_seconds())
+    if not re.fullmatch(f"(?:{_PART})+", text):
+        raise click.BadParameter(f'"{text}" is not a duration: write it like 30s, 10m, 1h30m, 1.5h or 7d')
+    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in re.findall(_PART, text))
+    if seconds > _LONGEST_D * _UNITS_S["d"]:
+        raise click.BadParameter(f'"{text}" is longer than {_LONGEST_D}d: leave --since out for all lines')
+    return math.ceil(seconds)
 
 
 def _targets() -> list[str]:
@@ -60,9 +67,9 @@ def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> 
 @click.option(
     "--since",
     "since_s",
-    callback=_seconds,
+    callback=_parse_duration,
     metavar="DURATION",
-    help="Only lines newer than this, such as 10m.",
+    help="Only lines newer than this, such as 10m, 1.5h or 7d.",
 )
 @click.option(
     "--previous", is_flag=True, help="The log of the previous container, or the rotated log of a process."
@@ -96,7 +103,7 @@ def logs(
                 "--previous": previous,
             }
         )
-        _list(live)
+        _list_targets(live)
     elif isinstance(target, str):
         if namespace:
             raise click.UsageError(f'--namespace is for objects, and "{target}" is a process: leave it out')
@@ -112,38 +119,43 @@ def _require_none(options: Mapping[str, object]) -> None:
 
 
 def _show_process(
-    place: Home, name: str, tail: int | None, since_s: int | None, *, follow: bool, previous: bool
+    home: Home, name: str, tail: int | None, since_s: int | None, *, follow: bool, previous: bool
 ) -> None:
     from modelplane.local import process_logs
 
-    names = _processes(place)
+    names = _process_names(home)
     if name not in names:
         raise UserError(
-            f'there is no process "{name}"; there are: {", ".join(names)}; an object is named like md/NAME'
+            f'there is no process "{name}" among {in_order(names, _MAX_LISTED)}. '
+            "An object is named like md/NAME."
         )
-    log = place.earlier_log(name) if previous else place.log(name)
+    log = home.earlier_log(name) if previous else home.log(name)
     since = None if since_s is None else datetime.now().astimezone() - timedelta(seconds=since_s)
     try:
         for line in process_logs.lines(log, tail=tail, since=since, follow=follow):
             click.echo(line)
     except FileNotFoundError:
-        missing = f"all that it has logged is in {place.log(name)}" if previous else "it was never started"
-        raise UserError(f"{name} has no {'earlier ' if previous else ''}log: {missing}") from None
+        if previous and home.log(name).exists():
+            raise UserError(
+                f"{name} has no earlier log: all that it has logged is in {home.log(name)}"
+            ) from None
+        raise UserError(f"{name} has no log: it was never started") from None
 
 
-def _processes(place: Home) -> list[str]:
+def _process_names(home: Home) -> list[str]:
     from modelplane.local import process_status
 
-    return [each.name for each in process_status.of(place)]
+    return [each.name for each in process_status.of(home)]
 
 
-def _list(live: Live) -> None:
+def _list_targets(live: Live) -> None:
     """List the processes and objects that have logs."""
     from modelplane.cli.pods_behind import RESOURCES
 
-    place = home_directory(live.home)
-    if place.settings.exists():
-        click.echo(f"Processes of the fleet in {place.root}:\n  {', '.join(_processes(place))}")
+    home = home_directory(live.home)
+    has_processes = home.settings.exists()
+    if has_processes:
+        click.echo(f"Processes of the fleet in {home.root}:\n  {', '.join(_process_names(home))}")
 
     async def listed(client: "Client") -> list[str]:
         return [
@@ -152,13 +164,20 @@ def _list(live: Live) -> None:
             for item in (await client.list(resource)).items
         ]
 
-    names = read(live, "the objects", listed)
+    try:
+        names = read(live, "the objects", listed)
+    except UserError as error:
+        if not has_processes:
+            raise
+        # The logs of processes can be read without an API server.
+        click.echo(f"Objects: not listed, because {error.message}")
+        return
     click.echo("Objects:" if names else "Objects: none")
-    for name in names[:_MOST]:
+    for name in names[:_MAX_LISTED]:
         click.echo(f"  {name}")
-    if len(names) > _MOST:
+    if len(names) > _MAX_LISTED:
         shorts = ",".join(kind.short for kind in RESOURCES)
-        click.echo(f"  and {len(names) - _MOST:,} more: kubectl get {shorts} -A")
+        click.echo(f"  and {len(names) - _MAX_LISTED:,} more: modelplane kubectl get {shorts} -A")
 
 
 def _show_object(

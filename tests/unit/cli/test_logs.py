@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.live import Live
-from modelplane.cli.logs import _seconds
+from modelplane.cli.logs import _parse_duration
 from modelplane.cli.main import main
 
 
@@ -25,19 +25,34 @@ def logs(home, *arguments):
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("30s", 30), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("1d", 86400)],
+    [
+        ("30s", 30),
+        ("10m", 600),
+        ("2h", 7200),
+        ("1h30m", 5400),
+        ("1m1h", 3660),
+        ("1.5h", 5400),
+        (".5m", 30),
+        ("100ms", 1),
+        ("1d", 86400),
+        ("36500d", 3153600000),
+    ],
 )
 def test_a_duration_is_written_as_for_kubectl(text, seconds):
-    assert _seconds(None, None, text) == seconds
+    assert _parse_duration(None, None, text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "10", "m", "1m1h", "-1m"])
+@pytest.mark.parametrize("text", ["", "10", "m", ".s", "1m 1s", "-1m"])
 def test_what_is_no_duration_is_wrong_usage(home, text):
     result = logs(home, "controller", "--since", text)
-    assert (result.exit_code, "is not a duration: write it like 30s, 10m, 2h or 1h30m" in result.output) == (
-        2,
-        True,
-    )
+    said = "is not a duration: write it like 30s, 10m, 1h30m, 1.5h or 7d"
+    assert (result.exit_code, said in result.output) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["36501d", "999999d", "99999999999d", "9" * 400 + "h"])
+def test_a_duration_beyond_every_log_is_wrong_usage(home, text):
+    result = logs(home, "controller", "--since", text)
+    assert (result.exit_code, "is longer than 36500d: leave --since out" in result.output) == (2, True)
 
 
 def test_the_log_of_a_process_is_shown_or_its_end(home):
@@ -50,6 +65,8 @@ def test_an_earlier_log_is_shown_where_there_is_one(home):
     said = f"Error: controller has no earlier log: all that it has logged is in {log}\n"
     result = logs(home, "controller", "--previous")
     assert (result.exit_code, result.output) == (1, said)
+    result = logs(home, "etcd", "--previous")
+    assert (result.exit_code, result.output) == (1, "Error: etcd has no log: it was never started\n")
     log.with_name("controller.log.1").write_text("zero\n")
     assert logs(home, "controller", "--previous").output == "zero\n"
 
@@ -57,8 +74,8 @@ def test_an_earlier_log_is_shown_where_there_is_one(home):
 def test_an_unknown_process_is_told_with_those_that_there_are(home):
     result = logs(home, "gemma")
     assert result.exit_code == 1
-    assert result.output.startswith('Error: there is no process "gemma"; there are: supervisor, etcd, ')
-    assert result.output.endswith("; an object is named like md/NAME\n")
+    assert result.output.startswith('Error: there is no process "gemma" among supervisor, etcd, ')
+    assert result.output.endswith(". An object is named like md/NAME.\n")
 
 
 @pytest.mark.parametrize("name", ["pod/gemma", "md/"])
@@ -145,7 +162,7 @@ class Objects:
             [
                 "Objects:",
                 *(f"  md/m{number} -n ml" for number in range(20)),
-                "  and 2 more: kubectl get md,ms,mr,mc -A",
+                "  and 2 more: modelplane kubectl get md,ms,mr,mc -A",
             ],
             id="more than fit",
         ),
@@ -157,6 +174,13 @@ def test_processes_and_the_first_objects_are_listed(home, monkeypatch, count, li
     assert first == f"Processes of the fleet in {home}:"
     assert second.startswith("  supervisor, etcd, ")
     assert rest == listed
+
+
+def test_the_processes_of_a_fleet_that_does_not_run_are_listed(home):
+    result = logs(home)
+    first, _, *rest = result.output.splitlines()
+    assert (result.exit_code, first) == (0, f"Processes of the fleet in {home}:")
+    assert rest == [f"Objects: not listed, because there is no fleet in {home}: run `modelplane up`"]
 
 
 def test_the_objects_of_a_fleet_that_does_not_run_cannot_be_asked_for(home):
