@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
+from modelplane.api.listing import in_order
 from modelplane.cli.errors import UserError
-
-_SHOWN = 3
 
 
 @click.command()
@@ -62,9 +61,7 @@ def _write(folders: list[Path], root: Path, directory: Path, overwrite: bool) ->
 
 
 def _refusal(different: list[Path]) -> str:
-    shown = ", ".join(map(str, different[:_SHOWN]))
-    if (more := len(different) - _SHOWN) > 0:
-        shown += f" and {more} more"
+    shown = in_order(list(map(str, different)))
     one = len(different) == 1
     differ, them = ("differs from the example", "it") if one else ("differ from the examples", "them")
     return f"nothing written: {shown} {differ}: choose another directory, or replace {them} with --overwrite"

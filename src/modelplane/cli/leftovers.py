@@ -14,7 +14,7 @@ from typing import Final
 
 from modelplane.api.listing import listing
 from modelplane.api.meta import GROUP
-from modelplane.cli.inference_clusters import InferenceClusters, ClusterUnreachable
+from modelplane.cli.inference_clusters import ClusterUnreachable, InferenceClusters
 from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from modelplane.api.listing import listing
 from modelplane.cli.errors import UserError
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
     from modelplane.api.meta import Object
 
-_MOST = 10
+_MAX_LISTED = 10
 
 
 def called(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] | None":
@@ -44,6 +45,6 @@ def found(objects: "Iterable[Object]", kind: str, name: str, namespace: str) -> 
         where = ", ".join(sorted(item["metadata"]["namespace"] for item in named))
         raise UserError(f'there is a {kind} "{name}" in several namespaces: name one with -n: {where}')
     where = f' in namespace "{namespace}"' if namespace else ""
-    known = sorted(f"{each['metadata']['name']} -n {each['metadata']['namespace']}" for each in everything)
-    there = f"there are: {', '.join(known[:_MOST])}" if known else "it holds none at all"
+    known = [f"{each['metadata']['name']} -n {each['metadata']['namespace']}" for each in everything]
+    there = f"there are: {listing(known, _MAX_LISTED)}" if known else "it holds none at all"
     raise UserError(f'the fleet has no {kind} "{name}"{where}; {there}')

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from modelplane.api.listing import listing
 from modelplane.api.meta import Object
 from modelplane.api.reason_meanings import ALARMING
 from modelplane.api.reasons import ReadyReason, SyncedReason
@@ -17,11 +18,11 @@ def ready(
     composition: Composition, observed: Mapping[str, Object], before: Iterable[Mapping[str, Any]]
 ) -> Condition:
     """Return the Ready condition: as the composition decides, or from the readiness of every child."""
-    waiting = sorted(
+    waiting = [
         child.key
         for child in composition.children
         if isinstance(child, Desired) and not (child.key in observed and child.ready(observed[child.key]))
-    )
+    ]
     is_ready = not waiting if composition.ready is None else composition.ready
     if is_ready:
         return true(READY, ReadyReason.AVAILABLE)
@@ -30,7 +31,7 @@ def ready(
         for old in before
     )
     cause = next((own.message for own in composition.conditions if not own.holds), "")
-    message = cause or f"waiting for {', '.join(waiting[:3])}"
+    message = cause or f"waiting for {listing(waiting)}"
     return false(READY, ReadyReason.UNAVAILABLE if was_ready else ReadyReason.CREATING, message)
 
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from modelplane.api.listing import in_order
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
@@ -70,7 +71,7 @@ class Writer:
                 await self._delete_dropped(owner, observed, composition)
         except errors.KubernetesError as error:
             problems.append(str(error))
-        return "; ".join(problems[:3])
+        return in_order(problems, separator="; ")
 
     async def _hold_needed(self, owner: Object) -> None:
         """Add the finalizer to each object that the owner needs, before it is used."""

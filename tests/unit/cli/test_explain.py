@@ -200,3 +200,8 @@ def test_a_replica_is_explained_by_its_place_and_its_services(fleet):
 def test_each_kind_has_a_document_of_its_own(fleet, name, schema, kind):
     fleet.write_text(joined(CLASS, cluster("west"), DEPLOYMENT, GATEWAY, SERVED))
     assert parsed(schema, explain(fleet, name, "-o", "json").output)["kind"] == kind
+
+
+def test_of_many_deployments_the_first_are_named_and_the_others_counted(fleet):
+    fleet.write_text(joined(*(DEPLOYMENT.replace("name: qwen", f"name: qwen{n:02}") for n in range(12))))
+    assert explain(fleet, "md/gemma").output.endswith("qwen09 -n ml-team and 2 more\n")

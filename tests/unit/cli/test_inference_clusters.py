@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from modelplane.cli.inference_clusters import InferenceClusters, ClusterUnreachable
+from modelplane.cli.inference_clusters import ClusterUnreachable, InferenceClusters
 from modelplane.kube.errors import Forbidden
 
 CLUSTER = {

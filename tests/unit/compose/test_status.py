@@ -42,6 +42,11 @@ def test_that_something_new_is_not_there_yet_is_no_event_unless_somebody_must_ac
     assert status.transitions([waiting, broken, done], []) == [broken, done]
 
 
+def test_the_first_children_that_are_not_ready_are_named_and_the_others_counted() -> None:
+    composition = Composition(tuple(Desired(key, {}, exists) for key in "edcba"))
+    assert status.ready(composition, {}, []).message == "waiting for a, b, c and 2 more"
+
+
 _CHILD = {"metadata": {"name": "c"}, "status": {"conditions": [_old("Ready", "False", "X")]}}
 
 

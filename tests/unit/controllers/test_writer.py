@@ -121,6 +121,17 @@ async def test_nothing_is_written_to_a_cluster_that_could_not_be_recorded(
     assert east.writes == []
 
 
+async def test_problems_beyond_the_first_are_counted(
+    east: Any, bench: Bench, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    for name in "abcde":
+        east.refuse("PATCH", f"{SERVICES}{name}", 422, f"{name} is invalid")
+    problem = await bench.writer.write(bench.owner, {}, _composed(*map(_service, "abcde")))
+    assert problem.startswith('cannot write Service "n/a"')
+    assert problem.endswith("; and 2 more")
+
+
 async def test_what_is_not_known_to_be_ours_is_not_taken_from_anyone(
     east: Any, bench: Bench, clusters: Clusters, connected: Any
 ) -> None:
