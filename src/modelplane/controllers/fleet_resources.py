@@ -53,7 +53,7 @@ def resource_for(api_version: str, kind: str) -> Resource:
     """Return the resource of a kind; ``KeyError`` names one that is not known."""
     if resource := known(api_version, kind):
         return resource
-    raise KeyError(f"kind {kind!r} of {api_version!r} is not one that Modelplane writes")
+    raise KeyError(f'no REST path known for kind "{kind}" of "{api_version}"')
 
 
 def resource_of(manifest: Mapping[str, Any]) -> Resource:

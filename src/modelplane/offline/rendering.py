@@ -104,6 +104,11 @@ def render(
             f"OWNER holds {len(composed)} objects that something is composed for, {_names(composed)}: "
             "give one in a file of its own, and the others by --required"
         )
+    if "deletionTimestamp" in composed[0]["metadata"]:
+        raise NotRendered(
+            f"{_names(composed)} is being deleted, and the controllers compose nothing for it: "
+            "remove metadata.deletionTimestamp to see what they composed before"
+        )
     everything = tuple(map(unannounced, identified((*children, *others, *own))))
     store = Store()
     for item in everything:

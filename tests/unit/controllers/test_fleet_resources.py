@@ -28,6 +28,6 @@ def test_a_row_and_the_kinds_of_kubernetes_say_the_same(row: WorkloadKind) -> No
     assert resources.known(row.api_version, row.kind) in (None, fleet_resources.of_row(row))
 
 
-def test_a_kind_that_is_not_written_is_named() -> None:
-    with pytest.raises(KeyError, match="kind 'CronJob' of 'batch/v1'"):
+def test_a_kind_that_is_not_known_is_named() -> None:
+    with pytest.raises(KeyError, match='no REST path known for kind "CronJob" of "batch/v1"'):
         fleet_resources.resource_for("batch/v1", "CronJob")

@@ -357,6 +357,14 @@ def test_what_cannot_be_rendered_is_told(owner, observed, message):
     assert str(error.value) == message
 
 
+def test_an_owner_that_is_being_deleted_is_not_composed():
+    owner = DEPLOYMENT.replace(
+        "  name: qwen\n", "  name: qwen\n  deletionTimestamp: 2026-01-01T00:00:00Z\n", 1
+    )
+    with pytest.raises(NotRendered, match='^ModelDeployment "qwen" is being deleted, and the controllers'):
+        rendered(owner, required=FLEET)
+
+
 def test_crossplanes_key_is_read_too():
     observed = REPLICA.replace("modelplane.ai/child", "crossplane.io/composition-resource-name")
     found = rendered(DEPLOYMENT, observed=observed, required=FLEET)
