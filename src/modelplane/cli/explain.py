@@ -50,11 +50,11 @@ def explain(
     from modelplane.offline import output as documents
     from modelplane.offline.fleet import Unplannable
 
-    kind, called = _called(name)
+    kind, called = _parse_target(name)
     try:
         files = _files(fleet, live, kind)
         objects = files.store.of_kind(kind.api_version, kind.name)
-        report, well, tell = _EXPLAIN[kind.name](files, named.found(objects, kind.name, called, namespace))
+        report, well, tell = _EXPLAIN[kind.name](files, named.find_one(objects, kind.name, called, namespace))
     except Unplannable as error:
         raise UserError(str(error)) from error
     if output == "json":
@@ -151,16 +151,16 @@ _EXPLAIN: Final[dict[str, Callable[["Files", "Object"], _Explained]]] = {
 """The kinds that can be explained; the first is the default for a name without a kind."""
 
 
-def _called(name: str) -> "tuple[Kind, str]":
+def _parse_target(name: str) -> "tuple[Kind, str]":
     """Return the kind and the name that an argument in kubectl's form names."""
     from modelplane.api.kinds import KINDS
 
     explained = [kind for wanted in _EXPLAIN for kind in KINDS if kind.name == wanted]
     shorts = ", ".join(named.forms(explained))
-    meant = named.called(name, explained)
+    meant = named.parse_object_name(name, explained)
     if meant is not None:
         return meant
-    if "/" in name and (other := named.called(name, KINDS)):
+    if "/" in name and (other := named.parse_object_name(name, KINDS)):
         kind, of = other
         raise UserError(
             f'explain takes {shorts}, and "{name}" is of kind {kind.name}: its conditions say why it is not '

@@ -53,7 +53,7 @@ def _target(_context: click.Context, _parameter: click.Parameter, text: str) -> 
         return text
     from modelplane.cli.pods_behind import RESOURCES
 
-    found = named.called(text, tuple(RESOURCES))
+    found = named.parse_object_name(text, tuple(RESOURCES))
     if found is None:
         raise click.BadParameter(f'"{text}" is none of {", ".join(_targets())}')
     return found

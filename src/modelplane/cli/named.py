@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _MAX_LISTED = 10
 
 
-def called(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] | None":
+def parse_object_name(text: str, kinds: "Sequence[Kind]") -> "tuple[Kind, str] | None":
     """Return the kind and the name in a text; without a kind, the first of ``kinds``.
 
     Return None if the text names none of these kinds, or no object.
@@ -31,7 +31,7 @@ def forms(kinds: "Iterable[Kind]") -> list[str]:
     return [f"{kind.short}/NAME" for kind in kinds]
 
 
-def found(objects: "Iterable[Object]", kind: str, name: str, namespace: str) -> "Object":
+def find_one(objects: "Iterable[Object]", kind: str, name: str, namespace: str) -> "Object":
     """Return the object of a name among all of its kind; raise ``UserError`` unless there is exactly one."""
     everything = tuple(objects)
     named = [

@@ -6,7 +6,7 @@ from modelplane.api.meta import Object
 from modelplane.cli import named, pod_logs
 from modelplane.cli.inference_clusters import InferenceClusters
 from modelplane.cli.pod_logs import Container, Found, LogOptions
-from modelplane.cli.pods_behind import behind
+from modelplane.cli.pods_behind import pods_of
 from modelplane.compose.conditions import READY
 from modelplane.compose.readiness import condition_of
 from modelplane.kube import errors
@@ -14,7 +14,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Resource
 
 
-class _Told:
+class _LogOutput:
     """Output: lines to standard output, problems to standard error."""
 
     def __init__(self) -> None:
@@ -41,33 +41,33 @@ async def get(client: Client, resource: Resource, name: str, namespace: str) -> 
     if namespace and (item := await client.get(resource, name, namespace)):
         return {"apiVersion": resource.api_version, "kind": resource.kind, **item}
     everything = (await client.list(resource, namespace or None)).items
-    return named.found(everything, resource.kind, name, namespace)
+    return named.find_one(everything, resource.kind, name, namespace)
 
 
 async def show(
     client: Client, resource: Resource, item: Object, options: LogOptions, *, follow: bool
 ) -> bool:
     """Print the logs of an object's pods; return True if all of them could be read."""
-    told = _Told()
+    output = _LogOutput()
     clusters = InferenceClusters(client)
     try:
         if not follow:
-            found = told.found(await _look(clusters, client, item))
+            found = output.found(await _look(clusters, client, item))
             for problem in found.problems:
-                told.note(problem)
-            await pod_logs.show(found.containers, options, told.line, told.note)
-            return not told.problems
+                output.note(problem)
+            await pod_logs.show(found.containers, options, output.line, output.note)
+            return not output.problems
         metadata = item["metadata"]
 
         async def look() -> Found | None:
             try:
                 present = await client.get(resource, metadata["name"], metadata["namespace"])
-                return None if present is None else told.found(await _look(clusters, client, present))
+                return None if present is None else output.found(await _look(clusters, client, present))
             except errors.KubernetesError as error:
                 return Found((), (f"cannot read from the control plane, retrying: {error}",))
 
-        await pod_logs.Follower(options, told.line, told.note).follow(look)
-        told.note(f'{resource.kind} "{metadata["name"]}" is gone')
+        await pod_logs.Follower(options, output.line, output.note).follow(look)
+        output.note(f'{resource.kind} "{metadata["name"]}" is gone')
         return True
     finally:
         await clusters.close()
@@ -75,7 +75,7 @@ async def show(
 
 async def _look(clusters: InferenceClusters, client: Client, item: Object) -> Found:
     """Return the containers of an object, or the reason why there are none."""
-    there = await behind(client, item)
+    there = await pods_of(client, item)
     found = await pod_logs.find(clusters, there.pods)
     if found.containers or found.problems:
         return found

@@ -23,19 +23,19 @@ from modelplane.kube.resources import Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class ObjectPods:
     """The pods of an object, or the reason why there are none."""
 
     pods: tuple[Requirement, ...] = ()
     nothing: str = ""
 
 
-async def behind(client: Client, item: Object) -> Behind:
+async def pods_of(client: Client, item: Object) -> ObjectPods:
     """Return the pods of an object of one of ``RESOURCES``."""
     return await _OF[item["kind"]](client, item)
 
 
-async def _of_deployment(client: Client, item: Object) -> Behind:
+async def _of_deployment(client: Client, item: Object) -> ObjectPods:
     metadata = item["metadata"]
     selector = f"{labels.DEPLOYMENT}={metadata['name']}"
     replicas = await client.list(fleet_resources.MODEL_REPLICAS, metadata["namespace"], labels=selector)
@@ -43,7 +43,7 @@ async def _of_deployment(client: Client, item: Object) -> Behind:
     return _of_replicas(replicas.items, f"it has no replica: `{hint}` says why")
 
 
-async def _of_service(client: Client, item: Object) -> Behind:
+async def _of_service(client: Client, item: Object) -> ObjectPods:
     # Not by its endpoints: a replica whose engine does not start has none yet.
     service = decode_as(ModelService, item)
     replicas = (await client.list(fleet_resources.MODEL_REPLICAS, service.metadata.namespace)).items
@@ -59,18 +59,18 @@ def _carries(item: Object, wanted: Mapping[str, str]) -> bool:
     return wanted.items() <= carried.items()
 
 
-def _of_replicas(replicas: Sequence[Object], nothing: str) -> Behind:
+def _of_replicas(replicas: Sequence[Object], nothing: str) -> ObjectPods:
     pods = tuple(pod for replica in replicas for pod in _pods(ModelReplica, replica))
-    return Behind(pods, "" if pods else nothing)
+    return ObjectPods(pods, "" if pods else nothing)
 
 
-async def _of_replica(_client: Client, item: Object) -> Behind:
+async def _of_replica(_client: Client, item: Object) -> ObjectPods:
     return _of_replicas([item], "")
 
 
-async def _of_cache(_client: Client, item: Object) -> Behind:
+async def _of_cache(_client: Client, item: Object) -> ObjectPods:
     pods = tuple(_pods(ModelCache, item))
-    return Behind(pods, "" if pods else "it is staged on no cluster")
+    return ObjectPods(pods, "" if pods else "it is staged on no cluster")
 
 
 def _pods(type_: type[Model], item: Object) -> tuple[Requirement, ...]:
@@ -79,7 +79,7 @@ def _pods(type_: type[Model], item: Object) -> tuple[Requirement, ...]:
     return tuple(each for each in needed if each.kind == "Pod")
 
 
-_OF: Final[Mapping[str, Callable[[Client, Object], Awaitable[Behind]]]] = {
+_OF: Final[Mapping[str, Callable[[Client, Object], Awaitable[ObjectPods]]]] = {
     kind_of(ModelDeployment).name: _of_deployment,
     kind_of(ModelService).name: _of_service,
     kind_of(ModelReplica).name: _of_replica,

@@ -20,7 +20,6 @@ from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.garbage import collect_seldom
 from modelplane.controllers.gateway_controller import GatewayController
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.interests import Interests, OwnerKey
@@ -28,6 +27,7 @@ from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.observed import Queue, State
 from modelplane.controllers.open_files import allow_many
 from modelplane.controllers.ownership import owner_of
+from modelplane.controllers.python_gc import collect_seldom
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.controllers.runnable import Runnable, run_all

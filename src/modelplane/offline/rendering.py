@@ -261,7 +261,7 @@ def as_documents(rendering: Rendering, owner: Object) -> Iterator[str]:
     for child in rendering.children:
         where = f'on InferenceCluster "{child.cluster}"' if child.cluster else "on the control plane"
         yield f"---\n# {child.key}, {where}\n{as_yaml(child.manifest)}"
-    yield f"---\n# the owner, with its status\n{as_yaml(dict(owner))}"
+    yield f"---\n# the owner, with its status before the children are written\n{as_yaml(dict(owner))}"
 
 
 def _heading(rendering: Rendering) -> Iterator[str]:
