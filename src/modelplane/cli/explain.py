@@ -12,6 +12,7 @@ from modelplane.cli import named, placing
 from modelplane.cli.errors import UserError
 from modelplane.cli.files import MANIFESTS, load, output_option
 from modelplane.cli.live import Live, live_options, read
+from modelplane.cli.options import ListedArgument
 
 if TYPE_CHECKING:
     from modelplane.api.kinds import Kind
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
     from modelplane.offline.output import Report
 
 
+def _forms() -> list[str]:
+    return named.forms(_explained())
+
+
 @click.command()
-@click.argument("name", metavar="md/NAME | ms/NAME | mr/NAME")
+@click.argument("name", cls=ListedArgument, values=_forms)
 @click.option("-n", "--namespace", default="", help="Namespace of the object, if the name is ambiguous.")
 @click.option(
     "--fleet",
@@ -151,11 +156,17 @@ _EXPLAIN: Final[dict[str, Callable[["Files", "Object"], _Explained]]] = {
 """The kinds that can be explained; the first is the default for a name without a kind."""
 
 
+def _explained() -> "list[Kind]":
+    from modelplane.api.kinds import KINDS
+
+    return [kind for wanted in _EXPLAIN for kind in KINDS if kind.name == wanted]
+
+
 def _parse_target(name: str) -> "tuple[Kind, str]":
     """Return the kind and the name that an argument in kubectl's form names."""
     from modelplane.api.kinds import KINDS
 
-    explained = [kind for wanted in _EXPLAIN for kind in KINDS if kind.name == wanted]
+    explained = _explained()
     shorts = ", ".join(named.forms(explained))
     meant = named.parse_object_name(name, explained)
     if meant is not None:

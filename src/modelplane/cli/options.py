@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ListedArgument(click.Argument):
-    """An optional argument whose possible values are listed only where help or an error shows them."""
+    """An argument whose possible values are listed only where help or an error shows them."""
 
     def __init__(self, declarations: Sequence[str], values: Callable[[], Iterable[str]], **rest: Any) -> None:
         super().__init__(declarations, **rest)
@@ -21,7 +21,8 @@ class ListedArgument(click.Argument):
 
     def make_metavar(self, ctx: click.Context) -> str:  # noqa: ARG002 - click's signature
         """Return the possible values."""
-        return f"[{' | '.join(self._values())}]"
+        values = " | ".join(self._values())
+        return values if self.required else f"[{values}]"
 
 
 def home_option(command: F) -> F:
