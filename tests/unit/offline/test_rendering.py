@@ -361,7 +361,7 @@ def test_an_owner_that_is_being_deleted_is_not_composed():
     owner = DEPLOYMENT.replace(
         "  name: qwen\n", "  name: qwen\n  deletionTimestamp: 2026-01-01T00:00:00Z\n", 1
     )
-    with pytest.raises(NotRendered, match='^ModelDeployment "qwen" is being deleted, and the controllers'):
+    with pytest.raises(NotRendered, match=r'^ModelDeployment "qwen" is being deleted, and the controllers'):
         rendered(owner, required=FLEET)
 
 
