@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ class Clusters:
 
 
 async def test_a_defect_ends_the_listing_on_every_cluster():
-    clusters = Clusters()
+    clusters: Any = Clusters()
     pods = [Requirement("", "v1", "Pod", cluster=name) for name in ("west", "east")]
     with pytest.raises(ExceptionGroup):
         await find(clusters, pods)
@@ -129,7 +130,8 @@ async def test_a_defect_ends_the_listing_on_every_cluster():
 
 async def test_each_cluster_that_cannot_be_reached_is_one_problem():
     pods = [Requirement("", "v1", "Pod", cluster=name) for name in ("north", "east", "east")]
-    found = await find(Clusters(), pods)
+    clusters: Any = Clusters()
+    found = await find(clusters, pods)
     assert found.problems == tuple(
         f'cannot read the pods on cluster "{name}": it does not answer' for name in ("east", "north")
     )

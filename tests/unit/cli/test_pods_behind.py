@@ -1,6 +1,6 @@
 import pytest
 
-from modelplane.cli.pods_behind import behind
+from modelplane.cli.pods_behind import pods_of
 from modelplane.kube.list_watch import ObjectList
 
 
@@ -78,10 +78,10 @@ OUTSIDE = {"modelplane.ai/external-provider": "one"}
     ],
 )
 async def test_an_object_stands_for_pods_on_clusters(item, clusters, nothing):
-    found = await behind(ControlPlane(WEST, EAST), item)
+    found = await pods_of(ControlPlane(WEST, EAST), item)
     assert ([each.cluster for each in found.pods], found.nothing) == (clusters, nothing)
 
 
 async def test_a_deployment_without_replicas_is_to_be_explained():
-    found = await behind(ControlPlane(), named("ModelDeployment", {}))
+    found = await pods_of(ControlPlane(), named("ModelDeployment", {}))
     assert found.nothing == "it has no replica: `modelplane explain md/qwen -n ml` says why"
