@@ -1,6 +1,6 @@
 """Compare a benchmark of this checkout with the same one of another commit, in turns.
 
-    python benchmarks/compare.py --base v0.1.0 --pairs 20 schedule -- --clusters 1000 --json
+    python benchmarks/compare.py --base COMMIT --pairs 20 schedule -- --clusters 1000 --json
 
 Runs `benchmarks/NAME.py` of either checkout one after the other, as often as there are pairs, so that a
 machine whose speed drifts is as slow for both. Prints one JSON line: for each figure of the benchmark and
