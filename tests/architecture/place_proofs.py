@@ -21,16 +21,16 @@ from support.replicas import composed, engine, member, replica
 
 def kind() -> None:
     """Prove that the kind is composed, watched on clusters, permitted there, and read."""
-    monitor = {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PodMonitor",
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "engines", "namespace": "ml-team"},
     }
-    child = Desired("monitor", monitor, is_ready, "east")
+    child = Desired("autoscaler", autoscaler, is_ready, "east")
     rules = [rule for each in inference_cluster.manifests() for rule in each.get("rules", ())]
-    assert "podmonitors" in {resource.plural for resource in child_kinds()}
-    assert "podmonitors" in {plural for rule in rules for plural in rule["resources"]}
-    assert child.ready(monitor)
+    assert "horizontalpodautoscalers" in {resource.plural for resource in child_kinds()}
+    assert "horizontalpodautoscalers" in {plural for rule in rules for plural in rule["resources"]}
+    assert child.ready(autoscaler)
 
 
 def backend() -> None:

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Mapping
 
-_CHATTY = ("httpx2", "httpcore2")
-"""Loggers that log every request."""
+_CHATTY = ("httpx2", "httpcore2", "hpack")
+"""Loggers that log every request, and that of HTTP/2's header compression, which logs credentials."""
 
 
 def _json() -> logging.Formatter:

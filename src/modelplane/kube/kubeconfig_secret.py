@@ -13,6 +13,9 @@ import yaml
 # The one in C is ten times as fast, and not in every build of the library.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_DEEPEST = 20
+"""Deepest nesting of a kubeconfig; an ordinary one has six levels."""
+
 
 def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
     """Return the text of the kubeconfig; ``where`` names the Secret in the ``ValueError``."""
@@ -30,7 +33,17 @@ def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
 def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
     """Return the kubeconfig as a mapping. Raises ``ValueError``."""
     try:
+        _check_depth(text)
         return dict(yaml.load(text, _LOADER))  # noqa: S506 - a safe loader, whichever of the two
-    except (yaml.YAMLError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - constructors of YAML's tags raise whatever their code happens to
         # Not the parser's message: it quotes the text, which has credentials.
         raise ValueError(f'key "{key}" of {where} is not a kubeconfig') from None
+
+
+def _check_depth(text: bytes) -> None:
+    """Raise ``ValueError`` for nesting that would overflow the loader's stack and end the process."""
+    depth = 0
+    for event in yaml.parse(text, _LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")

@@ -224,7 +224,7 @@ def test_a_cache_that_cannot_be_read_is_no_reason_for_anything() -> None:
         pytest.param(
             replica(gang("a"), gang("b")),
             "leaderWorkerSet",
-            'InferenceCluster "east" has no LeaderWorkerSet, which engine a, b needs as a gang: '
+            'InferenceCluster "east" has no LeaderWorkerSet, which engines a, b need as a gang: '
             "install it there",
             id="gangs",
         ),

@@ -115,6 +115,21 @@ logging.getLogger("httpx2").info("a request")
 """
 
 
+COMPRESSES = """
+import h2.config, h2.connection
+from modelplane.cli.log_format import log_to_stderr
+log_to_stderr(debug=True)
+connection = h2.connection.H2Connection(h2.config.H2Configuration(normalize_outbound_headers=False))
+connection.initiate_connection()
+own = [(b":method", b"GET"), (b":path", b"/"), (b":scheme", b"https"), (b":authority", b"a")]
+connection.send_headers(1, [*own, (b"authorization", b"Bearer s3cret")])
+"""
+
+
+def test_compressing_headers_logs_no_credential() -> None:
+    assert "s3cret" not in _run(COMPRESSES, "")
+
+
 def test_a_command_logs_for_people_or_for_machines() -> None:
     text, line = (_run(LOGS, format_) for format_ in ("text", "json"))
     assert text.endswith(" INFO a: b\n")

@@ -106,6 +106,22 @@ def test_the_environment_chooses_the_sampler(collector: Collector, monkeypatch: 
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("", id="an empty one counts as unset"),
+        pytest.param("otlp,console", id="one of several"),
+    ],
+)
+def test_the_environment_may_name_the_exporter(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", value)
+    with traces.exporting("s"), traces.span("a"):
+        pass
+    assert list(collector.spans) == ["a"]
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         pytest.param("OTEL_SDK_DISABLED", "true", id="disabled"),
