@@ -165,12 +165,14 @@ def main() -> None:
                 return time.perf_counter() - before, answer
 
             wanted = timed(asking)[1].requirements.resources
-            required = {key: stored.get(each.kind, []) for key, each in wanted.items()}
-            first_s, answer = timed(request(owner, required, {}).SerializeToString())
+
+            def required() -> dict[str, list[Any]]:
+                return {key: stored.get(each.kind, []) for key, each in wanted.items()}
+
+            first_s, answer = timed(request(owner, required(), {}).SerializeToString())
             replicas = placed(owner, answer)
             stored["ModelReplica"] = list(replicas.values())
-            required = {key: stored.get(each.kind, []) for key, each in wanted.items()}
-            steady = request(owner, required, replicas)
+            steady = request(owner, required(), replicas)
             body = steady.SerializeToString()
             timed(body)
             repeated = [timed(body) for _ in range(options.rounds)]

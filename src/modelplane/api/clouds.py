@@ -22,7 +22,7 @@ class Cloud(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CloudTraits:
-    """What a cloud offers for clusters, and demands of their pools."""
+    """Row of a cloud: its offers for clusters, and its demands on their pools."""
 
     cloud: Cloud
     cache_storage: str = ""

@@ -22,5 +22,10 @@ def in_order(items: Sequence[str], limit: int = LIMIT, separator: str = ", ") ->
     shown = separator.join(items[:limit])
     if len(items) <= limit:
         return shown
-    # After a semicolon, so that the count does not belong to the last item.
+    # A semicolon stays, so that the count does not belong to the last item.
     return f"{shown}{separator.rstrip(', ')} and {len(items) - limit:,} more"
+
+
+def subject(noun: str, names: Sequence[str], one: str, several: str) -> str:
+    """Name the subject of a sentence with the verb that fits: "engine a is", "engines a, b are"."""
+    return f"{noun} {names[0]} {one}" if len(names) == 1 else f"{noun}s {listing(names)} {several}"

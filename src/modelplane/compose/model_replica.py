@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from modelplane.api import labels
 from modelplane.api.decode import decode_as, encode
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.listing import listing
+from modelplane.api.listing import subject
 from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
@@ -299,7 +299,7 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
             waiting if missing else _ready(request, observed),
         )
     if missing:
-        message = f"{_engines(missing)} being created on {where}"
+        message = f"{subject('engine', missing, 'is', 'are')} being created on {where}"
         return (
             false(Type.MODEL_ACCEPTED, Reason.DEPLOYING, message),
             false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
@@ -309,13 +309,9 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
     behind = [name for name, key in keys.items() if is_behind(desired[key], request.observed[key])]
     if behind and ready.holds:
         # Pods from before the edit may still serve, so services keep sending requests.
-        message = f"{_engines(behind)} being updated on {where}"
+        message = f"{subject('engine', behind, 'is', 'are')} being updated on {where}"
         return true(Type.MODEL_ACCEPTED, Reason.UPDATING, message), ready
     return true(Type.MODEL_ACCEPTED, Reason.ACCEPTED, f"every engine is deployed on {where}"), ready
-
-
-def _engines(names: list[str]) -> str:
-    return f"engine {names[0]} is" if len(names) == 1 else f"engines {listing(names)} are"
 
 
 def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None]) -> Condition:
@@ -323,7 +319,7 @@ def _ready(request: Request[ModelReplica], workloads: Mapping[str, Object | None
     where = f'cluster "{replica.spec.cluster_name}"'
     idle = sorted(name for name, child in workloads.items() if child is None or not is_ready(child))
     if idle:
-        message = f"{_engines(idle)} not serving yet on {where}"
+        message = f"{subject('engine', idle, 'is', 'are')} not serving yet on {where}"
         troubles = [pods.trouble(request.found(_pods_of(name))) for name in idle]
         troubles += [pods.unmade(child) for name in idle if (child := workloads[name]) is not None]
         return _starting(message, troubles)

@@ -41,7 +41,7 @@ class Rule:
     names: tuple[str, ...] = ()
     """The names of the objects; empty for all objects."""
     unseen: str = ""
-    """Why an API server may never receive such a request; empty if it does."""
+    """The reason why an API server may never receive such a request; empty if it does."""
 
     def manifest(self) -> Object:
         """Return the rule as an entry of a role."""

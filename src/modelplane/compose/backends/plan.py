@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.listing import listing
+from modelplane.api.listing import listing, subject
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
@@ -76,13 +76,9 @@ def _needs(replica: ModelReplica) -> Iterator[_Need]:
     for backend in BACKENDS:
         run = [engine.name for engine in engines if backend_of(engine) is backend]
         if run and backend.kind.capability:
-            yield _need_of(backend.kind, f"{_engines_need(run)} as {backend.role}")
+            yield _need_of(backend.kind, f"{subject('engine', run, 'needs', 'need')} as {backend.role}")
     if picks(replica):
         yield _need_of(INFERENCE_POOL, "the endpoint picker needs")
-
-
-def _engines_need(names: list[str]) -> str:
-    return f"engine {names[0]} needs" if len(names) == 1 else f"engines {listing(names)} need"
 
 
 def _need_of(kind: WorkloadKind, purpose: str) -> _Need:
