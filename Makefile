@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
 
 # The commit whose fleets must go on under the code of the working tree, unless BASE names another.
-LAST_RELEASE := 383e0c7
+LAST_RELEASE := 6b2dccc
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test coverage test-kubernetes chaos check contract takeover format generate golden bench wheel clean
