@@ -2,22 +2,22 @@
 
     python benchmarks/compare.py --base COMMIT --pairs 20 schedule -- --clusters 1000 --json
 
-Runs `benchmarks/NAME.py` of either checkout one after the other, as often as there are pairs, so that a
-machine whose speed drifts is as slow for both. Prints one JSON line: for each figure of the benchmark and
-for the processor time of the whole run (`cpu_s`) the median of the ratios `this / base` with its 95 %
-interval, by order statistics: with 20 pairs, from the sixth ratio to the fifteenth. What lies wholly above
-1.05 is named in `slower`, and the exit status is then 1.
+Runs `benchmarks/NAME.py` of either checkout, each with a Python of its own, one after the other, as often
+as there are pairs, so that a machine whose speed drifts is as slow for both. Prints one JSON line: for each
+figure of the benchmark and for the processor time of the whole run (`cpu_s`) the median of the ratios `this
+/ base` with its 95 % interval, by order statistics: with 20 pairs, from the sixth ratio to the fifteenth.
+What lies wholly above 1.05 is named in `slower`, and the exit status is then 1.
 """
 
 import argparse
 import io
 import json
 import math
-import os
 import resource
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 from pathlib import Path
@@ -25,15 +25,35 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWER = 1.05
+OF_COMMANDS = ("first_answer", "startup")
+"""Benchmarks that only run commands: either checkout is measured by the script of this one."""
 
 
-def measured(checkout: Path, name: str, arguments: list[str]) -> dict[str, float]:
+def environment(checkout: Path, folder: Path) -> Path:
+    """Make an environment of this one's packages and a checkout's code, and return its Python.
+
+    A variable would not do: the processes of a fleet do not pass it to a model's engine.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    found = [str(checkout / "src"), sysconfig.get_path("purelib")]
+    (packages / "compared.pth").write_text("\n".join(found) + "\n")
+    script = folder / "bin" / "modelplane"
+    script.write_text(f"#!{folder}/bin/python\nfrom modelplane.cli.main import main\nmain()\n")
+    script.chmod(0o755)
+    return folder / "bin" / "python"
+
+
+def measured(checkout: Path, python: Path, name: str, arguments: list[str]) -> dict[str, float]:
     """Return the figures of one run of a checkout's benchmark."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, str(checkout / "benchmarks" / f"{name}.py"), *arguments],
+        [
+            str(python),
+            str((ROOT if name in OF_COMMANDS else checkout) / "benchmarks" / f"{name}.py"),
+            *arguments,
+        ],
         cwd=checkout,
-        env=os.environ | {"PYTHONPATH": str(checkout / "src")},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -41,7 +61,11 @@ def measured(checkout: Path, name: str, arguments: list[str]) -> dict[str, float
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    kept = {key: float(value) for key, value in figures.items() if key.endswith(("_s", "seconds", "_mb"))}
+    kept = {
+        key: float(value)
+        for key, value in figures.items()
+        if isinstance(value, int | float) and key.endswith(("_s", "seconds", "_mb"))
+    }
     return kept | {"cpu_s": cpu_s}
 
 
@@ -52,13 +76,14 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
     return ordered[lowest], statistics.median(ordered), ordered[pairs - 1 - lowest]
 
 
-def compared(base: Path, pairs: int, name: str, arguments: list[str]) -> dict[str, Any]:
-    """Return the ratios of as many pairs, each checkout first in every other one."""
+def compared(pythons: dict[Path, Path], pairs: int, name: str, arguments: list[str]) -> dict[str, Any]:
+    """Return the ratios of as many pairs of two checkouts, each of them first in every other one."""
+    base, this = pythons
     ratios: dict[str, list[float]] = {}
     for number in range(pairs):
-        order = (ROOT, base) if number % 2 else (base, ROOT)
-        figures = {checkout: measured(checkout, name, arguments) for checkout in order}
-        for key, value in figures[ROOT].items():
+        order = (this, base) if number % 2 else (base, this)
+        figures = {each: measured(each, pythons[each], name, arguments) for each in order}
+        for key, value in figures[this].items():
             if figures[base].get(key):
                 ratios.setdefault(key, []).append(value / figures[base][key])
     found = {key: [round(each, 3) for each in interval(values)] for key, values in sorted(ratios.items())}
@@ -78,8 +103,12 @@ def main() -> None:
     ).stdout
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(folder, filter="data")
-        result = compared(Path(folder), options.pairs, options.name, options.arguments)
+            archive.extractall(Path(folder, "base"), filter="data")
+        pythons = {
+            checkout: environment(checkout, Path(folder, f"python-{number}"))
+            for number, checkout in enumerate((Path(folder, "base"), ROOT))
+        }
+        result = compared(pythons, options.pairs, options.name, options.arguments)
     print(json.dumps(result))
     sys.exit(1 if result["slower"] else 0)
 

@@ -36,9 +36,10 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object only")
     parser.add_argument("--cold", action="store_true", help="build the binary with empty caches first")
     parser.add_argument("--clusters", type=int, default=0, help="weigh a fleet of so many clusters too")
+    parser.add_argument("--no-rest", action="store_true", help="end at the answer, without a minute of rest")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="modelplane-bench-") as folder:
-        result = measure(Path(folder), cold=options.cold)
+        result = measure(Path(folder), cold=options.cold, rest=not options.no_rest)
         if options.clusters:
             result["clusters"] = weigh(Path(folder), options.clusters)
     if options.json:
@@ -48,7 +49,7 @@ def main() -> int:
     return 0
 
 
-def measure(folder: Path, *, cold: bool) -> dict[str, Any]:
+def measure(folder: Path, *, cold: bool, rest: bool) -> dict[str, Any]:
     environment = os.environ | {"MODELPLANE_HOME": str(folder / "home")}
     result: dict[str, Any] = {"machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}"}
     if cold:
@@ -75,9 +76,10 @@ def measure(folder: Path, *, cold: bool) -> dict[str, Any]:
         result["up_to_first_token_seconds"] = round(first - started, 3)
         result["tokens_per_second"] = round(tokens / max(time.monotonic() - first, 1e-6), 1)
         result["memory_mb"] = memory(environment) | {"engine": engine_memory(folder)}
-        say("a minute of rest")
-        time.sleep(LATER_S)
-        result["memory_a_minute_later_mb"] = memory(environment) | {"engine": engine_memory(folder)}
+        if rest:
+            say("a minute of rest")
+            time.sleep(LATER_S)
+            result["memory_a_minute_later_mb"] = memory(environment) | {"engine": engine_memory(folder)}
         return result
     finally:
         run(environment, "down", "--purge")
