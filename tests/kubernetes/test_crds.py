@@ -617,6 +617,18 @@ REFUSED = [
     ),
     pytest.param(
         "ModelDeployment",
+        {
+            f"{MEMBERS}.0.nodeSelector.devices.0.selectors": [
+                {"cel": " " * 10_236 + "true"},
+                *[{"cel": "true"}] * 2,
+            ]
+            * 2
+        },
+        "the device selectors of an engine have at most 20,480 characters together",
+        id="selectors of an engine that are too long together",
+    ),
+    pytest.param(
+        "ModelDeployment",
         {f"{MEMBERS}.0.worker": {"nodes": 1}},
         "worker.nodes sizes a gang: set it on the member with role Worker only",
         id="a worker size on a standalone member",

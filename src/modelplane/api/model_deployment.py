@@ -83,6 +83,11 @@ class Engine(EngineShape):
             "self.members.exists(m, has(m.nodeSelector))",
             "an engine must say which devices it needs: give at least one member a nodeSelector",
         ),
+        Rule(
+            "self.members.map(m, has(m.nodeSelector) ? m.nodeSelector.devices.map(d, "
+            "d.selectors.map(s, s.cel.size()).sum()).sum() : 0).sum() <= 20480",
+            "the device selectors of an engine have at most 20,480 characters together: shorten them",
+        ),
     )
 
     members: Annotated[

@@ -19,9 +19,17 @@ selector that fails on a device gives a `NoMatch` with the reason.
 
 from modelplane.cel.bindings import ObservedValue
 from modelplane.cel.device import AttributeValue, PublishedDevice, Version
-from modelplane.cel.errors import SelectorError
+from modelplane.cel.errors import SelectorError, TooCostly
 from modelplane.cel.quantity import Quantity, QuantityError
-from modelplane.cel.selector import Bound, Match, NoMatch, Selector, bind, compile  # noqa: A004  (its name)
+from modelplane.cel.selector import (
+    Bound,
+    Match,
+    NoMatch,
+    Selector,
+    bind,
+    compile,  # noqa: A004  (its name)
+    compile_all,
+)
 from modelplane.cel.semver import Semver, SemverError
 
 __all__ = [
@@ -37,7 +45,9 @@ __all__ = [
     "SelectorError",
     "Semver",
     "SemverError",
+    "TooCostly",
     "Version",
     "bind",
     "compile",
+    "compile_all",
 ]

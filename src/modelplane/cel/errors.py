@@ -1,6 +1,7 @@
 """Errors of a selector, before and during its evaluation on a device.
 
-A SelectorError is a mistake of the author, with its position; an EvaluationError concerns one device.
+A SelectorError is a mistake of the author, with its position if it has one; an EvaluationError concerns one
+device.
 """
 
 import unicodedata
@@ -47,6 +48,16 @@ class SelectorError(ValueError):
         after = _printable(line[place : start + _SHOWN])
         rest = "..." if len(line) > start + _SHOWN else ""
         return f"{self}\n  {before}{after}{rest}\n  {' ' * _width(before)}^"
+
+
+class TooCostly(SelectorError):
+    """Selectors that each compile, but cost too much together; the message says how much is allowed."""
+
+    def __init__(self, problem: str) -> None:
+        ValueError.__init__(self, problem)
+        self.expression = ""
+        self.problem = problem
+        self.line = self.column = 0
 
 
 class EvaluationError(Exception):

@@ -4,15 +4,15 @@ A text is compiled once, and a device's `NoMatch` always has a reason.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from modelplane.api.listing import in_order
-from modelplane.cel import bindings
+from modelplane.cel import bindings, cost
 from modelplane.cel.bindings import Bindings, ObservedValue
 from modelplane.cel.device import PublishedDevice
-from modelplane.cel.errors import EvaluationError, one_line
+from modelplane.cel.errors import EvaluationError, TooCostly, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,22 @@ def compile(expression: str) -> Selector:  # noqa: A001  (the field's own word)
     from modelplane.cel.compilation import compile_selector  # noqa: PLC0415  (a tenth of a second is saved)
 
     return Selector(expression, *compile_selector(expression))
+
+
+def compile_all(expressions: Iterable[str]) -> dict[str, Selector]:
+    """Return the selectors of one deployment, by expression.
+
+    Raises SelectorError if one does not compile, and TooCostly if on one device they may together cost more
+    than Kubernetes allows a single selector.
+    """
+    selectors = {expression: compile(expression) for expression in expressions}
+    most = sum(selector.estimate for selector in selectors.values())
+    if most > cost.LIMIT:
+        raise TooCostly(
+            f"its {len(selectors)} different device selectors may together cost {most:,} units for one "
+            f"device: simplify them, because a deployment is allowed {cost.LIMIT:,}"
+        )
+    return selectors
 
 
 def _seen(reads: tuple[ObservedValue, ...], driver: str) -> str:

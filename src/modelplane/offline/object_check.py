@@ -65,7 +65,7 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
         yield Finding(misfit.path, _NO_VALUE if forgotten else misfit.message, at_key=forgotten)
     yield from _repeated(completed.value, validator.schema, ())
     yield from _broken_rules(completed.value, validator.schema, (), frozenset(wrong))
-    yield from _broken_selectors(completed.value, ())
+    yield from _selectors(completed.value)
     yield from _too_many_annotations(completed.value)
     yield from _reserved_namespace(completed.value, kind)
     yield from (
@@ -225,21 +225,37 @@ def _overlap(one: Path, other: Path) -> bool:
     return one[:shared] == other[:shared]
 
 
-def _broken_selectors(value: Any, path: Path) -> Iterator[Finding]:
-    """Compile every device selector: the ``cel`` of an item of ``selectors``."""
+def _selectors(value: dict[str, Any]) -> Iterator[Finding]:
+    """Compile every device selector, and compare what they may cost together with what is allowed."""
+    found = dict(_expressions(value, ()))
+    if not found:
+        return
+    # Most objects have no selector, and the compiler is large.
+    from modelplane import cel  # noqa: PLC0415  see above
+
+    broken = [finding for path, expression in found.items() for finding in _compiled(expression, path)]
+    yield from broken
+    if not broken:
+        try:
+            cel.compile_all(found.values())
+        except cel.TooCostly as error:
+            yield Finding(("spec",), str(error))
+
+
+def _expressions(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield every device selector with its path: the ``cel`` of an item of ``selectors``."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _broken_selectors(item, (*path, index))
+            yield from _expressions(item, (*path, index))
     elif isinstance(value, dict):
         for name, child in value.items():
             if name == "cel" and isinstance(child, str) and path[-2:-1] == ("selectors",):
-                yield from _compiled(child, (*path, name))
+                yield (*path, name), child
             else:
-                yield from _broken_selectors(child, (*path, name))
+                yield from _expressions(child, (*path, name))
 
 
 def _compiled(expression: str, path: Path) -> Iterator[Finding]:
-    # Most objects have no selector, and the compiler is large.
     from modelplane import cel  # noqa: PLC0415  see above
     from modelplane.cel import quantity, semver  # noqa: PLC0415  see above
 

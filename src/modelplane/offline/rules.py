@@ -58,6 +58,7 @@ def _environment() -> Any:
         _function("validate", [text, text], findings, lambda name, value: _FORMATS[name](value), member=True)
     )
     functions.append(_function("hasValue", [findings], cel.Type.BOOL, bool, member=True))
+    functions.append(_function("sum", [cel.Type.LIST], cel.Type.INT, sum, member=True))
     return cel.NewEnv(
         variables={"self": cel.Type.DYN}, extensions=[ext_strings.ExtStrings(2)], functions=functions
     )

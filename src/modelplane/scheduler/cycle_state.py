@@ -23,8 +23,8 @@ class CycleState:
     @classmethod
     def begin(cls, fleet: Fleet, deployment: Deployment) -> "CycleState":
         """Return the state before the first step. Raises SelectorError."""
-        selection = Selection(deployment)
         budget = SearchBudget()
+        selection = Selection(budget, deployment)
         return cls(
             deployment,
             {cluster.name: cluster for cluster in fleet.clusters},

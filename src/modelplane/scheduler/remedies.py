@@ -133,17 +133,18 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
     without = {decision.replica.cluster: decision.replica.engines for decision in leaving}
     for edit in edits:
         try:
-            placer = Placer(edit.deployment, Selection(edit.deployment), state.budget)
+            placer = Placer(edit.deployment, Selection(state.budget, edit.deployment), state.budget)
+            opened = tuple(
+                cluster.name
+                for cluster in edit.clusters
+                if not isinstance(admit(edit.deployment, cluster), Rejected)
+                and not isinstance(
+                    placer.place(cluster, state.ledger.capacities(cluster, without.get(cluster.name, ()))),
+                    Misfit,
+                )
+            )
         except SelectorError:
             continue
-        opened = tuple(
-            cluster.name
-            for cluster in edit.clusters
-            if not isinstance(admit(edit.deployment, cluster), Rejected)
-            and not isinstance(
-                placer.place(cluster, state.ledger.capacities(cluster, without.get(cluster.name, ()))), Misfit
-            )
-        )
         if opened:
             return Remedy(edit.change, opened)
     return None

@@ -19,7 +19,7 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     """Place every replica of the deployment.
 
     The result is the same in any order of the fleet's clusters and replicas. Raises SelectorError if a
-    selector does not compile; the caller then keeps everything as it is.
+    selector does not compile or the selectors cost too much; the caller then keeps everything as it is.
     """
     state = CycleState.begin(fleet, deployment)
     ours = [replica for replica in fleet.replicas if replica.deployment_uid == deployment.uid]

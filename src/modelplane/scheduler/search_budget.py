@@ -1,6 +1,6 @@
-"""The search budget: how much all searches of one placement may cost together.
+"""The search budget: the work that one placement may take.
 
-It is counted in steps, not in time, so the answer is the same on every machine.
+It is counted in steps and in the units of CEL, not in time, so the answer is the same on every machine.
 """
 
 from typing import Final
@@ -12,6 +12,10 @@ _STEPS: Final = 200_000
 _SHARE: Final = 8
 _LEAST: Final = 64
 
+SELECTOR_UNITS: Final = 2_000_000
+"""The highest cost of all evaluations of selectors in one placement, in Kubernetes' units: at most some
+seconds. Sixteen usual selectors take as much for 4,000 different devices."""
+
 
 class SearchBudget:
     """The steps that are left."""
@@ -19,6 +23,7 @@ class SearchBudget:
     def __init__(self) -> None:
         """Begin with all of them."""
         self._left = _STEPS
+        self._units = {True: SELECTOR_UNITS, False: SELECTOR_UNITS}
 
     @property
     def allowance(self) -> int:
@@ -33,3 +38,14 @@ class SearchBudget:
     def spend(self, steps: int) -> None:
         """Take steps off."""
         self._left = max(self._left - steps, 0)
+
+    def may_evaluate(self, *, own: bool) -> bool:
+        """Return True if another selector may be evaluated.
+
+        Selectors of the deployment and those in the claims of existing replicas have an allowance each.
+        """
+        return self._units[own] > 0
+
+    def evaluated(self, units: int, *, own: bool) -> None:
+        """Charge the cost of an evaluation."""
+        self._units[own] -= units

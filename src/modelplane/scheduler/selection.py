@@ -1,6 +1,7 @@
 """Selection: the devices that each request's selectors accept, evaluated once per distinct device.
 
-Device entries with the same driver, attributes and capacities are one device here, on all clusters.
+Device entries with the same driver, attributes and capacities are one device here, on all clusters. The cost
+of all evaluations is bounded, because the selectors are a tenant's.
 """
 
 from collections.abc import Iterable
@@ -8,33 +9,38 @@ from typing import Final
 
 from modelplane import cel
 from modelplane.scheduler.identity_map import numbering
+from modelplane.scheduler.search_budget import SELECTOR_UNITS, SearchBudget
 from modelplane.scheduler.types import Deployment, Device, DeviceRequest
 
 
 class Selection:
     """The compiled selectors of one deployment, and their verdicts so far."""
 
-    def __init__(self, deployment: Deployment | None = None) -> None:
+    def __init__(self, budget: SearchBudget, deployment: Deployment | None = None) -> None:
         """Compile every selector. Raises SelectorError."""
+        self._budget = budget
         engines = () if deployment is None else deployment.engines
-        self._selectors = {
-            expression: cel.compile(expression)
+        self._selectors = cel.compile_all(
+            expression
             for engine in engines
             for member in engine.members
             for request in member.requests
             for expression in request.selectors
-        }
+        )
         self._verdicts: dict[tuple[str, int], cel.Match | cel.NoMatch] = {}
         self._bound: dict[int, cel.Bound] = {}
         self.identity: Final = numbering(traits)
         """Returns the same number for devices that no selector can distinguish."""
 
     def matches(self, request: DeviceRequest, device: Device) -> bool:
-        """Tell whether all selectors of a request accept the device."""
+        """Tell whether all selectors of a request accept the device. Raises TooCostly."""
         return isinstance(self.first_refusal(request, device), cel.Match)
 
     def accepts(self, selectors: Iterable[str], device: Device) -> bool:
-        """Tell whether selectors, of whatever deployment, all accept the device; those not valid do."""
+        """Tell whether selectors, of any deployment, all accept the device.
+
+        Those that are not valid do, and those for which the budget of existing claims has no units left.
+        """
         identity = self.identity(device)
         return all(not isinstance(self._verdict(each, device, identity), cel.NoMatch) for each in selectors)
 
@@ -53,9 +59,22 @@ class Selection:
             selector = self._selectors.get(expression) or _compiled(expression)
             if identity not in self._bound:
                 self._bound[identity] = cel.bind(device)
-            verdict = cel.Match() if selector is None else selector.evaluate(self._bound[identity])
+            verdict = cel.Match() if selector is None else self._evaluated(selector, self._bound[identity])
             self._verdicts[expression, identity] = verdict
         return verdict
+
+    def _evaluated(self, selector: cel.Selector, device: cel.Bound) -> cel.Match | cel.NoMatch:
+        own = selector.expression in self._selectors
+        if self._budget.may_evaluate(own=own):
+            verdict, units = selector.measure(device)
+            self._budget.evaluated(units, own=own)
+            return verdict
+        if own:
+            raise cel.TooCostly(
+                f"its device selectors cost more than {SELECTOR_UNITS:,} units for {len(self._bound)} of the "
+                "fleet's kinds of devices: simplify them"
+            )
+        return cel.Match()
 
 
 def _compiled(expression: str) -> cel.Selector | None:

@@ -41,7 +41,8 @@ class Usage:
 
 def usage(fleet: Fleet) -> tuple[Usage, ...]:
     """Return the usage of every pool, in order of cluster name and published pool."""
-    ledger = Ledger(fleet.replicas, Selection(), SearchBudget())
+    budget = SearchBudget()
+    ledger = Ledger(fleet.replicas, Selection(budget), budget)
     return tuple(_usages(sorted(fleet.clusters, key=lambda cluster: cluster.name), ledger))
 
 

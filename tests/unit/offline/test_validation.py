@@ -28,6 +28,17 @@ def test_a_valid_deployment_has_no_problem():
     assert said(DEPLOYMENT) == []
 
 
+def test_selectors_that_compile_may_cost_too_much_together():
+    numbers = f"[{','.join(map(str, range(40)))}]"
+    loops = f"{numbers}.all(x, {numbers}.all(y, {numbers}.all(z, x + y + z >= %d)))"
+    line = next(line for line in DEPLOYMENT.splitlines() if "cel:" in line)
+    indent = line.partition("- ")[0]
+    text = DEPLOYMENT.replace(line, "\n".join(f"{indent}- cel: '{loops % number}'" for number in (0, -1)))
+    [found] = said(text)
+    assert "spec: its 2 different device selectors may together cost" in found
+    assert found.endswith("a deployment is allowed 1,000,000")
+
+
 @pytest.mark.parametrize(
     ("replacements", "line"),
     [

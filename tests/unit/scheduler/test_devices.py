@@ -34,7 +34,9 @@ def request(name: str, memory: int, count: int = 1) -> DeviceRequest:
 
 
 def serve(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...]) -> list[str] | Rejected:
-    selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=requests),)),)))
+    selection = Selection(
+        SearchBudget(), Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=requests),)),))
+    )
     verdict = devices(requests, entries, selection, SearchBudget())
     if isinstance(verdict, Rejected):
         return dataclasses.replace(verdict, reads=(), remedy="", selectors=())
@@ -124,14 +126,18 @@ def test_serving(requests: tuple[DeviceRequest, ...], entries: tuple[Device, ...
 
 def test_an_attribute_of_another_type_is_another_device() -> None:
     ask = DeviceRequest("x", 1, ('device.attributes["g"].flag == true',))
-    selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),)))
+    selection = Selection(
+        SearchBudget(), Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),))
+    )
     true, one = (Device("d", "g", 1, attributes={"flag": flag}) for flag in (True, 1))
     assert [selection.matches(ask, device) for device in (true, one)] == [True, False]
 
 
 def test_what_is_claimed_is_the_request_as_written() -> None:
     ask = request("x", 20, 2)
-    selection = Selection(Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),)))
+    selection = Selection(
+        SearchBudget(), Deployment("n", "d", "u", 1, (Engine("e", 1, (Member(requests=(ask,)),)),))
+    )
     assert devices((ask,), (BIG,), selection, SearchBudget()) == Served(
         (ResolvedRequest("x", "big", 2, ask.selectors),), Demand((2,), (2,), (True,))
     )

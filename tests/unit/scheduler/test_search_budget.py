@@ -1,9 +1,11 @@
 """How much one placement may search."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from modelplane import cel
 from modelplane.scheduler import (
     Accounting,
     Claim,
@@ -14,11 +16,18 @@ from modelplane.scheduler import (
     Engine,
     Fleet,
     Member,
+    PlacedEngine,
+    PlacedMember,
     Pool,
+    Replica,
+    ResolvedRequest,
     Role,
     schedule,
 )
-from modelplane.scheduler.search_budget import SearchBudget
+from modelplane.scheduler.search_budget import SELECTOR_UNITS, SearchBudget
+
+LOOPS = "[{0}].all(x, [{0}].all(y, [{0}].all(z, x + y + z >= {1})))"
+"""A selector that is always true and costs 0.6 million units; the number makes it another one."""
 
 GPU = Device("gpu", "gpu.example.com", 8, Claim.DRA, "gpu")
 
@@ -28,6 +37,63 @@ def engine(name: str, copies: int, gpus: int = 1, workers: int = 0) -> Engine:
     if not workers:
         return Engine(name, copies, (Member(requests=asks),))
     return Engine(name, copies, (Member(Role.LEADER, 1, asks), Member(Role.WORKER, workers, asks)))
+
+
+def costly(number: int) -> str:
+    return LOOPS.format(",".join(map(str, range(40))), -number)
+
+
+def asking(*selectors: str) -> Deployment:
+    member = Member(requests=(DeviceRequest("gpu", 1, selectors),))
+    return Deployment("team", "qwen", "uid", 1, (Engine("qwen", 1, (member,)),))
+
+
+def fleet_of(kinds: int, *replicas: Replica) -> Fleet:
+    """A cluster for each of some kinds of devices; only the last one has nodes."""
+    clusters = []
+    for kind in range(kinds):
+        nodes = 20 if kind == kinds - 1 else 0
+        device = replace(GPU, attributes={"index": kind})
+        pool = Pool("gpus", nodes, (device,), Accounting.DEVICES)
+        clusters.append(Cluster(f"c{kind}", gateway_address="10.0.0.1", pools=(pool,)))
+    return Fleet(tuple(clusters), replicas)
+
+
+def holding(number: int) -> Replica:
+    """A replica of another deployment, whose claim has a costly selector."""
+    claims = (ResolvedRequest("gpu", "gpu", 1, (costly(number),)),)
+    member = PlacedMember(Role.STANDALONE, "gpus", claims=claims)
+    return Replica("other", f"r{number}", "other", "other", "c0", number, (PlacedEngine("e", 1, (member,)),))
+
+
+def test_selectors_that_cost_too_much_together_for_one_device_are_an_error() -> None:
+    assert len(schedule(fleet_of(1), asking(costly(1))).assignments) == 1
+    with pytest.raises(
+        cel.TooCostly, match=r"its 2 different device selectors may together cost 1,1\d\d,\d\d\d"
+    ):
+        schedule(fleet_of(1), asking(costly(1), costly(2)))
+
+
+def test_selectors_that_cost_too_much_over_the_fleet_are_an_error() -> None:
+    assert len(schedule(fleet_of(4), asking(costly(3))).assignments) == 1
+    with pytest.raises(cel.TooCostly, match="cost more than 2,000,000 units for 5 of the fleet's kinds of"):
+        schedule(fleet_of(5), asking(costly(3)))
+
+
+def test_the_claims_of_others_cost_a_deployment_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten replicas of another deployment have claims of 0.6 million units each."""
+    evaluated: list[int] = []
+    measure = cel.Selector.measure
+
+    def counted(self: cel.Selector, device: cel.Bound) -> tuple[cel.Match | cel.NoMatch, int]:
+        found = measure(self, device)
+        evaluated.append(found[1])
+        return found
+
+    monkeypatch.setattr(cel.Selector, "measure", counted)
+    fleet = fleet_of(1, *map(holding, range(10, 20)))
+    assert len(schedule(fleet, asking('device.driver == "gpu.example.com"')).assignments) == 1
+    assert SELECTOR_UNITS < sum(evaluated) < 1.5 * SELECTOR_UNITS
 
 
 def test_a_hard_search_leaves_most_of_the_budget_to_the_next() -> None:
