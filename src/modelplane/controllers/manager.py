@@ -2,13 +2,15 @@
 
 ModelDeployments are reconciled one at a time, because each placement must see the previous one. All other
 owners are reconciled in parallel. Replicas of one cluster share a lane, so a slow cluster delays only its
-own. Failed reconciles are logged and retried; only a signal ends a controller.
+own. Namespaces take turns, so that one with many owners does not delay the others. Failed reconciles are
+logged and retried; only a signal ends a controller.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 
 from modelplane.api import labels
 from modelplane.api.inference_cluster import InferenceCluster
@@ -45,6 +47,7 @@ _log = logging.getLogger(__name__)
 _AT_A_TIME = 4
 _POLL_S = 0.2
 _CLUSTER = kind_name(InferenceCluster)
+_namespace = attrgetter("namespace")
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
 
@@ -64,9 +67,11 @@ class Manager:
         self._client = client
         self._definitions = Definitions(client)
         self._waiting = ""
-        self._decisions: WorkQueue[OwnerKey] = WorkQueue(1, waited=partial(metrics.waited, "decisions"))
+        self._decisions: WorkQueue[OwnerKey] = WorkQueue(
+            1, flow=_namespace, waited=partial(metrics.waited, "decisions")
+        )
         self._work: WorkQueue[OwnerKey] = WorkQueue(
-            _AT_A_TIME, self._cluster_of, partial(metrics.waited, "work")
+            _AT_A_TIME, self._cluster_of, _namespace, partial(metrics.waited, "work")
         )
         self._interests = Interests()
         self._uids: dict[str, OwnerKey] = {}

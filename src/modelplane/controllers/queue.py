@@ -1,10 +1,11 @@
 """Work queue of keys.
 
 It holds a key once, however often the key is added; hands no key to two workers at a time; and returns failed
-keys after growing delays. This is the contract of client-go's rate-limited work queue, with two additions.
+keys after growing delays. This is the contract of client-go's rate-limited work queue, with three additions.
 Keys are in lanes, and the number of keys in progress is limited per lane, so a slow lane delays only its own
-keys. A key that has just failed is not retried at once even if it is added again, so two writers that undo
-each other's changes do not spin.
+keys. The keys of a lane belong to flows, which take turns, so that a flow of many keys does not delay the
+others (as in API Priority and Fairness). A key that has just failed is not retried at once even if it is
+added again, so two writers that undo each other's changes do not spin.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ LONGEST_REST_S = 1.0
 """Longest delay of a failed key that is added again."""
 
 
-def _one_lane(_key: object) -> str:
+def _all_alike(_key: object) -> str:
     return ""
 
 
@@ -30,20 +31,22 @@ def _unmeasured(_duration_s: float) -> None:
 
 
 class WorkQueue(Generic[K]):
-    """Keys to process, in the order in which they were added to their lane."""
+    """Keys to process, in the order in which they were added to their flow."""
 
     def __init__(
         self,
         width: int,
-        lane: Callable[[K], str] = _one_lane,
+        lane: Callable[[K], str] = _all_alike,
+        flow: Callable[[K], str] = _all_alike,
         waited: Callable[[float], None] = _unmeasured,
     ) -> None:
         """Hand out at most ``width`` keys of each lane at a time, and report how many seconds each waited."""
         self._width = width
         self._lane = lane
+        self._flow = flow
         self._waited = waited
         self._waiting: dict[K, float] = {}  # since when
-        self._lanes: dict[str, dict[K, None]] = {}
+        self._lanes: dict[str, dict[str, dict[K, None]]] = {}
         self._running: dict[K, str] = {}
         self._busy: Counter[str] = Counter()
         self._again: set[K] = set()
@@ -92,26 +95,30 @@ class WorkQueue(Generic[K]):
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        lane = self._lane(key)
+        flows = self._lanes.setdefault(self._lane(key), {})
         self._waiting[key] = asyncio.get_running_loop().time()
-        self._lanes.setdefault(lane, {})[key] = None
+        flows.setdefault(self._flow(key), {})[key] = None
         self._arrived.set()
 
     async def get(self) -> K:
         """Wait for the next key and take it; end it with ``done`` or ``failed``."""
         while True:
-            for lane, keys in self._lanes.items():
+            for lane, flows in self._lanes.items():
                 if self._busy[lane] < self._width:
-                    return self._take(lane, keys)
+                    return self._take(lane, flows)
             self._arrived.clear()
             await self._arrived.wait()
 
-    def _take(self, lane: str, keys: dict[K, None]) -> K:
+    def _take(self, lane: str, flows: dict[str, dict[K, None]]) -> K:
+        flow, keys = next(iter(flows.items()))
         key = next(iter(keys))
         self._waited(asyncio.get_running_loop().time() - self._waiting.pop(key))
-        del keys[key], self._lanes[lane]
+        del keys[key], flows[flow], self._lanes[lane]
+        # Behind the others.
         if keys:
-            self._lanes[lane] = keys  # behind the others
+            flows[flow] = keys
+        if flows:
+            self._lanes[lane] = flows
         self._running[key] = lane
         self._busy[lane] += 1
         return key

@@ -4,6 +4,7 @@ The owner, its children and the objects that it requires are read from local cop
 last, if it changed. All state is in the objects: after a crash the next controller continues.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import filterfalse
@@ -81,7 +82,7 @@ class Reconciler:
         request = self._request(decoded, observed, requirements)
         if any(isinstance(found, Unknown) and found.loading for found in request.required.values()):
             return None  # its loading ends with another reconcile
-        composition = _composed(key.kind, request)
+        composition = await _composed(key.kind, request)
         if isinstance(composition, Blocked):
             self._interests.set_unsatisfied(key, True)
             await self._reporter.blocked(owner, composition.cause)
@@ -92,7 +93,7 @@ class Reconciler:
         written = self._observed(self._informers[key.kind].get(key.name, key.namespace) or owner, clusters)
         if not problem and written != observed:
             # Report the written children now, not first that they are being created.
-            after = _composed(key.kind, replace(request, observed=written))
+            after = await _composed(key.kind, replace(request, observed=written))
             if isinstance(after, Composition):
                 composition, observed = after, written
         await self._reporter.composed(owner, observed, composition, problem)
@@ -158,7 +159,17 @@ def _clusters(requirements: tuple[Requirement, ...]) -> set[str]:
     return {requirement.cluster for requirement in requirements}
 
 
-def _composed(kind: str, request: Request[Any]) -> Composition | Blocked:
+async def _composed(kind: str, request: Request[Any]) -> Composition | Blocked:
+    """Compose an owner.
+
+    A placement runs in a thread of its own: it can take seconds, and the lease must be renewed meanwhile.
+    """
+    if COMPOSERS[kind].lane is Lane.DECISIONS:
+        return await asyncio.to_thread(_compose, kind, request)
+    return _compose(kind, request)
+
+
+def _compose(kind: str, request: Request[Any]) -> Composition | Blocked:
     """Compose, in a span; that of a deployment tells what its placement was found among, and came to."""
     places = COMPOSERS[kind].lane is Lane.DECISIONS
     with traces.span("placement" if places else "compose", kind=kind) as span:

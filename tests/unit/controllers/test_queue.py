@@ -124,6 +124,30 @@ async def test_a_lane_that_is_stuck_holds_up_no_other() -> None:
     assert await asyncio.wait_for(waiting, 1) == "slow/3"
 
 
+async def test_flows_take_turns() -> None:
+    queue: WorkQueue[str] = WorkQueue(1, flow=lambda key: key.partition("/")[0])
+    for key in ("many/1", "many/2", "many/3", "one/1", "two/1", "two/2"):
+        queue.add(key)
+    taken = []
+    while queue:
+        taken.append(await queue.get())
+        queue.done(taken[-1])
+    assert taken == ["many/1", "one/1", "two/1", "many/2", "two/2", "many/3"]
+
+
+async def test_a_flow_that_empties_and_comes_back_waits_behind_the_others() -> None:
+    queue: WorkQueue[str] = WorkQueue(1, flow=lambda key: key.partition("/")[0])
+    for key in ("a/1", "b/1", "b/2"):
+        queue.add(key)
+    queue.done(await queue.get())
+    queue.add("a/1")
+    taken = []
+    while queue:
+        taken.append(await queue.get())
+        queue.done(taken[-1])
+    assert taken == ["b/1", "a/1", "b/2"]
+
+
 async def test_how_long_a_key_waited_is_told_when_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     queue: WorkQueue[str] = WorkQueue(1, waited=waited.append)

@@ -1,5 +1,7 @@
 import asyncio
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.proxy.interface import GatewayAddress
 
+POD = {"spec": {"containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.23.0"}]}}
 CLASS = OwnerKey("InferenceClass", "", "l4")
 DEPLOYMENT = OwnerKey("ModelDeployment", "n", "model")
 CACHE = OwnerKey("ModelCache", "n", "weights")
@@ -59,6 +62,32 @@ async def test_who_uses_an_object_matters_only_once_it_is_to_go(client: Client, 
     bench.informers["InferenceClass"].remember(going)
     await bench.reconciler.reconcile(CLASS)
     assert [(each.kind, each.triggers) for each in bench.interests.of(CLASS)] == [("InferenceCluster", True)]
+
+
+async def test_a_placement_that_takes_long_stops_nothing_else(
+    client: Client, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(client, clusters)
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(_request: object) -> Composition:
+        entered.set()
+        assert leave.wait(30)
+        return Composition()
+
+    row = COMPOSERS[DEPLOYMENT.kind]
+    monkeypatch.setitem(COMPOSERS, DEPLOYMENT.kind, replace(row, decide=slow))
+    members = [
+        {"nodeSelector": {"devices": [{"name": "gpu", "selectors": [{"cel": "true"}]}]}, "template": POD}
+    ]
+    engines = [{"name": "model", "members": members}]
+    bench.informers["ModelDeployment"].remember(_object(DEPLOYMENT, {"replicas": 1, "engines": engines}))
+    placement = asyncio.create_task(bench.reconciler.reconcile(DEPLOYMENT))
+    while not entered.is_set():
+        await asyncio.sleep(0.01)
+    assert not placement.done(), "the loop goes on while it is placed"
+    leave.set()
+    await placement
 
 
 @pytest.mark.virtual_time
