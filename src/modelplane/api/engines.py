@@ -6,7 +6,7 @@ topology rules are the same for both.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from modelplane.api import labels
 from modelplane.api.fields import (
@@ -80,9 +80,16 @@ class FieldReference(Model):
         ),
     ]
     api_version: (
-        Annotated[str, about("Version of the schema that the path is written for: v1.", pattern="^v1$")]
+        Annotated[
+            str,
+            about("Version of the schema that the path is written for: v1.", max_length=2, pattern="^v1$"),
+        ]
         | None
     ) = None
+
+
+_MAX_ARGUMENT: Final = 32768
+"""A quarter of what Linux gives a program in one argument or variable."""
 
 
 class EnvSource(Model):
@@ -120,8 +127,16 @@ class EnvVar(Model):
             pattern="^[ -<>-~]+$",
         ),
     ]
-    value: Annotated[str, about("Its value. $(NAME) expands a variable set before it.")] | None = None
+    value: (
+        Annotated[
+            str, about("Its value. $(NAME) expands a variable set before it.", max_length=_MAX_ARGUMENT)
+        ]
+        | None
+    ) = None
     value_from: Annotated[EnvSource, about("Source of the value, instead of value.")] | None = None
+
+
+_Argument: TypeAlias = Annotated[str, about("One argument.", max_length=_MAX_ARGUMENT)]
 
 
 class Container(Model):
@@ -139,10 +154,16 @@ class Container(Model):
         ),
     ]
     command: Annotated[
-        tuple[str, ...],
-        about("Replaces the entrypoint of the image. With it, no --model argument is added.", atomic=True),
+        tuple[_Argument, ...],
+        about(
+            "Replaces the entrypoint of the image. With it, no --model argument is added.",
+            max_length=1024,
+            atomic=True,
+        ),
     ] = ()
-    args: Annotated[tuple[str, ...], about("Arguments of the engine.", atomic=True)] = ()
+    args: Annotated[
+        tuple[_Argument, ...], about("Arguments of the engine.", max_length=1024, atomic=True)
+    ] = ()
     env: Annotated[
         tuple[EnvVar, ...],
         about("Environment of the engine, after the variables that Modelplane sets.", max_length=256),
@@ -157,7 +178,7 @@ class PodSpec(Model):
         about("The engine container, and no other.", min_length=1, max_length=1, atomic=True),
     ]
     image_pull_secrets: Annotated[
-        tuple[LocalReference, ...], about("Secrets to pull the image with.", atomic=True)
+        tuple[LocalReference, ...], about("Secrets to pull the image with.", max_length=16, atomic=True)
     ] = ()
 
 

@@ -109,7 +109,7 @@ class Provisioning(Model):
 class InferenceClassSpec(Model):
     """The devices of a node of this class, and its recipe."""
 
-    description: Annotated[str, about("Purpose of the class, for people.")] | None = None
+    description: Annotated[str, about("Purpose of the class, for people.", max_length=1024)] | None = None
     provisioning: (
         Annotated[
             Provisioning,

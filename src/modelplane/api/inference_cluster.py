@@ -123,6 +123,7 @@ class InferenceClusterSpec(Model):
         tuple[Taint, ...],
         about(
             "Taints, which keep away every ModelDeployment that does not tolerate them.",
+            max_length=64,
             keys=("key", "effect"),
         ),
     ] = ()

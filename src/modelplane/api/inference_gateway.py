@@ -33,6 +33,7 @@ class MetalLB(Model):
         about(
             "Addresses to assign: first-last, or a CIDR.",
             min_length=1,
+            max_length=128,
             pattern=r"^[0-9a-fA-F.:]+(-[0-9a-fA-F.:]+|/[0-9]{1,3})$",
         ),
     ]

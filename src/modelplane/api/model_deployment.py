@@ -126,7 +126,7 @@ class ReplicaSettings(Model):
     serving: Annotated[Serving, about("Serving mode and routing. Absent: mode Unified.")] | None = None
     tolerations: Annotated[
         tuple[Toleration, ...],
-        about("Taints of clusters on which replicas may be placed nevertheless.", atomic=True),
+        about("Taints of clusters on which replicas may be placed nevertheless.", max_length=64, atomic=True),
     ] = ()
 
 

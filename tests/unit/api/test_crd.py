@@ -33,6 +33,21 @@ def test_every_field_can_be_explained(kind):
     assert silent == []
 
 
+_BOUND = {"string": "maxLength", "array": "maxItems"}
+
+
+@every_kind
+def test_every_field_of_a_spec_is_bounded(kind):
+    """Without a bound, one tenant's object could take the time of all."""
+    unbounded = [
+        path
+        for path, value in _values("spec", schema(kind)["properties"]["spec"])
+        if not value.keys() & {"enum", "anyOf", _BOUND.get(value.get("type"), "type")}
+        or ("additionalProperties" in value and "maxProperties" not in value)
+    ]
+    assert unbounded == []
+
+
 @every_kind
 def test_no_rule_can_keep_a_status_from_being_written(kind):
     ruled = [

@@ -1,10 +1,12 @@
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from modelplane.compose.composition import Requirement, Unknown
+from modelplane.controllers import named
 from modelplane.controllers.named import NamedObjects
 from modelplane.kube.client import Client
 
@@ -64,4 +66,23 @@ async def test_a_copy_that_nobody_requires_any_more_is_dropped(bench: Bench) -> 
     bench.required.clear()
     other = Requirement("auth-secret", "v1", "Secret", "ml-team", "other")
     await bench.answer(other)
-    assert [name.name for name in bench.named._copies] == ["other"]
+    assert [name.name for name in bench.named._copies["ml-team"]] == ["other"]
+
+
+@pytest.mark.virtual_time
+async def test_a_namespace_that_names_too_many_objects_takes_nothing_from_another(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named, "MOST_PER_NAMESPACE", 3)
+    bench.required[:] = [replace(TOKEN, name=f"token-{number}") for number in range(5)]
+    found = [bench.named.find(requirement) for requirement in bench.required]
+    assert [each.loading for each in found if isinstance(each, Unknown)] == [True, True, True, False, False]
+    assert 'at most 3 Secrets and ConfigMaps are watched for namespace "ml-team"' in str(found[3])
+    assert await bench.answer(replace(TOKEN, namespace="other-team", name="token-of-others")) == ()
+
+    sweep = asyncio.create_task(bench.named.run())
+    del bench.required[:2]
+    await asyncio.sleep(15)
+    assert {"token-3", "token-4"} <= set(bench.told), "they are told that there is room"
+    assert bench.named.find(bench.required[-1]) == Unknown("it is still being read", loading=True)
+    sweep.cancel()
