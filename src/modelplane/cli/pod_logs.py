@@ -2,9 +2,13 @@
 
 Each container is read on its own. The server puts a time before each line; after a lost connection or a
 restart of the container, reading resumes at the time of the last line, so no line is reported twice.
+
+A log that is silent is asked for again after a while. The connection to the API server shows whether that
+server is alive, but not whether it still hears from the node behind it.
 """
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +22,7 @@ from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 
 _LOOK_EVERY_S: Final = 2.0
+_SILENCE_S: Final = 30.0
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 """RFC 3339; a node may write it with the offset of its time zone."""
 
@@ -103,6 +108,10 @@ Note = Callable[[str], None]
 """Receives a sentence about a log that cannot be read."""
 
 
+class Silence(errors.Unreachable):
+    """No line for a while: the log has none, or is not heard any more."""
+
+
 async def find(clusters: InferenceClusters, pods: Iterable[Requirement]) -> Found:
     """Return the containers of pods, by cluster and name."""
     async with asyncio.TaskGroup() as group:
@@ -176,13 +185,22 @@ def _cause(error: errors.KubernetesError) -> str:
 async def _lines(
     container: Container, params: Mapping[str, str]
 ) -> AsyncIterator[tuple[Moment | None, bytes]]:
-    """Yield the lines of a log, each with its time; a line that the kubelet adds about the log has none."""
+    """Yield the lines of a log, each with its time; a line that the kubelet adds about the log has none.
+
+    Raises ``Silence``.
+    """
     lines = container.client.lines(container.path, params)
     try:
-        async for line in lines:
+        while True:
+            async with asyncio.timeout(_SILENCE_S):
+                line = await anext(lines, None)
+            if line is None:
+                return
             first, _, rest = line.partition(b" ")
             moment = Moment.parse(first.decode(errors="replace"))
             yield moment, line if moment is None else rest
+    except TimeoutError as error:
+        raise Silence(f"no line came for {_SILENCE_S:g} s") from error
     finally:
         await lines.aclose()
 
@@ -193,8 +211,12 @@ class _Followed:
 
     options: LogOptions
     """The part of its log to read first."""
+    asked_at: float | None = None
+    """When its log was first asked for, on the event loop's clock."""
     first_read: bool = True
     """True until a line was read, or the log was read to its end."""
+    failed: bool = False
+    """True if the last attempt to read its log was in vain."""
     task: asyncio.Task[None] | None = None
     last: Moment | None = None
     """The time of the last line."""
@@ -205,6 +227,17 @@ class _Followed:
     noted: set[str] = field(default_factory=set)
     untimed: set[bytes] = field(default_factory=set)
     """Lines that the kubelet adds about the log; it repeats them for each request."""
+
+    def next_options(self, now: float) -> LogOptions:
+        """Return the part of its log to read next, apart from the time after which lines are new."""
+        if not self.first_read:
+            return LogOptions()
+        if self.asked_at is None:
+            self.asked_at = now
+        elif self.options.tail == 0:
+            # A line that comes between two requests is a new one too.
+            return LogOptions(since_s=math.ceil(now - self.asked_at))
+        return self.options
 
     def resume_after(self, container: Container) -> Moment | None:
         """Return the time after which lines are new; None if all of them are."""
@@ -259,7 +292,8 @@ class Follower:
         """Report a container's lines from the last one read, until the container or the connection ends."""
         before = each.last = each.resume_after(container)
         each.restarts = container.restarts
-        options = each.options if each.first_read else LogOptions()
+        failed_before, each.failed = each.failed, False
+        options = each.next_options(asyncio.get_running_loop().time())
         params = options.params(container.name) | {"follow": "true"}
         if before is not None:
             params["sinceTime"] = before.text
@@ -274,13 +308,21 @@ class Follower:
             # The kubelet may also end the log of a container that runs, which then has more to say.
             if not container.running:
                 each.read_to_end_at = container.restarts
-        except (errors.NotFound, errors.Unreachable):
-            pass  # the next listing shows whether the container still exists
+        except Silence:
+            pass
+        except (errors.NotFound, errors.Unreachable) as error:
+            # Once is no problem: the next listing shows whether the container still exists.
+            each.failed = each.last is before
+            if each.failed and failed_before:
+                self._note_failure(container, each, error)
         except errors.KubernetesError as error:
-            told = f"cannot read the log of {container} yet: {_cause(error)}"
-            if told not in each.noted:
-                each.noted.add(told)
-                self._note(told)
+            self._note_failure(container, each, error)
+
+    def _note_failure(self, container: Container, each: _Followed, error: errors.KubernetesError) -> None:
+        told = f"cannot read the log of {container} yet: {_cause(error)}"
+        if told not in each.noted:
+            each.noted.add(told)
+            self._note(told)
 
     def _report_untimed(self, container: Container, each: _Followed, line: bytes) -> None:
         if line not in each.untimed:

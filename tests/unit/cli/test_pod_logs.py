@@ -12,7 +12,7 @@ from modelplane.cli import pod_logs
 from modelplane.cli.inference_clusters import ClusterUnreachable
 from modelplane.cli.pod_logs import Container, Follower, Found, LogOptions, Moment, find, show
 from modelplane.compose.composition import Requirement
-from modelplane.kube.errors import Forbidden, Invalid, Unreachable
+from modelplane.kube.errors import Forbidden, Invalid, NotFound, Unreachable
 
 pytestmark = pytest.mark.virtual_time
 
@@ -27,20 +27,23 @@ class Logs:
         self.scripts = defaultdict(list)
         self.asked = []
 
-    def script(self, path, *lines, error=None):
-        self.scripts[path].append((lines, error))
+    def script(self, path, *lines, error=None, silent=False):
+        """``silent``: after its lines, the request is never answered any more."""
+        self.scripts[path].append((lines, error, silent))
 
     async def lines(self, path, params):
         self.asked.append(params)
         if not self.scripts[path]:
             raise Unreachable("nothing is left to say")
-        lines, error = self.scripts[path].pop(0)
+        lines, error, silent = self.scripts[path].pop(0)
         if since := params.get("sinceTime"):
             lines = [line for line in lines if not is_before(line, since)]
         if tail := params.get("tailLines"):
             lines = lines[max(len(lines) - int(tail), 0) :]
         for line in lines:
             yield line
+        if silent:
+            await asyncio.get_running_loop().create_future()
         if error is not None:
             raise error
 
@@ -174,6 +177,45 @@ async def test_after_a_lost_connection_nothing_is_said_twice(logs, told):
     assert told.lines == ["west/a one", "west/a two", "west/a three"]
     assert logs.asked[1]["sinceTime"] == T2
     assert told.notes == []
+
+
+async def test_a_log_that_is_not_heard_any_more_is_asked_for_again(logs, told):
+    logs.script(path(), *said(f"{T1} one"), silent=True)
+    logs.script(path(), *said(f"{T1} one"), silent=True)
+    logs.script(path(), *said(f"{T1} one", f"{T2} two"))
+    await follow(told, *[Found((container(logs, running=False),), ())] * 40)
+    assert told.lines == ["west/a one", "west/a two"]
+    assert [each.get("sinceTime") for each in logs.asked[:3]] == [None, T1, T1]
+    assert told.notes == []
+
+
+async def test_the_new_lines_of_a_log_include_those_between_two_requests(logs, told):
+    logs.script(path(), silent=True)
+    logs.script(path(), *said(f"{T1} one"))
+    ended = container(logs, running=False)
+    await follow(told, *[Found((ended,), ())] * 20, wanted=LogOptions(tail=0))
+    assert told.lines == ["west/a one"]
+    assert [(each.get("tailLines"), each.get("sinceSeconds")) for each in logs.asked] == [
+        ("0", None),
+        (None, "30"),
+    ]
+
+
+async def test_a_log_that_is_not_answered_does_not_keep_the_others_from_being_shown(logs, told):
+    logs.script(path("a"), silent=True)
+    logs.script(path("b"), *said(f"{T1} one"))
+    await show([container(logs, "a"), container(logs, "b")], LogOptions(), told.line, told.notes.append)
+    assert told.lines == ["west/b one"]
+    assert told.notes == ["cannot read the log of west/a: no line came for 30 s"]
+
+
+async def test_a_log_that_is_lost_again_before_it_has_a_line_is_told(logs, told):
+    away = NotFound(404, "NotFound", "the node does not know the pod")
+    logs.script(path(), *said(f"{T1} one"), error=Unreachable("lost"))
+    for error in (away, None, away, away, away):
+        logs.script(path(), error=error)
+    await follow(told, *[Found((container(logs),), ())] * 6)
+    assert told.notes == ["cannot read the log of west/a yet: the node does not know the pod"]
 
 
 async def test_a_container_that_starts_again_is_followed_again(logs, told):
