@@ -1,194 +1,29 @@
 """A real Envoy over real servers: what a client of a gateway sees, also while its configuration changes."""
 
 import asyncio
-import itertools
 import json
-import socket
-import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import pytest
-from aiohttp import web
 
-from modelplane.gateway.envoy.files import CLUSTERS, files
+from modelplane.gateway.envoy.files import CLUSTERS
 from modelplane.gateway.envoy.routes import routes_file
-from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.gateway.table import Backend, Route
 from modelplane.host.private_files import write_private
-from modelplane.proxy import admin, bootstrap
-from modelplane.proxy import files as envoy_files
-from support.certificates import authority, server_context
+from modelplane.proxy import admin
+from support.certificates import server_context
+from support.envoys import EVENTS, Gateway, engines, free_ports, raw_get, running_envoy, service
 
 pytestmark = pytest.mark.kubernetes
-
-EVENTS = 40
-EVENT_S = 0.04
-
-
-@dataclass(slots=True)
-class Engine:
-    """A server that tells what it was asked."""
-
-    name: str
-    port: int
-    cut_off: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a client left before its stream was complete."""
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        if "websocket" in request.query:
-            return await self._echo(request)
-        if "stream" in request.query:
-            return await self._stream(request)
-        if "overloaded" in request.query:
-            return web.json_response({"by": self.name}, status=503)
-        body = await request.text()
-        said = {"by": self.name, "path": request.raw_path, "host": request.host, "body": body}
-        return web.json_response(
-            said | {"headers": {key.lower(): value for key, value in request.headers.items()}}
-        )
-
-    async def _echo(self, request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        async for message in socket:
-            await socket.send_str(f"{request.path} {message.data}")
-        return socket
-
-    async def _stream(self, request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(request)
-        try:
-            for number in range(EVENTS):
-                await response.write(f"data: {number}\n\n".encode())
-                await asyncio.sleep(EVENT_S)
-        except (ConnectionError, asyncio.CancelledError):
-            self.cut_off.set()
-            raise
-        return response
-
-    def backend(self, weight: int = 1, prefix: str = "/", **options: Any) -> Backend:
-        return Backend(f"ml/{self.name}", (("127.0.0.1", self.port),), weight, prefix, **options)
-
-
-class Gateway:
-    """A running Envoy."""
-
-    def __init__(self, directory: Path, client: aiohttp.ClientSession, ports: Iterator[int]) -> None:
-        self.directory = directory
-        self.client = client
-        self.port = next(ports)
-        self.workload_port = next(ports)
-        self._writes = itertools.count()
-
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
-
-    async def apply(self, *routes: Route, workload: tuple[Route, ...] = ()) -> None:
-        """Write routes and wait until they are in force."""
-        mark = f"/settled/{next(self._writes)}/"
-        table = Table(
-            (
-                Listener("front-door", "127.0.0.1", self.port, (*routes, Route("mark", mark))),
-                Listener("cluster-local", "127.0.0.1", self.workload_port, workload),
-            )
-        )
-        assert envoy_files.write(self.directory, files(table))
-        async with asyncio.timeout(10):
-            while await self.status(mark) != 503:
-                await asyncio.sleep(0.02)
-
-    async def status(self, path: str) -> int:
-        async with self.client.get(self.url(path)) as response:
-            return response.status
-
-    async def get(self, path: str, **options: Any) -> dict[str, Any]:
-        """Return what the engine that answered was asked."""
-        async with self.client.get(self.url(path), **options) as response:
-            assert response.status == 200, await response.text()
-            return dict(await response.json())
-
-    def stat(self, name: str) -> int:
-        """Return one of Envoy's own counters."""
-        return admin.stats(self.directory, f"^{name}$")[name]
-
-    async def events(self, path: str) -> AsyncIterator[str]:
-        async with self.client.get(self.url(path)) as response:
-            async for line in response.content:
-                if line.strip():
-                    yield line.decode().strip()
-
-
-def _free_ports() -> Iterator[int]:
-    while True:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
-        yield port
 
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     """An Envoy that has only been prepared."""
-    async with aiohttp.ClientSession() as client:
-        ports = _free_ports()
-        running = Gateway(tmp_path, client, ports)
-        bootstrap.prepare(tmp_path, (Listener("front-door", "127.0.0.1", running.port),), authority(tmp_path))
-        log = (tmp_path / "log").open("wb")
-        process = await asyncio.create_subprocess_exec(
-            *bootstrap.argv(tmp_path), cwd=tmp_path, stdout=log, stderr=log
-        )
-        try:
-            await _open(running, process)
-            yield running
-        finally:
-            process.terminate()
-            await process.wait()
-            log.close()
-            admin.admin_socket(tmp_path).unlink(missing_ok=True)
-
-
-async def _open(gateway: Gateway, process: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            assert process.returncode is None, (gateway.directory / "log").read_text()
-            try:
-                await gateway.status("/")
-            except aiohttp.ClientConnectionError:
-                await asyncio.sleep(0.05)
-            else:
-                return
-
-
-@asynccontextmanager
-async def engines(*names: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Engine, ...]]:
-    """Run servers on ports of their own."""
-    running = []
-    started = []
-    for name in names:
-        engine = Engine(name, next(_free_ports()))
-        application = web.Application()
-        application.router.add_route("*", "/{path:.*}", engine.answer)
-        runner = web.AppRunner(
-            application, handler_cancellation=True, shutdown_timeout=0.1, max_line_size=32_768
-        )
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", engine.port, ssl_context=tls).start()
-        running.append(runner)
-        started.append(engine)
-    try:
-        yield tuple(started)
-    finally:
-        for runner in running:
-            await runner.cleanup()
-
-
-def service(*backends: Backend, name: str = "qwen", unavailable: str = "") -> Route:
-    return Route(f"ml/{name}", f"/ml/{name}/", backends, unavailable)
+    async with running_envoy(tmp_path) as running:
+        yield running
 
 
 async def test_a_prepared_gateway_is_open_and_answers_404_in_the_form_of_the_openai_api(
@@ -218,7 +53,7 @@ async def test_a_service_without_backends_answers_503_and_says_what_to_look_at(g
 
 
 async def test_a_backend_that_cannot_be_reached_is_an_error_in_the_same_form(gateway: Gateway) -> None:
-    gone = Backend("ml/gone", (("127.0.0.1", next(_free_ports())),), prefix="/")
+    gone = Backend("ml/gone", (("127.0.0.1", next(free_ports())),), prefix="/")
     await gateway.apply(service(gone))
     async with gateway.client.get(gateway.url("/ml/qwen/v1/models")) as response:
         assert (response.status, response.content_type) == (503, "application/json")
@@ -258,16 +93,8 @@ async def test_the_path_that_a_backend_sees(
         await gateway.apply(service(engine.backend(prefix=prefix, overlap=overlap)))
         url = gateway.url(f"/ml/qwen{asked}")
         # aiohttp would resolve the dots itself.
-        raw = await _raw_get(gateway.port, url.removeprefix(gateway.url("")))
+        raw = await raw_get(gateway.port, url.removeprefix(gateway.url("")))
         assert json.loads(raw)["path"] == seen
-
-
-async def _raw_get(port: int, target: str) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {target} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n".encode())
-    response = await reader.read()
-    writer.close()
-    return response.partition(b"\r\n\r\n")[2]
 
 
 async def test_headers_that_only_the_gateway_may_set_do_not_get_through(gateway: Gateway) -> None:
@@ -305,7 +132,7 @@ async def test_requests_are_shared_out_by_weight(gateway: Gateway) -> None:
 async def test_another_backend_answers_for_one_that_is_gone_with_its_own_path_and_host(
     gateway: Gateway,
 ) -> None:
-    gone = Backend("ml/gone", (("127.0.0.1", next(_free_ports())),), 1000, "/gone/", host="gone.example")
+    gone = Backend("ml/gone", (("127.0.0.1", next(free_ports())),), 1000, "/gone/", host="gone.example")
     async with engines("a") as (engine,):
         await gateway.apply(service(gone, engine.backend(1, "/there/", host="there.example")))
         for _ in range(10):
@@ -321,7 +148,7 @@ async def test_another_backend_answers_for_one_that_is_gone_with_its_own_path_an
 
 async def test_another_instance_answers_for_one_that_is_gone(gateway: Gateway) -> None:
     async with engines("a") as (engine,):
-        hosts = (("127.0.0.1", engine.port), ("127.0.0.1", next(_free_ports())))
+        hosts = (("127.0.0.1", engine.port), ("127.0.0.1", next(free_ports())))
         await gateway.apply(service(Backend("ml/both", hosts, prefix="/")))
         answers = [await gateway.get("/ml/qwen/x") for _ in range(20)]
     assert Counter(answer["by"] for answer in answers) == {"a": 20}

@@ -27,7 +27,7 @@ def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
         raise click.UsageError("--port is missing")
     directory = directory.absolute()
     bootstrap.prepare(directory, (Listener(FLEET_LISTENER, address, port),))
-    if problem := bootstrap.port_taken(directory):
+    if problem := bootstrap.port_taken(directory) or bootstrap.watches_missing(directory):
         raise UserError(problem)
     argv = bootstrap.argv(directory)
     # The configuration names files relative to the directory. exec keeps the pid, and with it the lock.

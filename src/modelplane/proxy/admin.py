@@ -17,10 +17,7 @@ _ADMIN_TIMEOUT_S = 2.0
 
 
 def reload_problem(directory: Path) -> str:
-    """Return the files that Envoy has rejected; empty if none. Raises ``LocalError`` without an answer.
-
-    Files of instances are not checked: they hold only addresses.
-    """
+    """Return the files that Envoy has rejected; empty if none. Raises ``LocalError`` without an answer."""
     counts = stats(directory, "[.]update_(rejected|failure|time)$")
     sources = {CLUSTERS: "cluster_manager.cds", LISTENERS: "listener_manager.lds"}
     sources |= {

@@ -4,8 +4,10 @@ The prepared directory is the working directory of the process: every path in
 its configuration is relative to it.
 """
 
+import ctypes
 import errno
 import json
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -26,6 +28,8 @@ _MOST_CONNECTIONS = 20_000
 
 # Time limit for connections of a replaced listener: longer than any answer.
 _DRAIN_S = 6 * 3600
+
+_WATCHES_LIMIT = "fs.inotify.max_user_instances"
 
 _CA_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -85,6 +89,26 @@ def _can_listen(host: str, port: int) -> bool:
         except OSError as error:
             return error.errno != errno.EADDRINUSE
     return True
+
+
+def watches_missing(directory: Path) -> str:
+    """Return why Envoy cannot watch the files of a prepared directory; empty if it can.
+
+    Each file takes an inotify instance, of which every user has a limited number. Envoy itself would abort.
+    """
+    listeners = json.loads((directory / LISTENERS).read_text())["resources"]
+    needed = len(listeners) + len((CLUSTERS, LISTENERS))
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptors = [libc.inotify_init() for _ in range(needed)]
+    free = [each for each in descriptors if each >= 0]
+    for each in free:
+        os.close(each)
+    if len(free) == needed:
+        return ""
+    return (
+        f"envoy needs {needed} inotify instances to watch its files, and user {os.getuid()} has {len(free)} "
+        f"left: raise the limit with sysctl {_WATCHES_LIMIT}=1024, or stop programs that watch files"
+    )
 
 
 def argv(directory: Path) -> tuple[str, ...]:

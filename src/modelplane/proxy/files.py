@@ -8,12 +8,10 @@ that does not exist yet. If Envoy rejects a file, it keeps its configuration;
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelplane.gateway.envoy.clusters import ENDPOINTS
 from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, transition
-from modelplane.gateway.envoy.routes import ROUTES
 from modelplane.host.private_files import write_private
 
-_LATER = {CLUSTERS: 1, LISTENERS: 3}
+_ORDER = {CLUSTERS: 0, LISTENERS: 2}
 
 
 def write(directory: Path, files: Mapping[str, str]) -> bool:
@@ -35,14 +33,11 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
 
 
 def _order(path: str) -> tuple[int, str]:
-    """Order files so that none refers to a later one: instances, clusters, routes, listeners."""
-    if path in _LATER:
-        return _LATER[path], path
-    return 2 if path.startswith(ROUTES) else 0, path
+    """Order files so that none refers to a later one: clusters, routes, listeners."""
+    return _ORDER.get(path, 1), path
 
 
 def _current(directory: Path) -> dict[str, str]:
-    """Return the current files, by their path from the directory."""
-    below = (path for folder in (ENDPOINTS, ROUTES) for path in (directory / folder).glob("*.json"))
-    paths = (directory / CLUSTERS, directory / LISTENERS, *below)
+    """Return the current files, by their path from the directory, also those of earlier versions."""
+    paths = (directory / CLUSTERS, directory / LISTENERS, *directory.glob("*/*.json"))
     return {path.relative_to(directory).as_posix(): path.read_text() for path in paths if path.is_file()}

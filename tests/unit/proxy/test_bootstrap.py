@@ -1,5 +1,6 @@
 """What Envoy starts with, and what is left alone."""
 
+import resource
 import socket
 from pathlib import Path
 
@@ -62,3 +63,19 @@ def test_the_port_that_another_program_holds_is_named(tmp_path: Path) -> None:
         said = f"port {port} of 127.0.0.1 is taken by another program: stop that program"
         assert bootstrap.port_taken(tmp_path) == said
     assert bootstrap.port_taken(tmp_path) == ""
+
+
+def test_a_user_without_inotify_instances_learns_which_limit_to_raise(tmp_path: Path) -> None:
+    bootstrap.prepare(tmp_path, (LISTENER,))
+    assert bootstrap.watches_missing(tmp_path) == ""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with (tmp_path / "free").open("wb") as lowest:
+        # The kernel refuses an instance without a descriptor with the same error as one too many.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno() + 1, hard))
+        try:
+            lowest.close()
+            problem = bootstrap.watches_missing(tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "envoy needs 3 inotify instances to watch its files" in problem
+    assert "raise the limit with sysctl fs.inotify.max_user_instances=1024" in problem

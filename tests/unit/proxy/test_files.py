@@ -19,10 +19,6 @@ def table(*names: str) -> Table:
     )
 
 
-def instances(name: str) -> str:
-    return f"endpoints/front-door_ml_{name}.json"
-
-
 def test_nothing_refers_to_what_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 
@@ -32,7 +28,7 @@ def test_nothing_refers_to_what_is_not_there_yet(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(envoy_files, "write_private", record)
     assert envoy_files.write(tmp_path, files(table("b", "a")))
-    assert order == [instances("a"), instances("b"), CLUSTERS, ROUTES, LISTENERS]
+    assert order == [CLUSTERS, ROUTES, LISTENERS]
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
@@ -41,16 +37,24 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     assert envoy_files.write(tmp_path, files(table("a", "b")))
     after = {path: path.stat().st_ino for path in tmp_path.rglob("*.json")}
     replaced = {path.relative_to(tmp_path).as_posix() for path in after if after[path] != before.get(path)}
-    assert replaced == {CLUSTERS, ROUTES, instances("b")}
+    assert replaced == {CLUSTERS, ROUTES}
     assert not envoy_files.write(tmp_path, files(table("a", "b")))
 
 
 def test_what_routes_have_left_goes_with_the_next_call(tmp_path: Path) -> None:
     envoy_files.write(tmp_path, files(table("a")))
     assert envoy_files.write(tmp_path, files(table("b")))
-    assert (tmp_path / instances("a")).exists()
+    assert "front-door/ml/a" in (tmp_path / CLUSTERS).read_text()
     assert envoy_files.write(tmp_path, files(table("b")))
     assert {
         path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.json")
     } == files(table("b"))
     assert not envoy_files.write(tmp_path, files(table("b")))
+
+
+def test_files_of_an_earlier_version_are_deleted(tmp_path: Path) -> None:
+    former = tmp_path / "endpoints" / "front-door_ml_a.json"
+    former.parent.mkdir()
+    former.write_text("{}")
+    assert envoy_files.write(tmp_path, files(table("a")))
+    assert not former.exists()

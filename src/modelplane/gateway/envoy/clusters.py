@@ -1,11 +1,5 @@
-"""A backend as an Envoy ``Cluster``, and its instances as a ``ClusterLoadAssignment``.
+"""A backend as an Envoy ``Cluster``: its instances, its protocol, and the form of its requests."""
 
-A cluster has the protocol of a backend and the form of its requests, and
-changes rarely. Its instances are a separate resource, so that a pod that is
-created or deleted changes nothing else.
-"""
-
-import hashlib
 import ipaddress
 from typing import Any
 
@@ -16,17 +10,23 @@ from modelplane.gateway.table import Backend, Listener
 CA_BUNDLE = "ca.pem"
 """File, in Envoy's working directory, of the certificate authorities for external providers."""
 
-ENDPOINTS = "endpoints/"
-"""Folder with one file of instances for each cluster."""
-
 _CONNECT_TIMEOUT = "3s"
 _DNS_REFRESH = "30s"
 _KEEPALIVE_S = 30
 _MANY = 100_000
-_LONGEST_NAME = 200
 
 # Engines close an idle connection after 5 s (uvicorn, llama.cpp); a request sent at that moment is lost.
 _IDLE = {False: "4s", True: "60s"}
+
+
+_BY_HOST_NAME = {
+    "type": "LOGICAL_DNS",
+    "dns_lookup_family": "ALL",
+    "respect_dns_ttl": True,
+    "dns_refresh_rate": _DNS_REFRESH,
+    # A name that does not resolve must not delay the rest at start.
+    "wait_for_warm_on_init": False,
+}
 
 
 def cluster_name(listener: Listener, backend: Backend) -> str:
@@ -38,7 +38,8 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
     """Return the ``Cluster`` of a backend."""
     return {
         "name": name,
-        **(_by_address(name) if _are_addresses(backend) else _by_host_name(name, backend)),
+        **({"type": "STATIC"} if _are_addresses(backend) else _BY_HOST_NAME),
+        "load_assignment": _assignment(name, backend),
         **({"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}),
         "lb_policy": "LEAST_REQUEST",
         "connect_timeout": _CONNECT_TIMEOUT,
@@ -80,12 +81,7 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
     }
 
 
-def by_discovery(backend: Backend) -> bool:
-    """Return True if a backend's instances are a separate resource."""
-    return _are_addresses(backend)
-
-
-def assignment(name: str, backend: Backend) -> dict[str, Any]:
+def _assignment(name: str, backend: Backend) -> dict[str, Any]:
     """Return the ``ClusterLoadAssignment`` of a backend."""
     return {
         "cluster_name": name,
@@ -101,39 +97,6 @@ def assignment(name: str, backend: Backend) -> dict[str, Any]:
                 ]
             }
         ],
-    }
-
-
-def assignment_file(name: str) -> str:
-    """Return the file of a cluster's instances, from Envoy's working directory."""
-    readable = name.replace("/", "_")
-    if len(readable) > _LONGEST_NAME:
-        readable = f"{readable[:_LONGEST_NAME]}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    return f"{ENDPOINTS}{readable}.json"
-
-
-def _by_address(name: str) -> dict[str, Any]:
-    return {
-        "type": "EDS",
-        "eds_cluster_config": {
-            "service_name": name,
-            "eds_config": {
-                "resource_api_version": "V3",
-                "path_config_source": {"path": f"./{assignment_file(name)}"},
-            },
-        },
-    }
-
-
-def _by_host_name(name: str, backend: Backend) -> dict[str, Any]:
-    return {
-        "type": "LOGICAL_DNS",
-        "dns_lookup_family": "ALL",
-        "respect_dns_ttl": True,
-        "dns_refresh_rate": _DNS_REFRESH,
-        # A name that does not resolve must not delay the rest at start.
-        "wait_for_warm_on_init": False,
-        "load_assignment": assignment(name, backend),
     }
 
 

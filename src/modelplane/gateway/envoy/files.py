@@ -1,9 +1,10 @@
-"""Envoy's files of a table: listeners, routes, clusters, instances.
+"""Envoy's files of a table: listeners, routes, clusters.
 
 One rule: a change reaches as few files as it can. A listener does not mention
-its routes, so it is written once, and the connections that it accepted stay. A
-cluster does not mention its instances. All paths are relative to Envoy's
-working directory. Configuration reference: envoy v1.40, ``api-v3``.
+its routes, so it is written once, and the connections that it accepted stay.
+The number of files does not grow with the number of backends, because Envoy
+spends an inotify instance on each. All paths are relative to Envoy's working
+directory. Configuration reference: envoy v1.40, ``api-v3``.
 """
 
 import json
@@ -28,13 +29,6 @@ def files(table: Table) -> dict[str, str]:
     Raises ValueError if two different backends of one listener have the same name.
     """
     backends = dict(sorted(_backends(table)))
-    assignments = {
-        clusters.assignment_file(name): _response(
-            f"{CONFIG}endpoint.v3.ClusterLoadAssignment", [clusters.assignment(name, backend)]
-        )
-        for name, backend in backends.items()
-        if clusters.by_discovery(backend)
-    }
     listeners = sorted(table.listeners, key=lambda listener: listener.name)
     routes = {
         routes_file(listener.name): _response(
@@ -43,7 +37,6 @@ def files(table: Table) -> dict[str, str]:
         for listener in listeners
     }
     return {
-        **assignments,
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
             [clusters.cluster(name, each) for name, each in backends.items()],
@@ -59,7 +52,7 @@ def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]
     """Return the files to replace ``old`` by on the way to ``new``.
 
     A route may only name clusters that exist, and Envoy may read the clusters first: one that the old
-    routes name stays, with its instances, until those routes are gone. Without any, the result is ``new``.
+    routes name stays until those routes are gone. Without any, the result is ``new``.
     """
     try:
         leaving = _leaving(new, old)
@@ -67,8 +60,7 @@ def transition(new: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]
         return dict(new)  # the old files are damaged: nothing runs on them
     clusters_ = json.loads(new[CLUSTERS])
     clusters_["resources"] += leaving
-    instances = (clusters.assignment_file(each["name"]) for each in leaving)
-    return {**{path: old[path] for path in instances if path in old}, **new, CLUSTERS: _dump(clusters_)}
+    return {**new, CLUSTERS: _dump(clusters_)}
 
 
 def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, Any]]:

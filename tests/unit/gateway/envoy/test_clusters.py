@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.clusters import assignment_file, by_discovery, cluster
+from modelplane.gateway.envoy.clusters import cluster
 from modelplane.gateway.table import Backend
 
 
@@ -23,8 +23,8 @@ def tls(san: str, host: str, **server_name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("host", "secure", "kind", "context"),
     [
-        pytest.param("10.0.0.1", False, "EDS", None, id="an address in the clear"),
-        pytest.param("fd00::1", False, "EDS", None, id="an IPv6 address in the clear"),
+        pytest.param("10.0.0.1", False, "STATIC", None, id="an address in the clear"),
+        pytest.param("fd00::1", False, "STATIC", None, id="an IPv6 address in the clear"),
         pytest.param("engine.example", False, "LOGICAL_DNS", None, id="a host name in the clear"),
         pytest.param(
             "api.example",
@@ -34,32 +34,25 @@ def tls(san: str, host: str, **server_name: str) -> dict[str, Any]:
             id="a host name by TLS",
         ),
         pytest.param(
-            "10.0.0.1", True, "EDS", tls("IP_ADDRESS", "10.0.0.1"), id="an address by TLS has no server name"
+            "10.0.0.1",
+            True,
+            "STATIC",
+            tls("IP_ADDRESS", "10.0.0.1"),
+            id="an address by TLS has no server name",
         ),
     ],
 )
 def test_reaching(host: str, secure: bool, kind: str, context: dict[str, Any] | None) -> None:
     backend = Backend("ml/a", ((host, 8000),), tls=secure)
     written = cluster("door/ml/a", backend)
-    assert (written["type"], by_discovery(backend)) == (kind, kind == "EDS")
+    address = {"socket_address": {"address": host, "port_value": 8000}}
+    assert (written["type"], written["load_assignment"]) == (
+        kind,
+        {"cluster_name": "door/ml/a", "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}]},
+    )
     socket = written.get("transport_socket", {}).get("typed_config")
     assert socket == (
         context
         and {"@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"}
         | context
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        pytest.param("door/ml/a", "endpoints/door_ml_a.json", id="names are readable"),
-        pytest.param(
-            "x" * 201,
-            f"endpoints/{'x' * 200}_84a0678c9093.json",
-            id="a long name is cut and told apart by a hash",
-        ),
-    ],
-)
-def test_the_file_of_a_clusters_instances(name: str, path: str) -> None:
-    assert assignment_file(name) == path

@@ -37,8 +37,8 @@ ROUTES = routes_file("front-door")
         pytest.param(
             table(A, B),
             table(A, replace(B, hosts=B.hosts[:1])),
-            {"endpoints/front-door_ml_b.json"},
-            id="an instance is in a file of its own",
+            {CLUSTERS},
+            id="an instance belongs to its cluster",
         ),
         pytest.param(
             table(A), table(replace(A, prefix="/")), {CLUSTERS}, id="a prefix belongs to its cluster"
@@ -46,11 +46,8 @@ ROUTES = routes_file("front-door")
         pytest.param(
             table(A),
             table(A, B),
-            {CLUSTERS, ROUTES, "endpoints/front-door_ml_b.json"},
-            id="another backend leaves the listener and the first backend alone",
-        ),
-        pytest.param(
-            table(A), table(A, OUTSIDE), {CLUSTERS, ROUTES}, id="a host name has no file of instances"
+            {CLUSTERS, ROUTES},
+            id="another backend leaves the listener alone, and adds no file",
         ),
         pytest.param(table(A), table(A, port=8081), {LISTENERS}, id="a port belongs to its listener"),
     ],
@@ -71,8 +68,6 @@ def test_listeners_share_nothing() -> None:
     assert set(files(both)) == {
         CLUSTERS,
         LISTENERS,
-        "endpoints/cluster-local_ml_a.json",
-        "endpoints/front-door_ml_a.json",
         "routes/cluster-local.json",
         "routes/front-door.json",
     }
@@ -84,8 +79,7 @@ def test_a_cluster_stays_until_no_route_names_it() -> None:
     first = transition(new, old)
     assert _clusters(first) == ["front-door/ml/b", "front-door/ml/a"]
     assert {path: first[path] for path in first if path != CLUSTERS} == {
-        **{path: content for path, content in new.items() if path != CLUSTERS},
-        "endpoints/front-door_ml_a.json": old["endpoints/front-door_ml_a.json"],
+        path: content for path, content in new.items() if path != CLUSTERS
     }
     assert transition(new, first) == new
 

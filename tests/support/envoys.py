@@ -1,0 +1,204 @@
+"""Real Envoys over real servers, for the tests of the gateway."""
+
+import asyncio
+import itertools
+import json
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from modelplane.gateway.envoy.files import files
+from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.proxy import admin, bootstrap
+from modelplane.proxy import files as envoy_files
+from support.certificates import authority
+
+EVENTS = 40
+EVENT_S = 0.04
+
+
+@dataclass(slots=True)
+class Engine:
+    """A server that tells what it was asked."""
+
+    name: str
+    port: int
+    cut_off: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a client left before its stream was complete."""
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if "websocket" in request.query:
+            return await self._echo(request)
+        if "stream" in request.query:
+            return await self._stream(request)
+        if "overloaded" in request.query:
+            return web.json_response({"by": self.name}, status=503)
+        body = await request.text()
+        said = {"by": self.name, "path": request.raw_path, "host": request.host, "body": body}
+        return web.json_response(
+            said | {"headers": {key.lower(): value for key, value in request.headers.items()}}
+        )
+
+    async def _echo(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_str(f"{request.path} {message.data}")
+        return socket
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            for number in range(EVENTS):
+                await response.write(f"data: {number}\n\n".encode())
+                await asyncio.sleep(EVENT_S)
+        except (ConnectionError, asyncio.CancelledError):
+            self.cut_off.set()
+            raise
+        return response
+
+    def backend(self, weight: int = 1, prefix: str = "/", **options: Any) -> Backend:
+        return Backend(f"ml/{self.name}", (("127.0.0.1", self.port),), weight, prefix, **options)
+
+
+class Gateway:
+    """A running Envoy."""
+
+    def __init__(self, directory: Path, client: aiohttp.ClientSession, ports: Iterator[int]) -> None:
+        self.directory = directory
+        self.client = client
+        self.port = next(ports)
+        self.workload_port = next(ports)
+        self.pid = 0
+        self._writes = itertools.count()
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    async def apply(self, *routes: Route, workload: tuple[Route, ...] = ()) -> None:
+        """Write routes and wait until they are in force."""
+        mark = f"/settled/{next(self._writes)}/"
+        table = Table(
+            (
+                Listener("front-door", "127.0.0.1", self.port, (*routes, Route("mark", mark))),
+                Listener("cluster-local", "127.0.0.1", self.workload_port, workload),
+            )
+        )
+        assert envoy_files.write(self.directory, files(table))
+        async with asyncio.timeout(10):
+            while await self.status(mark) != 503:
+                await asyncio.sleep(0.02)
+
+    async def status(self, path: str) -> int:
+        async with self.client.get(self.url(path)) as response:
+            return response.status
+
+    async def get(self, path: str, **options: Any) -> dict[str, Any]:
+        """Return what the engine that answered was asked."""
+        async with self.client.get(self.url(path), **options) as response:
+            assert response.status == 200, await response.text()
+            return dict(await response.json())
+
+    def stat(self, name: str) -> int:
+        """Return one of Envoy's own counters."""
+        return admin.stats(self.directory, f"^{name}$")[name]
+
+    async def events(self, path: str) -> AsyncIterator[str]:
+        async with self.client.get(self.url(path)) as response:
+            async for line in response.content:
+                if line.strip():
+                    yield line.decode().strip()
+
+
+def free_ports() -> Iterator[int]:
+    while True:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        yield port
+
+
+@asynccontextmanager
+async def running_envoy(
+    directory: Path, configure: Callable[[dict[str, Any]], None] = lambda _bootstrap: None
+) -> AsyncIterator[Gateway]:
+    """Run an Envoy that has only been prepared; ``configure`` changes its bootstrap before the start."""
+    async with aiohttp.ClientSession() as client:
+        running = Gateway(directory, client, free_ports())
+        listener = Listener("front-door", "127.0.0.1", running.port)
+        bootstrap.prepare(directory, (listener,), authority(directory))
+        path = directory / "bootstrap.json"
+        configuration = json.loads(path.read_text())
+        configure(configuration)
+        path.write_text(json.dumps(configuration))
+        log = (directory / "log").open("wb")
+        process = await asyncio.create_subprocess_exec(
+            *bootstrap.argv(directory), cwd=directory, stdout=log, stderr=log
+        )
+        running.pid = process.pid
+        try:
+            await _open(running, process)
+            yield running
+        finally:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+            log.close()
+            admin.admin_socket(directory).unlink(missing_ok=True)
+
+
+async def _open(gateway: Gateway, process: asyncio.subprocess.Process) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            assert process.returncode is None, (gateway.directory / "log").read_text()
+            try:
+                await gateway.status("/")
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+@asynccontextmanager
+async def engines(
+    *names: str, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1"
+) -> AsyncIterator[tuple[Engine, ...]]:
+    """Run servers on ports of their own."""
+    running = []
+    started = []
+    for name in names:
+        engine = Engine(name, next(free_ports()))
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", engine.answer)
+        runner = web.AppRunner(
+            application, handler_cancellation=True, shutdown_timeout=0.1, max_line_size=32_768
+        )
+        await runner.setup()
+        await web.TCPSite(runner, address, engine.port, ssl_context=tls).start()
+        running.append(runner)
+        started.append(engine)
+    try:
+        yield tuple(started)
+    finally:
+        for runner in running:
+            await runner.cleanup()
+
+
+def service(*backends: Backend, name: str = "qwen", unavailable: str = "") -> Route:
+    return Route(f"ml/{name}", f"/ml/{name}/", backends, unavailable)
+
+
+async def raw_get(port: int, target: str) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {target} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n".encode())
+    response = await reader.read()
+    writer.close()
+    return response.partition(b"\r\n\r\n")[2]
