@@ -71,11 +71,12 @@ LONG = "x" * 9000
         pytest.param(
             "/ml/r-1/", "", "/v1/chat?a=1&b=%20", "/ml/r-1/v1/chat?a=1&b=%20", id="a query stays as it is"
         ),
-        pytest.param("/", "", "/v1/models/a%2Fb", "/v1/models/a%2Fb", id="an escaped slash stays escaped"),
+        pytest.param(
+            "/", "", "/v1/models/a%20b", "/v1/models/a%20b", id="an escaped character stays escaped"
+        ),
         pytest.param("/", "", "", "/", id="the service itself is the root"),
         pytest.param("/", "", "?a=1", "/?a=1", id="the service itself with a query is the root"),
         pytest.param("/", "", "//v1", "//v1", id="a double slash is the client's"),
-        pytest.param("/", "", "/a/../../qwen/b", "/b", id="dots are resolved before anything else"),
         pytest.param("", "", "/v1/models", "/ml/qwen/v1/models", id="no prefix leaves the path alone"),
         pytest.param("/v1/", "v1", "/v1/models", "/v1/models", id="a version is not repeated"),
         pytest.param("/v1/", "v1", "/v1?a=1", "/v1/?a=1", id="a version alone is not repeated"),

@@ -85,17 +85,26 @@ class Gateway:
 
     async def apply(self, *routes: Route, workload: tuple[Route, ...] = ()) -> None:
         """Write routes and wait until they are in force."""
-        mark = f"/settled/{next(self._writes)}/"
+        prefix = f"/settled/{next(self._writes)}/"
+        mark = Route("mark", prefix)
         table = Table(
             (
-                Listener("front-door", "127.0.0.1", self.port, (*routes, Route("mark", mark))),
-                Listener("cluster-local", "127.0.0.1", self.workload_port, workload),
+                Listener("front-door", "127.0.0.1", self.port, (*routes, mark)),
+                Listener("cluster-local", "127.0.0.1", self.workload_port, (*workload, mark)),
             )
         )
         assert envoy_files.write(self.directory, files(table))
-        async with asyncio.timeout(10):
-            while await self.status(mark) != 503:
-                await asyncio.sleep(0.02)
+        for port in (self.port, self.workload_port):
+            async with asyncio.timeout(10):
+                while not await self._settled(f"http://127.0.0.1:{port}{prefix}"):
+                    await asyncio.sleep(0.02)
+
+    async def _settled(self, mark: str) -> bool:
+        try:
+            async with self.client.get(mark) as response:
+                return response.status == 503
+        except aiohttp.ClientConnectionError:
+            return False
 
     async def status(self, path: str) -> int:
         async with self.client.get(self.url(path)) as response:
@@ -128,17 +137,16 @@ def free_ports() -> Iterator[int]:
 
 @asynccontextmanager
 async def running_envoy(
-    directory: Path, configure: Callable[[dict[str, Any]], None] = lambda _bootstrap: None
+    directory: Path, configure: Callable[[dict[str, Any]], None] = lambda _bootstrap: None, **options: Any
 ) -> AsyncIterator[Gateway]:
-    """Run an Envoy that has only been prepared; ``configure`` changes its bootstrap before the start."""
+    """Run an Envoy that has only been prepared, with options.
+
+    ``configure`` changes its bootstrap before the start.
+    """
     async with aiohttp.ClientSession() as client:
         running = Gateway(directory, client, free_ports())
         listener = Listener("front-door", "127.0.0.1", running.port)
-        bootstrap.prepare(directory, (listener,), authority(directory))
-        path = directory / "bootstrap.json"
-        configuration = json.loads(path.read_text())
-        configure(configuration)
-        path.write_text(json.dumps(configuration))
+        _prepare(directory, listener, configure, **options)
         log = (directory / "log").open("wb")
         process = await asyncio.create_subprocess_exec(
             *bootstrap.argv(directory), cwd=directory, stdout=log, stderr=log
@@ -153,6 +161,17 @@ async def running_envoy(
             await process.wait()
             log.close()
             admin.admin_socket(directory).unlink(missing_ok=True)
+
+
+def _prepare(
+    directory: Path, listener: Listener, configure: Callable[[dict[str, Any]], None], **options: Any
+) -> None:
+    directory.mkdir(exist_ok=True)
+    bootstrap.prepare(directory, (listener,), authority(directory), **options)
+    path = directory / "bootstrap.json"
+    configuration = json.loads(path.read_text())
+    configure(configuration)
+    path.write_text(json.dumps(configuration))
 
 
 async def _open(gateway: Gateway, process: asyncio.subprocess.Process) -> None:

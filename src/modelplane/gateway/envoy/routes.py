@@ -5,7 +5,7 @@ Each listener has a file of its own for them, so that a change of routes does no
 
 from typing import Any
 
-from modelplane.gateway.envoy import replies, rewrite
+from modelplane.gateway.envoy import loops, paths, replies, rewrite
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener, Route
@@ -32,6 +32,8 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
                 "name": "all",
                 "domains": ["*"],
                 "routes": [
+                    paths.refusal(),
+                    loops.refusal(),
                     *(_route(listener, route) for route in routes),
                     {"name": "not-found", "match": {"prefix": "/"}, **replies.not_found()},
                 ],
