@@ -100,6 +100,11 @@ DOCUMENTED = (
         "InferenceCluster",
         InferenceClusterCondition.CLUSTER_READY,
         (True, _CLUSTER.CLUSTER_RUNNING, "The cluster's API server answers."),
+        (
+            True,
+            _CLUSTER.KUBECONFIG_NOT_USED,
+            "The cluster's API server answers, and the Secret no longer has a kubeconfig that is accepted.",
+        ),
         (False, _CLUSTER.WAITING_FOR_CLASSES, "A node pool names an InferenceClass that does not exist."),
         (
             False,

@@ -60,6 +60,7 @@ class InferenceClusterReason(StrEnum):
     """Reasons of an InferenceCluster's conditions."""
 
     CLUSTER_RUNNING = "ClusterRunning"
+    KUBECONFIG_NOT_USED = "KubeconfigNotUsed"
     WAITING_FOR_CLASSES = "WaitingForClasses"
     INVALID_NODE_POOL = "InvalidNodePool"
     PROVISIONING = "Provisioning"

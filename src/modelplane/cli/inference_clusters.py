@@ -1,13 +1,9 @@
-"""Clients of the inference clusters, from the kubeconfig Secrets that the controllers use.
-
-A kubeconfig from a server never starts a program or reads a file of this machine: the writers of Secrets on
-that server are not necessarily trusted here.
-"""
+"""Clients of the inference clusters, from the kubeconfig Secrets that the controllers use."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
@@ -16,11 +12,6 @@ from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, kubeconfig_secret, resources
 from modelplane.kube.client import Client
-
-_OF_THIS_MACHINE: Final = frozenset(
-    {"exec", "auth-provider", "tokenFile", "client-certificate", "client-key", "certificate-authority"}
-)
-"""Entries of a kubeconfig that name a program or a file of the machine that reads it."""
 
 
 class ClusterUnreachable(Exception):
@@ -57,22 +48,9 @@ class InferenceClusters:
             raise ValueError(reference.message)  # noqa: TRY004 - a value of the cluster, not a type of ours
         secret = await self._control_plane.get(resources.SECRETS, reference.name, reference.namespace)
         text = kubeconfig_secret.content(secret, reference.key, str(reference))
-        kubeconfig = kubeconfig_secret.parsed(text, reference.key, str(reference))
-        if own := sorted(set(_OF_THIS_MACHINE).intersection(_entries(kubeconfig))):
-            raise ValueError(
-                f"the kubeconfig in {reference} has {own[0]}, which is for the controllers' machine"
-            )
-        return kubeconfig
+        return kubeconfig_secret.parsed(text, reference.key, str(reference))
 
     async def close(self) -> None:
         """Close every client."""
         for client in self._clients.values():
             await client.close()
-
-
-def _entries(kubeconfig: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys of every cluster and user of a kubeconfig."""
-    for listed, key in (("clusters", "cluster"), ("users", "user")):
-        for named in kubeconfig.get(listed) or ():
-            if isinstance(named, dict) and isinstance(named.get(key), dict):
-                yield from named[key]

@@ -99,6 +99,8 @@ class Request(Generic[Owner]):
     """Keys of children that were created and whose state is not known yet."""
     silence: Silence | None = None
     """The connection error that writing or reading the owner's objects on its cluster ended with."""
+    kubeconfig_problem: str = ""
+    """The reason for which the kubeconfig of the owner, an InferenceCluster, cannot be used; else empty."""
 
     def found(self, key: str) -> tuple[Object, ...]:
         """Return the objects of a requirement; empty if it is unknown."""

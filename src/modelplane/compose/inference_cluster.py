@@ -96,12 +96,17 @@ def _conditions(
         )
     if silence is not None:
         since = f"unreachable since {silence.since}: " if silence.since else ""
-        message = f"{since}{silence.cause}"
+        message = f"{since}{request.kubeconfig_problem or silence.cause}"
         return (
             false(Type.CLUSTER_READY, Reason.UNREACHABLE, message),
             false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
         )
     running = true(Type.CLUSTER_READY, Reason.CLUSTER_RUNNING, "its API server answers")
+    if request.kubeconfig_problem:
+        # An earlier kubeconfig still connects, until the controllers are started again.
+        problem = request.kubeconfig_problem
+        message = f"its API server answers, but its kubeconfig cannot be used any more: {problem}"
+        running = true(Type.CLUSTER_READY, Reason.KUBECONFIG_NOT_USED, message)
     if not _gateway_address(request):
         message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
         return running, false(Type.BACKEND_READY, Reason.INSTALLING, message)

@@ -11,6 +11,7 @@ from itertools import filterfalse
 from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
@@ -120,12 +121,14 @@ class Reconciler:
         self, owner: Model, observed: Mapping[str, Object], requirements: tuple[Requirement, ...]
     ) -> Request[Any]:
         gateway = self._gateway_address()
+        registered = owner.metadata.name if isinstance(owner, InferenceCluster) else ""
         return Request(
             owner,
             observed,
             {requirement.key: self._find(requirement) for requirement in requirements},
             gateway_address=gateway.address,
             gateway_problem=gateway.problem,
+            kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
         )
 
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:

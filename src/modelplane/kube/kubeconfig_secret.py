@@ -1,12 +1,17 @@
-"""Kubeconfig in a Secret.
+"""Kubeconfig in a Secret: the one place where it is read and checked.
 
-One rule: errors name the Secret and its key, never their content.
+The writers of a Secret do not choose what runs on this machine. So a kubeconfig from a Secret has only fields
+of an allow-list: the address of an API server, how to verify it, and a credential, all of them as values. A
+kubeconfig in a file of the user's own is not read here, and may have any field.
+
+One rule: errors name the Secret, its key and the field, never their content.
 """
 
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -15,6 +20,37 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _DEEPEST = 20
 """Deepest nesting of a kubeconfig; an ordinary one has six levels."""
+
+LARGEST: Final = 256 * 1024
+"""Largest size of a kubeconfig, in bytes; an ordinary one has 10 KiB."""
+
+ACCEPTED: Final[Mapping[str, frozenset[str]]] = {
+    "context": frozenset({"cluster", "user", "namespace"}),
+    "cluster": frozenset({"server", "certificate-authority-data"}),
+    "user": frozenset({"token", "client-certificate-data", "client-key-data", "username", "password"}),
+}
+"""The fields that have an effect; each is a text."""
+
+_WITHOUT_EFFECT: Final = frozenset({"extensions", "disable-compression"})
+
+_CREDENTIAL: Final = "use a token, or client-certificate-data and client-key-data"
+
+REFUSED: Final[Mapping[str, str]] = {
+    "exec": f"it would run a program in the controllers: {_CREDENTIAL}",
+    "auth-provider": f"it would run code of a cloud in the controllers: {_CREDENTIAL}",
+    "tokenFile": "it would read a file of the controllers: use token",
+    "client-certificate": "it would read a file of the controllers: use client-certificate-data",
+    "client-key": "it would read a file of the controllers: use client-key-data",
+    "certificate-authority": "it would read a file of the controllers: use certificate-authority-data",
+    "proxy-url": "it would send the credential through a proxy: remove it",
+    "insecure-skip-tls-verify": (
+        "it would send the credential to an unverified server: use certificate-authority-data"
+    ),
+    "tls-server-name": (
+        "the certificate is verified for the host in server: use a name of the certificate there"
+    ),
+}
+"""Why a known field is refused, with the remedy. Any other field that is not accepted is refused too."""
 
 
 def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
@@ -31,19 +67,82 @@ def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
 
 
 def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
-    """Return the kubeconfig as a mapping. Raises ``ValueError``."""
+    """Return the current context of a kubeconfig, with accepted fields only. Raises ``ValueError``."""
+    named = f'key "{key}" of {where}'
+    if len(text) > LARGEST:
+        raise ValueError(
+            f"{named} is larger than {LARGEST // 1024} KiB: leave only the cluster's context in it"
+        )
     try:
-        _check_depth(text)
-        return dict(yaml.load(text, _LOADER))  # noqa: S506 - a safe loader, whichever of the two
+        _check_events(text)
+        kubeconfig = dict(yaml.load(text, _LOADER))  # noqa: S506 - a safe loader, whichever of the two
     except Exception:  # noqa: BLE001 - constructors of YAML's tags raise whatever their code happens to
         # Not the parser's message: it quotes the text, which has credentials.
-        raise ValueError(f'key "{key}" of {where} is not a kubeconfig') from None
+        raise ValueError(f"{named} is not a kubeconfig") from None
+    return _current(kubeconfig, named)
 
 
-def _check_depth(text: bytes) -> None:
-    """Raise ``ValueError`` for nesting that would overflow the loader's stack and end the process."""
+def _check_events(text: bytes) -> None:
+    """Raise ``ValueError`` for what would overflow the loader's stack or memory, and end the process."""
     depth = 0
     for event in yaml.parse(text, _LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise ValueError("nested too deeply")
+        # Aliases that merge one another multiply.
+        if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):
+            raise ValueError("nested too deeply, or with aliases")
+
+
+def _current(kubeconfig: Mapping[str, Any], named: str) -> dict[str, Any]:
+    """Return the current context, its cluster and its user, each checked, and nothing else."""
+    current = kubeconfig.get("current-context")
+    if not isinstance(current, str) or not current:
+        raise ValueError(f"{named} has no current-context: name a context there")
+    context = _entry(kubeconfig, "context", current, named)
+    used = {part: _entry(kubeconfig, part, context.get(part, ""), named) for part in ("cluster", "user")}
+    if not _is_https(used["cluster"].get("server", "")):
+        _refuse(
+            "clusters[].cluster.server", "it is not an https:// address: use that of the API server", named
+        )
+    return {
+        "current-context": current,
+        "contexts": [{"name": current, "context": context}],
+        **{f"{part}s": [{"name": context[part], part: entry}] for part, entry in used.items()},
+    }
+
+
+def _entry(kubeconfig: Mapping[str, Any], part: str, name: str, named: str) -> dict[str, str]:
+    """Return the fields of a named context, cluster or user that have an effect."""
+    listed = kubeconfig.get(f"{part}s")
+    found = [each for each in listed if _is_named(each, name)] if isinstance(listed, list) else []
+    if len(found) != 1 or not isinstance(found[0].get(part), Mapping):
+        raise ValueError(f"{named} does not have one {part} of the name that its current context uses")
+    fields = {field: value for field, value in found[0][part].items() if value}
+    for field, value in fields.items():
+        path = f"{part}s[].{part}.{field}"
+        if field not in ACCEPTED[part] | _WITHOUT_EFFECT:
+            _refuse(path, REFUSED.get(field, "it is not one that Modelplane reads: remove it"), named)
+        if field in ACCEPTED[part] and not isinstance(value, str):
+            _refuse(path, "it is not text: put the value in quotes", named)
+    return {field: value for field, value in fields.items() if field in ACCEPTED[part]}
+
+
+def _is_named(entry: object, name: str) -> bool:
+    return isinstance(entry, Mapping) and entry.get("name") == name
+
+
+def _is_https(server: str) -> bool:
+    """Return True if an address is a host behind TLS, and carries no credential or query."""
+    try:
+        parts = urlsplit(server)
+        return bool(
+            parts.scheme == "https"
+            and parts.hostname
+            and (parts.port is None or parts.port > 0)
+            and not (parts.username or parts.password or parts.query or parts.fragment)
+        )
+    except ValueError:
+        return False
+
+
+def _refuse(field: str, why: str, named: str) -> NoReturn:
+    raise ValueError(f"{named} is not accepted, field {field[:128]!a}: {why}")

@@ -28,7 +28,7 @@ def _kubeconfig(**user: str) -> bytes:
         {
             "current-context": "c",
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
             "users": [{"name": "u", "user": user}],
         }
     ).encode()
@@ -65,7 +65,7 @@ GOOD = _secret(_kubeconfig(token="one"))
         pytest.param({"data": {"kubeconfig": "%"}}, "is not base64", id="not base64"),
         pytest.param(_secret(b"token: 'unclosed"), "is not a kubeconfig", id="not YAML"),
         pytest.param(_secret(b"text"), "is not a kubeconfig", id="some text"),
-        pytest.param(_secret(b"{}"), "cannot use the kubeconfig", id="nothing in it"),
+        pytest.param(_secret(b"{}"), "has no current-context", id="nothing in it"),
         pytest.param(
             _secret(_kubeconfig(**{"client-certificate-data": "bm8=", "client-key-data": "bm8="})),
             "cannot use the kubeconfig",
@@ -90,7 +90,7 @@ async def test_a_problem_does_not_quote_the_credentials(clusters: Clusters) -> N
 
 
 async def test_a_secret_that_becomes_unusable_cuts_nobody_off(
-    clusters: Clusters, caplog: pytest.LogCaptureFixture
+    clusters: Clusters, told: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     _connect(clusters, GOOD)
     connection = clusters.get("east")
@@ -98,7 +98,9 @@ async def test_a_secret_that_becomes_unusable_cuts_nobody_off(
         for _ in range(2):
             for secret in (None, None, GOOD):
                 _connect(clusters, secret)
+            assert clusters.kubeconfig_problem("east") == ""
     assert clusters.get("east") is connection
+    assert told == ["east"] * 4, "of each problem, and of its end"
     assert caplog.text.count("cannot connect to cluster east: there is no Secret") == 2
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.virtual_time
 GOOD = b"""
 current-context: c
 contexts: [{name: c, context: {cluster: c, user: u}}]
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
 users: [{name: u, user: {}}]
 """
 INFERENCE_CLUSTERS = resource_for("modelplane.ai/v1alpha1", "InferenceCluster")

@@ -143,7 +143,7 @@ from modelplane.cli.log_format import log_to_stderr
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.kube import resources
 
-def kubeconfig(user, server="http://127.0.0.1:1", **cluster):
+def kubeconfig(user, server="https://127.0.0.1:1", **cluster):
     return yaml.safe_dump({
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
@@ -161,7 +161,7 @@ CONTENTS = [
     b"users:\\n- token: 's3cret-in-yaml",
     b"- s3cret-in-yaml",
     kubeconfig({"token": "s3cret-token"}),
-    kubeconfig({"token": "s3cret-token"}, "http://user:s3cret-password@127.0.0.1:1"),
+    kubeconfig({"token": "s3cret-token"}, "https://user:s3cret-password@127.0.0.1:1"),
     kubeconfig({"token": "s3cret-token"}, "nonsense://s3cret-password"),
     kubeconfig({"token": "s3cret-token\\n"}),
     kubeconfig({"username": "u", "password": "s3cret-password"}),

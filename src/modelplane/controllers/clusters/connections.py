@@ -65,6 +65,13 @@ class Clusters:
             return self._problems.get(name, f'there is no InferenceCluster "{name}"')
         return connection.problem
 
+    def kubeconfig_problem(self, name: str) -> str:
+        """Return why a cluster's kubeconfig cannot be used; empty if it can.
+
+        A connection may still be there, by an earlier kubeconfig.
+        """
+        return self._problems.get(name, "")
+
     def lost(self, name: str) -> str:
         """Return the cause if a cluster has been silent for minutes or has no connection; else empty."""
         connection = self._connections.get(name)
@@ -82,7 +89,8 @@ class Clusters:
         try:
             content = kubeconfig_secret.content(secret, key, where)
             if self._kubeconfigs.get(name) == content:
-                self._problems.pop(name, None)
+                if self._problems.pop(name, ""):
+                    self._on_problem(name)
                 return
             kubeconfig = kubeconfig_secret.parsed(content, key, where)
             client = Client.from_kubeconfig(kubeconfig, fence=self._fence, known=fleet_resources.known)

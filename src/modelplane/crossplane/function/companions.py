@@ -45,10 +45,18 @@ def looks(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
 
 
 def companions(
-    kind: Kind, owner: Any, composition: Composition, requirements: Iterable[Requirement]
+    kind: Kind,
+    owner: Any,
+    composition: Composition,
+    requirements: Iterable[Requirement],
+    *,
+    connects: bool = True,
 ) -> Iterator[tuple[str, Object]]:
-    """Yield the companions of an owner, by key. Each is ready once it exists."""
-    if isinstance(owner, InferenceCluster):
+    """Yield the companions of an owner, by key. Each is ready once it exists.
+
+    ``connects``: the kubeconfig of the owner, an InferenceCluster, is accepted.
+    """
+    if isinstance(owner, InferenceCluster) and connects:
         yield from _connection(owner, requirements)
     for place, name in sorted(_namespaces(composition)):
         yield f"{NAMESPACE}{place}", remote.namespace(name, provider_config_name(place))

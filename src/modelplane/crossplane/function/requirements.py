@@ -11,6 +11,7 @@ from typing import Any
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
 from modelplane.api.decode import InvalidObject
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import Backend, InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
 from modelplane.api.listing import listing
@@ -21,6 +22,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.api.rejected import Rejected
 from modelplane.compose import definition_owner
+from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Guard, Requirement, Unknown
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.inference_cluster import CRD_API_VERSION
@@ -31,11 +33,13 @@ from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway import gateway_api
 from modelplane.gateway.hosts import authority
+from modelplane.kube import kubeconfig_secret
 
 _DEFINITION = "definition"
 _REVISION = "revision"
 _GATEWAY_KEY = "front-door"
 _ROUTES = "routes"
+_KUBECONFIG = "kubeconfig"
 
 _GATEWAY = Requirement(
     _GATEWAY_KEY,
@@ -54,6 +58,11 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type is InferenceGateway:
         return definition, _GATEWAY
+    if isinstance(owner, InferenceCluster):
+        reference = kubeconfig_reference(owner.spec.cluster)
+        if isinstance(reference, Rejected):
+            return (definition,)
+        return definition, Requirement(_KUBECONFIG, "v1", "Secret", reference.namespace, reference.name)
     if child := _COMPOSES.get(kind.type):
         composition = {"crossplane.io/composition-name": kind_of(child).definition}
         revisions = Requirement(
@@ -122,6 +131,23 @@ class RequiredResources:
         """Return True if the required cluster is known to answer."""
         given = self._given.get(CLUSTER_KEY, ())
         return any(is_true(cluster, InferenceClusterCondition.CLUSTER_READY) for cluster in given)
+
+    def kubeconfig_problem(self, owner: Any) -> str:
+        """Return why the kubeconfig of an InferenceCluster is not accepted; empty if it is.
+
+        It is also empty if there is no Secret, which the provider itself reports.
+        """
+        if _KUBECONFIG in self._unreadable:
+            return str(self._unreadable[_KUBECONFIG])
+        secrets = self._given.get(_KUBECONFIG, ())
+        reference = kubeconfig_reference(owner.spec.cluster) if secrets else None
+        if isinstance(reference, KubeconfigReference):
+            try:
+                text = kubeconfig_secret.content(secrets[0], reference.key, str(reference))
+                kubeconfig_secret.parsed(text, reference.key, str(reference))
+            except ValueError as error:
+                return str(error)
+        return ""
 
     def revision(self) -> str:
         """Return the latest CompositionRevision for children of ours; empty if none is known."""

@@ -129,12 +129,14 @@ class Runner:
             routed_by=given.routed_by(backend_of_leaving(decoded, composed)),
             unobserved=observation.unobserved,
             silence=reach.silence(composed),
+            kubeconfig_problem=given.kubeconfig_problem(decoded),
         )
         composition = self._decided(composer, asked)
         if isinstance(composition, Blocked):
             return composition
         guards = (*composition.guards, *given.possible_guards(core))
-        beside = companions(kind, decoded, replace(composition, guards=guards), core)
+        connects = not asked.kubeconfig_problem
+        beside = companions(kind, decoded, replace(composition, guards=guards), core, connects=connects)
         return decided(question.owner, observation, composition, beside, given, self._now())
 
     def _decided(self, composer: Composer, request: Request[Any]) -> Composition | Blocked:

@@ -26,6 +26,9 @@ DEFINITION = {
     },
 }
 
+_READ: dict[str, list[dict[str, Any]]] = {"definition": [DEFINITION], "revision": [], "kubeconfig": []}
+"""What Crossplane has fetched beside what a test gives."""
+
 
 @pytest.fixture
 def ask() -> Ask:
@@ -43,7 +46,7 @@ def ask() -> Ask:
         for key, item in (observed or {}).items():
             request.observed.resources[key].resource.update(item)
         if required is not None:
-            for key, items in ({"definition": [DEFINITION], "revision": []} | required).items():
+            for key, items in (_READ | required).items():
                 request.required_resources[key].SetInParent()
                 for item in items:
                     request.required_resources[key].items.add().resource.update(item)

@@ -1,6 +1,8 @@
 """What one request is answered with."""
 
+import base64
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,30 @@ def test_a_cluster_is_connected_and_looked_at(ask: Ask) -> None:
     assert status["providerConfigRef"]["name"] == name
     assert conditions(answered)["ClusterReady"] == ("FALSE", "Unreachable", "it has not been observed yet")
     assert answered.desired.composite.ready == fnv1.READY_FALSE
+
+
+def test_a_cluster_whose_kubeconfig_would_run_a_program_is_not_connected(ask: Ask) -> None:
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    connected = children(ask(CLUSTER, required))
+    config = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1"}}],
+        "users": [{"name": "u", "user": {"exec": {"command": "/bin/sh"}}}],
+    }
+    encoded = base64.b64encode(json.dumps(config).encode()).decode()
+    metadata = {"name": "east-kubeconfig", "namespace": "modelplane-system"}
+    hostile = {"kind": "Secret", "metadata": metadata, "data": {"kubeconfig": encoded}}
+    answered = ask(CLUSTER, required | {"kubeconfig": [hostile]})
+    assert children(answered) == {}
+    status, reason, message = conditions(answered)["ClusterReady"]
+    assert (status, reason) == ("FALSE", "Unreachable")
+    assert message.startswith(
+        'key "kubeconfig" of Secret "east-kubeconfig" in namespace "modelplane-system" is'
+    )
+    assert "field 'users[].user.exec'" in message
+    kept = children(ask(CLUSTER, required | {"kubeconfig": [hostile]}, connected))
+    assert kept.keys() == connected.keys()
 
 
 def test_a_cluster_whose_gateway_was_seen_is_ready(ask: Ask) -> None:

@@ -1,0 +1,147 @@
+"""A control plane that is its own inference cluster, for tests of attacks on it.
+
+No node exists here: what counts is what is written.
+"""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelplane.api.crd import crd
+from modelplane.api.kinds import KINDS
+from modelplane.compose.readiness import condition_of
+from modelplane.controllers import fleet_resources
+from modelplane.kube import resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object, Resource
+from modelplane.local import applying, cluster_objects, permissions
+from modelplane.proxy.directory import GatewayDirectory
+from support.controllers import running_controllers
+from support.fleets import ControlPlane
+
+API = "modelplane.ai/v1alpha1"
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """An administrator's hands on the control plane, and what an attacker would see of it."""
+
+    control_plane: ControlPlane
+    client: Client
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The controllers' own."""
+        return self.control_plane.home.controller_kubeconfig
+
+    def controllers(self) -> AbstractAsyncContextManager[None]:
+        """Run the controllers, with a gateway that no Envoy reads."""
+        home = self.control_plane.home
+        proxy = GatewayDirectory(home.envoy, "127.0.0.1:8080", lambda _directory, _files: False)
+        return running_controllers(self.control_plane, proxy)
+
+    async def deploy(self, name: str, namespace: str, **container: Any) -> None:
+        """Apply a deployment of one replica, and its namespace if it is missing."""
+        if await self.client.get(resources.NAMESPACES, namespace) is None:
+            await self.client.create(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            )
+        engine = {"name": "engine", "image": "engine:1", **container}
+        devices = [{"name": "gpu", "selectors": [{"cel": "true"}]}]
+        member = {"nodeSelector": {"devices": devices}, "template": {"spec": {"containers": [engine]}}}
+        spec = {"replicas": 1, "engines": [{"name": "engine", "members": [member]}]}
+        await self.client.apply(
+            {
+                "apiVersion": API,
+                "kind": "ModelDeployment",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": spec,
+            }
+        )
+
+    async def until_placed(self, name: str, namespace: str) -> None:
+        """Wait until a deployment's workload is written."""
+
+        async def written() -> bool:
+            found = await self.client.list(resources.DEPLOYMENTS, namespace)
+            return any(item["metadata"]["name"].startswith(name) for item in found.items)
+
+        await eventually(written)
+
+    async def workloads(self, namespace: str) -> set[str]:
+        """Return the uids of the workloads in a namespace."""
+        found = await self.client.list(resources.DEPLOYMENTS, namespace)
+        return {item["metadata"]["uid"] for item in found.items}
+
+    async def until_said(
+        self, resource: Resource, name: str, type_: str, text: str, namespace: str = "", status: str = ""
+    ) -> Mapping[str, Any]:
+        """Wait until a condition's message has a text; return the condition."""
+        found: Mapping[str, Any] = {}
+
+        async def is_said() -> bool:
+            nonlocal found
+            item = await self.client.get(resource, name, namespace or None)
+            found = condition_of(item, type_) if item else {}
+            return text in found.get("message", "") and status in ("", found.get("status"))
+
+        try:
+            await eventually(is_said)
+        except TimeoutError:
+            raise AssertionError(found) from None
+        return found
+
+
+async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 30.0) -> None:
+    """Wait until a check holds."""
+    async with asyncio.timeout(timeout_s):
+        while not await check():
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def attacked(control_plane: ControlPlane) -> AsyncIterator[Attacked]:
+    """Prepare a control plane as a fleet of one cluster, named ``test``."""
+    async with Client.from_kubeconfig(str(control_plane.kubeconfig), known=fleet_resources.known) as client:
+        kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
+        for manifest in kinds:
+            await client.apply(manifest)
+        await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
+        for manifest in [*permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig)]:
+            await client.apply(manifest)
+        yield Attacked(control_plane, client)
+
+
+def _fleet(kubeconfig: Path) -> list[Object]:
+    device = {
+        "name": "gpu",
+        "driver": "test.example",
+        "deviceClassName": "test.example",
+        "capacity": {"memory": {"value": "24Gi"}},
+    }
+    return [
+        _own("InferenceClass", {"devices": [device]}),
+        {**_own("InferenceGateway", {"backend": "Envoy"}), "metadata": {"name": "default"}},
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "test-kubeconfig", "namespace": "modelplane-system"},
+            "data": {"kubeconfig": base64.b64encode(kubeconfig.read_bytes()).decode()},
+        },
+        _own(
+            "InferenceCluster",
+            {
+                "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "test-kubeconfig"}}},
+                "nodePools": [{"name": "pool", "className": "test", "nodeCount": 8}],
+            },
+        ),
+        *cluster_objects.gateway(8081),
+    ]
+
+
+def _own(kind: str, spec: Object) -> Object:
+    return {"apiVersion": API, "kind": kind, "metadata": {"name": "test"}, "spec": spec}
