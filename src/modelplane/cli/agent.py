@@ -65,6 +65,13 @@ def _share(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     is_flag=True,
     help="Let pods that run as processes execute any program of this machine.",
 )
+@click.option(
+    "--private",
+    multiple=True,
+    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+    metavar="DIRECTORY",
+    help="Directory that pods that run as processes do not see, as they do not see --dir.",
+)
 def agent(port: int, tls_cert: Path, tls_key: Path, client_ca: Path, **options: Any) -> None:
     """Run the node agent of this machine."""
     from ipaddress import IPv4Network

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     PULLING = "Pulling"
     STARTED = "Started"
     FAILED_TO_START = "FailedToStart"
+    NOT_ISOLATED = "NotIsolated"
     UNHEALTHY = "Unhealthy"
     KILLING = "Killing"
     BACK_OFF = "BackOff"
@@ -40,11 +41,12 @@ _ACTIONS = {
     Reason.PULLING: "Pulling",
     Reason.STARTED: "Starting",
     Reason.FAILED_TO_START: "Starting",
+    Reason.NOT_ISOLATED: "Starting",
     Reason.UNHEALTHY: "Probing",
     Reason.KILLING: "Stopping",
     Reason.BACK_OFF: "Restarting",
 }
-_WARNINGS = frozenset({Reason.FAILED_TO_START, Reason.UNHEALTHY, Reason.BACK_OFF})
+_WARNINGS = frozenset({Reason.FAILED_TO_START, Reason.NOT_ISOLATED, Reason.UNHEALTHY, Reason.BACK_OFF})
 
 
 @dataclass(frozen=True, slots=True)

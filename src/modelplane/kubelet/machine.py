@@ -1,6 +1,7 @@
 """State shared by all pods of this machine."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from modelplane.kube.client import Client
 from modelplane.kubelet.devices.device import DiscoveredDevice
@@ -20,3 +21,10 @@ class Machine:
     container_runtimes: ContainerRuntimes = field(default_factory=ContainerRuntimes)
     host_commands: bool = False
     """True if a pod may run any program of this machine, and not only engines."""
+    private: tuple[Path, ...] = ()
+    """Directories with the files of the fleet, beside the agent's own."""
+
+    @property
+    def hidden(self) -> tuple[Path, ...]:
+        """The directories that no process of a pod sees, unless it may run any program."""
+        return (self.directory.path, *self.private)

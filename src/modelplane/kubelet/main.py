@@ -48,6 +48,8 @@ class Settings:
     share: Share
     container_engine: Choice = Choice.AUTO
     host_commands: bool = False
+    private: tuple[Path, ...] = ()
+    """Directories with the files of the fleet, which the processes of pods do not see."""
 
 
 def run(settings: Settings) -> None:
@@ -88,6 +90,7 @@ async def _serve(settings: Settings) -> None:
             events,
             ContainerRuntimes(settings.container_engine),
             settings.host_commands,
+            settings.private,
         )
         pods = Pods(machine, settings.node, settings.addresses)
         logs = LogServer(settings.server, pods.find)

@@ -114,6 +114,7 @@ def _agent(plane: ControlPlane, settings: Settings, sharers: int) -> Process:
         f"--pod-addresses={addresses.of_node(plane.place)}",
         f"--share={max(plane.place, 1)}/{sharers}",
         f"--container-engine={settings.container_engine}",
+        f"--private={plane.fleet.root}",
         *(["--host-commands"] if settings.host_commands else []),
     )
     return Process(

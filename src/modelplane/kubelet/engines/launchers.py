@@ -1,12 +1,13 @@
 """Launchers: the installed programs that replace engine images when no container runtime runs them.
 
 A launcher may add what a container's network would provide, the address to listen on; it never changes the
-user's command. A command that no launcher knows is a plain command of this machine, and runs only if host
-commands are allowed.
+user's command. Variables and arguments that are not in its allow-list are refused. A command that no launcher
+knows is a plain command of this machine. With host commands, both run.
 """
 
 import fnmatch
 import importlib.util
+import posixpath
 import re
 import shutil
 import sys
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.compose.hydration_program import PROGRAM
+from modelplane.kubelet import refusals
+from modelplane.kubelet.engines import allowed
+from modelplane.kubelet.engines.allow_list import AllowList, Place
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime.environment import expand
 
@@ -26,6 +30,9 @@ _ALLOWED = "allow commands on this machine itself with --host-commands"
 
 Program = tuple[str, ...]
 """The words that a command line begins with."""
+
+PYTHON: Program = (sys.executable, "-E", "-P")
+"""The agent's own Python. It reads no variable of Python's, and no module of the working directory."""
 
 
 class CannotLaunch(Exception):
@@ -50,11 +57,13 @@ class Launcher:
     remedy: str
     own_arguments: Callable[[Sequence[str], str], tuple[str, ...]]
     """Returns the arguments to append, given the user's arguments and the pod's address."""
+    allowed: AllowList
+    """The variables and arguments that its process gets from a pod."""
 
 
 def _module(name: str, package: str) -> Callable[[], Program]:
     """Return a finder of a module of the agent's own Python, by its package."""
-    return lambda: (sys.executable, "-m", name) if importlib.util.find_spec(package) else ()
+    return lambda: (*PYTHON, "-m", name) if importlib.util.find_spec(package) else ()
 
 
 def _first_of(*finders: Callable[[], Program]) -> Callable[[], Program]:
@@ -75,7 +84,7 @@ _SGLANG_LAUNCH_SERVER = ("python", "-m", "sglang.launch_server")
 
 
 def _hydration() -> Program:
-    return (sys.executable, "-c", PROGRAM) if importlib.util.find_spec("huggingface_hub") else ()
+    return (*PYTHON, "-c", PROGRAM) if importlib.util.find_spec("huggingface_hub") else ()
 
 
 def _vllm_entry_point(arguments: Sequence[str]) -> Program:
@@ -107,6 +116,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         entry_point=lambda _: _LLAMA_SERVER,
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
+        allowed=allowed.LLAMA_CPP,
     ),
     Launcher(
         engine="vLLM",
@@ -120,6 +130,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         entry_point=_vllm_entry_point,
         remedy="install it with: pip install vllm",
         own_arguments=_host,
+        allowed=allowed.VLLM,
     ),
     Launcher(
         engine="SGLang",
@@ -132,6 +143,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         entry_point=lambda _: (),
         remedy="install it with: pip install sglang",
         own_arguments=_host,
+        allowed=allowed.SGLANG,
     ),
     Launcher(
         engine="the download of a ModelCache",
@@ -141,6 +153,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         entry_point=lambda _: (),
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
+        allowed=allowed.HYDRATION,
     ),
 )
 
@@ -197,10 +210,38 @@ def command_line(
                 f"machine: {launcher.remedy}",
             )
         rest = words[len(called) :]
+        if not host_commands:
+            _check_allowed(launcher, container, rest, environment, address)
         return program + rest + launcher.own_arguments(rest, address)
     if launcher is None or (words and host_commands):
         return words
     raise _foreign(launcher, container["image"], words)
+
+
+def passed(
+    container: Mapping[str, Any], environment: Mapping[str, str], *, host_commands: bool
+) -> Mapping[str, str]:
+    """Return the variables of a pod that its process gets."""
+    launcher = _find(container["image"])
+    return environment if launcher is None or host_commands else launcher.allowed.passed(environment)
+
+
+def _check_allowed(
+    launcher: Launcher,
+    container: Mapping[str, Any],
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    address: str,
+) -> None:
+    mounts = (posixpath.normpath(mount["mountPath"]) for mount in refusals.volume_mounts(container))
+    written = (*container.get("command", ()), *container.get("args", ()))
+    place = Place(address, tuple(mounts))
+    if problem := launcher.allowed.problem(arguments, environment, written, place):
+        raise CannotLaunch(
+            refusals.REASON,
+            f"cannot run {launcher.engine} as a process of this machine: {problem}, {_START_RUNTIME}, or "
+            f"{_ALLOWED}",
+        )
 
 
 def _called(launcher: Launcher | None, words: Sequence[str]) -> Program:

@@ -59,10 +59,11 @@ class Runtimes:
 
     def _stands_in(self, pod: Mapping[str, Any]) -> bool:
         """Return True if a program of this machine can replace a pod's image."""
+        container = pod["spec"]["containers"][0]
+        # The values of references are not known yet, and are checked at the start.
+        variables = {entry["name"]: entry.get("value", "") for entry in container.get("env", ())}
         try:
-            launchers.command_line(
-                pod["spec"]["containers"][0], {}, self._record.address, host_commands=False
-            )
+            launchers.command_line(container, variables, self._record.address, host_commands=False)
         except launchers.CannotLaunch:
             return False
         return not refusals.refusals(pod)

@@ -17,12 +17,14 @@ from modelplane.kubelet import node, refusals
 from modelplane.kubelet.devices import claims, discovery
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.llama_cpp import server
+from modelplane.kubelet.events import Reason
 from modelplane.kubelet.machine import Machine
 from modelplane.kubelet.records import PodRecord
 from modelplane.kubelet.refusals import Refusal
 from modelplane.kubelet.runtime import environment
 from modelplane.kubelet.runtime.host.process_attempt import Launch
 from modelplane.kubelet.volumes import mounts, volume_files, volumes
+from modelplane.kubelet.volumes.mounts import Mount
 
 _HUB = (
     "HF_ENDPOINT",
@@ -59,6 +61,9 @@ _INHERITED = (
     "VIRTUAL_ENV",
     "XDG_CACHE_HOME",
 )
+
+
+_NOT_ISOLATED = "the process can read the files of the fleet, its keys included"
 
 
 class NotYet(Exception):
@@ -102,23 +107,46 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     allocated = await claims.devices_of(machine.client, pod, machine.devices)
     sources = await sources_of(machine.client, pod, container, record.namespace)
     own = environment.resolve(container, pod, record.address, node.ADDRESS, sources)
-    variables = {
-        **{name: os.environ[name] for name in _INHERITED if name in os.environ},
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    given = {
         "HOSTNAME": record.name,
         server.POD_ADDRESS_VARIABLE: record.address,
         server.MODELS_VARIABLE: str(machine.directory.models),
         **discovery.environment(machine.devices, allocated),
-        **own,
     }
-    command = launchers.command_line(container, own, record.address, host_commands=machine.host_commands)
+    trusted = machine.host_commands
+    passed = launchers.passed(container, own, host_commands=trusted)
+    command = launchers.command_line(container, own, record.address, host_commands=trusted)
     _check_ports(container, record.address)
     mounted = await volumes.mounts_of(machine, pod, container, record, own, sources)
-    if mounts.needs_namespace(mounted):
-        run = volumes.of_pod(machine.directory.pod(record.uid)).run(container["name"])
-        command = await mounts.entering(mounted, run, (machine.directory.path,)) + command
-        if "TMPDIR" not in own:
-            variables.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
-    return Launch(command, variables, container["image"], mounted)
+    prefix = await _walls(machine, pod, record, mounted)
+    if prefix and "TMPDIR" not in passed:
+        inherited.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
+    # What the agent says of the pod's place counts, unless the pod is trusted.
+    variables = {**inherited, **given, **passed} if trusted else {**inherited, **passed, **given}
+    return Launch(prefix + command, variables, container["image"], mounted)
+
+
+async def _walls(
+    machine: Machine, pod: Object, record: PodRecord, mounted: tuple[Mount, ...]
+) -> tuple[str, ...]:
+    """Return the prefix of a command that mounts a pod's volumes and hides the files of the fleet from it."""
+    run = volumes.of_pod(machine.directory.pod(record.uid)).run(pod["spec"]["containers"][0]["name"])
+    if not machine.host_commands:
+        models = machine.directory.models
+        models.mkdir(mode=0o700, exist_ok=True)
+        # Only one model is made there; afterwards no process writes it.
+        made = any(models.glob("[!.]*"))
+        try:
+            seen = (Mount(models, str(models), read_only=made), *mounted)
+            return await mounts.entering(seen, run, (), machine.hidden)
+        except mounts.CannotMount as error:
+            if error.refusal.reason != mounts.NAMESPACE_REFUSED:
+                raise
+            machine.events.record(pod, Reason.NOT_ISOLATED, f"{_NOT_ISOLATED}: {error.cause}")
+    if not mounts.needs_namespace(mounted):
+        return ()
+    return await mounts.entering(mounted, run, (machine.directory.path,))
 
 
 async def sources_of(

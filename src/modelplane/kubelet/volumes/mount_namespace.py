@@ -1,13 +1,17 @@
 """Mounts for the process of a pod: a mount namespace, entered before the engine's program.
 
-    mount_namespace.py SCRATCH MOUNTS [COMMAND [ARGUMENT ...]]
+    mount_namespace.py SCRATCH PLAN [COMMAND [ARGUMENT ...]]
 
-SCRATCH is an empty directory, MOUNTS a list in JSON. Without a command the mounts are only tried, and a
-failure is printed as JSON.
+SCRATCH is an empty directory, PLAN an object of JSON: the ``mounts``, and the directories to be ``hidden``.
+Without a command the mounts are only tried, and a failure is printed as JSON.
 
 The machine's own directories are never written to. If a mountPath does not exist, its nearest existing
 directory is replaced, in this namespace only, by a tmpfs with the same entries, and the rest of the path is
 created there. Only below another mount of the pod is the path created in place, as container runtimes do.
+
+A process from which directories are hidden also has a user namespace of its own: it can neither read the
+memory and the environment of other processes, nor reach the hidden files through them, nor undo the mounts.
+If the kernel has Landlock, it cannot signal them either.
 
 The module is run by path, isolated and without site packages, before the engine and in the engine's own
 process: standard library only.
@@ -18,8 +22,9 @@ import json
 import os
 import signal
 import stat
+import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,6 +50,19 @@ _LOCKED = {
     os.ST_RELATIME: 1 << 21,
 }
 """Flags that a remount must repeat, as statvfs(3) and mount(2) name them."""
+
+# linux/capability.h, linux/prctl.h, linux/landlock.h
+_SETGID, _SETUID = 6, 7
+_UNDOING = (2, 16, 17, 19, 21, 25, 27, 39)
+"""The capabilities that reach other processes, devices or files behind mounts: CAP_DAC_READ_SEARCH,
+CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_TIME, CAP_MKNOD, CAP_BPF."""
+_DROP_FROM_BOUNDING_SET, _SET_NO_NEW_PRIVILEGES = 24, 38
+_CREATE_RULESET, _RESTRICT_SELF, _VERSION = 444, 446, 1
+_SCOPES, _SCOPES_SINCE = 0b11, 6
+"""Abstract Unix sockets and signals, since this version of Landlock."""
+_HIDDEN_MODE = 0o555
+_HIDDEN_BYTES = "64k"
+_WORK_DIRECTORY = "/tmp"  # noqa: S108 - of the namespace
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _Result = TypeVar("_Result")
@@ -78,27 +96,79 @@ def _mount(source: Path | str, target: Path | str, kind: str | None, flags: int,
     _call("mount", *encoded, ctypes.c_ulong(flags), options.encode())
 
 
-def _tmpfs(target: Path, mode: int) -> None:
-    _mount("tmpfs", target, "tmpfs", _NOSUID | _NODEV, f"mode={mode:o}")
+def _tmpfs(target: Path, mode: int, options: str = "") -> None:
+    _mount("tmpfs", target, "tmpfs", _NOSUID | _NODEV, f"mode={mode:o}{options}")
 
 
-def _enter_namespace() -> None:
-    user, group = os.geteuid(), os.getegid()
-    try:
-        # A user who may mount needs no user namespace, and keeps access to the files of other users.
-        _call("unshare", _CLONE_NEWNS)
-    except PermissionError:
-        _call("unshare", _CLONE_NEWNS | _CLONE_NEWUSER)
-        for name, line in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
-        ):
-            descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
-            os.write(descriptor, line.encode())
-            os.close(descriptor)
+def _enter_namespace(*, own_user: bool) -> None:
+    if own_user and _may_map_users():
+        _enter_with_every_user()
+    elif own_user:
+        _enter_with_one_user()
+    else:
+        try:
+            # A user who may mount needs no user namespace, and keeps access to the files of other users.
+            _call("unshare", _CLONE_NEWNS)
+        except PermissionError:
+            _enter_with_one_user()
     # Later mounts of the machine propagate to this namespace, and none propagates back.
     _mount("none", "/", None, _REC | _SLAVE)
+
+
+def _may_map_users() -> bool:
+    fields = Path("/proc/self/status").read_bytes().split()
+    wanted = 1 << _SETUID | 1 << _SETGID
+    return int(fields[fields.index(b"CapEff:") + 1], 16) & wanted == wanted
+
+
+def _enter_with_one_user() -> None:
+    user, group = os.geteuid(), os.getegid()
+    _call("unshare", _CLONE_NEWNS | _CLONE_NEWUSER)
+    for name, line in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        _write("self", name, line)
+
+
+def _enter_with_every_user() -> None:
+    """Enter a user namespace in which each user is the one outside, so that root keeps access to files."""
+    process, (gate, opening) = os.getpid(), os.pipe()
+    maps = {name: _identity_map(name) for name in ("uid_map", "gid_map")}
+    helper = os.fork()
+    if helper == 0:
+        # Only a process outside of the namespace may write these maps.
+        os.close(opening)
+        try:
+            if os.read(gate, 1):
+                for name, lines in maps.items():
+                    _write(str(process), name, lines)
+            os._exit(0)
+        except OSError as error:
+            os._exit(error.errno or 1)
+    os.close(gate)
+    try:
+        _call("unshare", _CLONE_NEWNS | _CLONE_NEWUSER)
+        os.write(opening, b"g")
+    finally:
+        os.close(opening)
+        _, status = os.waitpid(helper, 0)
+    if number := os.waitstatus_to_exitcode(status):
+        raise OSError(number, os.strerror(number))
+
+
+def _identity_map(name: str) -> str:
+    ranges = (line.split() for line in Path(f"/proc/self/{name}").read_bytes().decode().splitlines())
+    return "\n".join(f"{first} {first} {count}" for first, _, count in ranges)
+
+
+def _write(process: str, name: str, lines: str) -> None:
+    descriptor = os.open(f"/proc/{process}/{name}", os.O_WRONLY)
+    try:
+        os.write(descriptor, lines.encode())
+    finally:
+        os.close(descriptor)
 
 
 class _View:
@@ -108,6 +178,7 @@ class _View:
         self._scratch = scratch
         self._grown: set[int] = set()
         self._targets: list[Path] = []
+        self._covers: list[int] = []
 
     def grow_root(self) -> None:
         """Replace the root itself, which cannot be mounted over."""
@@ -142,6 +213,18 @@ class _View:
             except (FileNotFoundError, PermissionError):
                 pass  # removed meanwhile, or not accessible to this user
         os.close(held)
+
+    def cover(self, directory: Path) -> None:
+        """Mount an empty directory over one."""
+        _tmpfs(directory, _HIDDEN_MODE, f",size={_HIDDEN_BYTES}")
+        self._covers.append(os.open(directory, os.O_PATH | os.O_DIRECTORY))
+        self._grown.add(directory.stat().st_dev)
+
+    def close_covers(self) -> None:
+        """Make the empty directories read-only, once the mounts below them are made."""
+        for cover in self._covers:
+            _mount("none", f"/proc/self/fd/{cover}", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
+            os.close(cover)
 
     def mount(self, source: int, mount: dict[str, Any]) -> None:
         """Mount an opened source."""
@@ -182,10 +265,13 @@ def nearest_existing(path: Path) -> Path:
     return path if os.path.lexists(path) else nearest_existing(path.parent)
 
 
-def enter(scratch: Path, mounts: list[dict[str, Any]]) -> None:
-    """Move this process, which must have one thread, into a namespace with these mounts."""
-    work_directory = Path.cwd()
-    _do(CANNOT_ENTER, "enter a mount namespace", _enter_namespace)
+def enter(scratch: Path, mounts: list[dict[str, Any]], hidden: Sequence[str] = ()) -> None:
+    """Move this process, which must have one thread, into a namespace with these mounts.
+
+    ``hidden`` directories are empty in it, but for the mounts below them.
+    """
+    work_directory = Path(_WORK_DIRECTORY) if hidden else Path.cwd()
+    _do(CANNOT_ENTER, "enter a mount namespace", lambda: _enter_namespace(own_user=bool(hidden)))
     view = _View(scratch)
     if any(nearest_existing(Path(mount["target"]).resolve()) == Path("/") for mount in mounts):
         _do(CANNOT_MOUNT, "replace the root directory", view.grow_root)
@@ -194,12 +280,33 @@ def enter(scratch: Path, mounts: list[dict[str, Any]]) -> None:
         _do(CANNOT_MOUNT, f'open "{mount["source"]}"', os.open, mount["source"], os.O_PATH)
         for mount in mounts
     ]
+    for directory in hidden:
+        if Path(directory).is_dir():
+            _do(CANNOT_MOUNT, f'hide "{directory}"', view.cover, Path(directory))
     # Parents before children.
     for source, mount in sorted(zip(sources, mounts, strict=True), key=lambda each: _depth(each[1])):
         doing = f'mount "{mount["source"]}" at "{mount["target"]}"'
         _do(CANNOT_MOUNT, doing, view.mount, source, mount)
+    _do(CANNOT_MOUNT, "close the hidden directories", view.close_covers)
     # The path may lead to another directory now.
     _do(CANNOT_MOUNT, f'change to "{work_directory}"', os.chdir, work_directory)
+    if hidden:
+        _do(CANNOT_ENTER, "give up capabilities", _give_up)
+
+
+def _give_up() -> None:
+    """Give up what could undo the mounts or reach the processes outside."""
+    unused = (ctypes.c_ulong(0),) * 3
+    _call("prctl", _SET_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), *unused)
+    for capability in _UNDOING:
+        _call("prctl", _DROP_FROM_BOUNDING_SET, ctypes.c_ulong(capability), *unused)
+    if _libc.syscall(_CREATE_RULESET, None, 0, _VERSION) < _SCOPES_SINCE:
+        return
+    attributes = struct.pack("QQQ", 0, 0, _SCOPES)
+    rules = _libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    if rules >= 0:
+        _libc.syscall(_RESTRICT_SELF, rules, 0)
+        os.close(rules)
 
 
 def _depth(mount: dict[str, Any]) -> int:
@@ -219,9 +326,9 @@ def _become(command: list[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     """Enter the namespace and become the command; without a command, print a failure."""
-    scratch, mounts, *command = arguments
+    scratch, plan, *command = arguments
     try:
-        enter(Path(scratch), json.loads(mounts))
+        enter(Path(scratch), **json.loads(plan))
     except Failed as failed:
         if command:
             os.write(2, f"{failed}\n".encode())

@@ -34,12 +34,17 @@ class Mount:
     """True for memory in its place, which is lost when the container ends."""
 
 
+NAMESPACE_REFUSED = "NamespaceRefused"
+
+
 class CannotMount(Exception):
     """The kernel refuses this user mounts, or one of the mounts failed."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, cause: str = "") -> None:
+        """``cause``: the setting of the kernel that refuses mounts, and the remedy."""
         super().__init__(message)
         self.refusal = Refusal(reason, message)
+        self.cause = cause
 
 
 def needs_namespace(mounts: Iterable[Mount]) -> bool:
@@ -47,12 +52,15 @@ def needs_namespace(mounts: Iterable[Mount]) -> bool:
     return any(mount.read_only or str(mount.source) != mount.target for mount in mounts)
 
 
-async def entering(mounts: tuple[Mount, ...], directory: Path, shown: Iterable[Path]) -> tuple[str, ...]:
+async def entering(
+    mounts: tuple[Mount, ...], directory: Path, shown: Iterable[Path], hidden: Iterable[Path] = ()
+) -> tuple[str, ...]:
     """Return the prefix of a command that sets up mounts for it; raise ``CannotMount``.
 
     ``directory`` is the container's own and is emptied, so nothing of the container may run. It holds the
-    container's /tmp: programs made for containers write under fixed names below /tmp. ``shown`` paths of the
-    machine's /tmp, and this program's own, stay visible.
+    container's /tmp: programs made for containers write under fixed names below /tmp. ``hidden`` directories
+    are empty for the command; ``shown`` paths in them and in the machine's /tmp, and this program's own, stay
+    visible.
     """
     scratch, temporary = directory / "root", directory / "tmp"
     try:
@@ -60,9 +68,12 @@ async def entering(mounts: tuple[Mount, ...], directory: Path, shown: Iterable[P
     except OSError as error:
         message = f'cannot make "{error.filename}", which its volumes need: {error.strerror}'
         raise CannotMount("MountFailed", message) from error
+    covered = sorted({path.resolve() for path in hidden})
     # The pod's own mounts last: they take precedence at the same path.
-    own = (Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown))
-    plan = json.dumps([asdict(mount) for mount in (*own, *mounts)], default=str)
+    own = (Mount(temporary, str(_TEMPORARY), read_only=False), *_shown(shown, covered))
+    plan = json.dumps(
+        {"mounts": [asdict(mount) for mount in (*own, *mounts)], "hidden": covered}, default=str
+    )
     program = (sys.executable, "-I", "-S", mount_namespace.__file__, str(scratch), plan)
     await _try(program)
     return program
@@ -74,10 +85,11 @@ def _make_anew(directory: Path, below: Iterable[Path]) -> None:
         path.mkdir(mode=0o700, parents=True)
 
 
-def _shown(paths: Iterable[Path]) -> tuple[Mount, ...]:
+def _shown(paths: Iterable[Path], covered: Iterable[Path]) -> tuple[Mount, ...]:
     own = (Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1])
     found = {path.resolve() for path in (*own, *paths)}
-    below = sorted(path for path in found if path.is_relative_to(_TEMPORARY.resolve()))
+    above = (_TEMPORARY.resolve(), *covered)
+    below = sorted(path for path in found if any(path.is_relative_to(each) for each in above))
     return tuple(Mount(path, str(path), read_only=False) for path in below)
 
 
@@ -98,7 +110,12 @@ async def _try(program: Iterable[str]) -> None:
         return
     report = json.loads(said) if said else {"kind": "", "message": "the program that mounts was killed"}
     if report["kind"] == mount_namespace.CANNOT_ENTER and report["errno"] in _REFUSED:
-        raise CannotMount("NamespaceRefused", refused(str(report["message"]), _settings()))
+        cause = refused(str(report["message"]), _settings())
+        message = (
+            f"the pod's volumes cannot be mounted: {cause}, remove the volumeMounts, or run it on a cluster "
+            "whose nodes have a container runtime"
+        )
+        raise CannotMount(NAMESPACE_REFUSED, message, cause)
     raise CannotMount("MountFailed", str(report["message"]))
 
 
@@ -134,7 +151,7 @@ def _settings() -> KernelSettings:
 
 
 def refused(cause: str, settings: KernelSettings) -> str:
-    """Return why the kernel refuses a namespace: the setting, and the remedy."""
+    """Return why the kernel refuses a namespace: the setting, and its remedy."""
     # In the order of the kernel's checks.
     table = (
         (settings.seccomp not in {None, "0"}, _SECCOMP),
@@ -143,10 +160,7 @@ def refused(cause: str, settings: KernelSettings) -> str:
         (settings.apparmor == "1", _sysctl("kernel.apparmor_restrict_unprivileged_userns", "1", "0")),
     )
     why, remedy = next((words for holds, words in table if holds), _UNKNOWN)
-    return (
-        f"the pod's volumes cannot be mounted: {why} ({cause}): {remedy}, remove the volumeMounts, or run it "
-        "on a cluster whose nodes have a container runtime"
-    )
+    return f"{why} ({cause}): {remedy}"
 
 
 def _sysctl(name: str, found: str, wanted: str) -> tuple[str, str]:

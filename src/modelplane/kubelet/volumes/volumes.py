@@ -131,7 +131,7 @@ async def _prepare(
 ) -> _Volume:
     name, own = volume["name"], of_pod(machine.directory.pod(record.uid))
     if "hostPath" in volume:
-        return _Volume(_host_path(name, volume["hostPath"]))
+        return _Volume(_host_path(machine, name, volume["hostPath"]))
     if "persistentVolumeClaim" in volume:
         return await _claimed(machine, volume["persistentVolumeClaim"], record, own)
     if volume_files.KINDS & volume.keys():
@@ -170,9 +170,17 @@ _MAKERS: Mapping[str, Callable[[Path], None]] = {
 }
 
 
-def _host_path(name: str, body: Mapping[str, Any]) -> Path:
+def _host_path(machine: Machine, name: str, body: Mapping[str, Any]) -> Path:
     """Return the path of a hostPath volume; create it only if its type allows that."""
     path, kind = Path(body["path"]), body.get("type") or ""
+    place = path.resolve()
+    hidden = (directory.resolve() for directory in machine.hidden)
+    if not machine.host_commands and any(
+        place.is_relative_to(directory) or directory.is_relative_to(place) for directory in hidden
+    ):
+        raise VolumeNotReady(
+            f'volume "{name}" would show the files of the fleet, which are in "{path}": use another path'
+        )
     what, is_one = _TYPES[kind]
     if kind in _MAKERS and not path.exists():
         _MAKERS[kind](path)

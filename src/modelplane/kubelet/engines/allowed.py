@@ -1,0 +1,202 @@
+"""The allow-list of each launcher (see ``allow_list``).
+
+Left out are flags and variables that load code (``--trust-remote-code``, ``--middleware``, ``VLLM_PLUGINS``,
+``NCCL_NET_PLUGIN``), name files of the machine (``--config``, ``--ssl-keyfile``, ``VLLM_CONFIG_ROOT``), or
+open other addresses (``--otlp-traces-endpoint``, ``HF_ENDPOINT``).
+"""
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+
+from modelplane.kubelet.engines.allow_list import (
+    AllowList,
+    Check,
+    Flags,
+    Place,
+    address,
+    fields,
+    model,
+    name,
+    one_of,
+    path,
+    template,
+    text,
+    word,
+)
+from modelplane.kubelet.engines.llama_cpp import flags
+
+_HASH = re.compile("[0-9a-f]+")
+_MARKER = re.compile(r"\.[\w-]+", re.ASCII)
+_LIBRARY = re.compile(r"huggingface_hub==[\d.]+", re.ASCII)
+_HUB_HOME = "/tmp/huggingface"  # noqa: S108 - in the pod's own /tmp
+
+
+def _each(names: str, check: Check) -> dict[str, Check]:
+    return dict.fromkeys(names.split(), check)
+
+
+def _switches(*names: str) -> frozenset[str]:
+    return frozenset(name for each in names for name in each.split())
+
+
+_HUB = {
+    **_each("HF_TOKEN HUGGING_FACE_HUB_TOKEN", text),
+    **_each("HF_HUB_DISABLE_TELEMETRY HF_HUB_DISABLE_XET HF_HUB_DOWNLOAD_TIMEOUT HF_HUB_ETAG_TIMEOUT", word),
+    **_each("HF_HUB_ENABLE_HF_TRANSFER HF_HUB_OFFLINE HF_XET_HIGH_PERFORMANCE TRANSFORMERS_OFFLINE", word),
+}
+"""Variables of the library for the Hugging Face hub; the hub itself is that of the user of this machine."""
+
+_POD = _each("HOST_IP NODE_NAME POD_IP POD_NAME POD_NAMESPACE POD_UID", text)
+"""Usual names for the fields of a pod."""
+
+_TORCH = {
+    **_each("CUDA_DEVICE_ORDER CUDA_LAUNCH_BLOCKING OMP_NUM_THREADS PYTORCH_ALLOC_CONF", word),
+    **_each("PYTORCH_CUDA_ALLOC_CONF TOKENIZERS_PARALLELISM", word),
+    **_each("FI_PROVIDER GLOO_SOCKET_IFNAME NCCL_CUMEM_ENABLE NCCL_DEBUG NCCL_DEBUG_SUBSYS", word),
+    **_each("NCCL_IB_DISABLE NCCL_IB_HCA NCCL_NVLS_ENABLE NCCL_P2P_DISABLE NCCL_P2P_LEVEL", word),
+    **_each("NCCL_SHM_DISABLE NCCL_SOCKET_IFNAME MODELPLANE_LEADER_ADDRESS MODELPLANE_RANK", word),
+}
+
+_FORMATS = ("auto", "safetensors", "dummy", "gguf", "bitsandbytes", "mistral", "fastsafetensors")
+"""Formats of weights that are neither pickled Python nor read from a storage service."""
+
+
+def _llama_cpp(arguments: Sequence[str], variables: Mapping[str, str], place: Place) -> str:
+    try:
+        settings = flags.parse(arguments, variables)
+    except flags.UnknownFlag:
+        return ""  # the engine itself refuses it, and its log says so
+    files = {"api_key_file": "--api-key-file", "chat_template_file": "--chat-template-file"}
+    checks = {"host": ("--host", address), **{key: (flag, path) for key, flag in files.items()}}
+    for setting, (flag, check) in checks.items():
+        if setting in settings and (wanted := check(str(settings[setting]), place)):
+            return f'the argument "{flag}" must be {wanted}'
+    return ""
+
+
+LLAMA_CPP = AllowList(
+    _llama_cpp, {**_HUB, **_POD, **{flag.variable: text for flag in flags.FLAGS if flag.variable}}
+)
+
+_VLLM_FLAGS = Flags(
+    switches=_switches(
+        "--async-scheduling --disable-log-requests --disable-log-stats --disable-uvicorn-access-log",
+        "--enable-auto-tool-choice --enable-chunked-prefill --enable-expert-parallel --enable-log-requests",
+        "--enable-lora --enable-prefix-caching --enable-prompt-tokens-details --enable-sleep-mode",
+        "--enforce-eager --no-async-scheduling --no-enable-chunked-prefill --no-enable-prefix-caching",
+        "--no-enforce-eager --return-tokens-as-token-ids -O0 -O1 -O2 -O3",
+    ),
+    values={
+        **_each("--model --tokenizer --generation-config", model),
+        **_each("--host", address),
+        **_each("--download-dir", path),
+        **_each("--chat-template", template),
+        **_each("--api-key --default-chat-template-kwargs --limit-mm-per-prompt", text),
+        **_each("--revision --tokenizer-revision", name),
+        **_each("--load-format", one_of(*_FORMATS)),
+        **_each("--distributed-executor-backend", one_of("mp", "uni")),
+        **_each("--port --task --runner --convert --dtype --quantization -q --seed --tokenizer-mode", word),
+        **_each("--max-model-len --max-num-seqs --max-num-batched-tokens --max-logprobs --max-log-len", word),
+        **_each("--gpu-memory-utilization --kv-cache-dtype --kv-cache-memory-bytes --block-size", word),
+        **_each("--num-gpu-blocks-override --swap-space --cpu-offload-gb --max-lora-rank --max-loras", word),
+        **_each("--max-cpu-loras --tensor-parallel-size -tp --pipeline-parallel-size -pp", word),
+        **_each("--data-parallel-size -dp --response-role --chat-template-content-format", word),
+        **_each("--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype", word),
+        **_each("--mamba-ssm-cache-dtype --stream-interval --scheduling-policy --optimization-level", word),
+        **_each("--model-loader-extra-config", fields(concurrency=word, distributed=word)),
+        **_each(
+            "--kv-transfer-config",
+            fields(
+                kv_connector=one_of("NixlConnector"),
+                kv_role=one_of("kv_both", "kv_consumer", "kv_producer"),
+                kv_buffer_device=one_of("cpu", "cuda"),
+                kv_load_failure_policy=word,
+            ),
+        ),
+        **_each(
+            "--speculative-config",
+            fields(
+                method=word,
+                model=model,
+                num_speculative_tokens=word,
+                prompt_lookup_max=word,
+                prompt_lookup_min=word,
+                draft_tensor_parallel_size=word,
+            ),
+        ),
+    },
+    lists=_each("--served-model-name", name),
+    positional=model,
+)
+
+VLLM = AllowList(
+    _VLLM_FLAGS,
+    {
+        **_HUB,
+        **_POD,
+        **_TORCH,
+        **_each("VLLM_HOST_IP VLLM_NIXL_SIDE_CHANNEL_HOST", address),
+        **_each("VLLM_API_KEY", text),
+        **_each("DO_NOT_TRACK VLLM_ALLOW_LONG_MAX_MODEL_LEN VLLM_ATTENTION_BACKEND VLLM_DO_NOT_TRACK", word),
+        **_each("VLLM_BLOCKSCALE_FP8_GEMM_FLASHINFER VLLM_CPU_KVCACHE_SPACE VLLM_CPU_OMP_THREADS_BIND", word),
+        **_each("VLLM_ENABLE_V1_MULTIPROCESSING VLLM_ENGINE_ITERATION_TIMEOUT_S VLLM_LOGGING_LEVEL", word),
+        **_each("VLLM_ENGINE_READY_TIMEOUT_S VLLM_NIXL_SIDE_CHANNEL_PORT VLLM_NO_USAGE_STATS", word),
+        **_each("VLLM_SKIP_WARMUP VLLM_WORKER_MULTIPROC_METHOD", word),
+    },
+    prefixes={"VLLM_USE_": word},
+    # Another hub, whose code is run.
+    exclusions=frozenset({"VLLM_USE_MODELSCOPE"}),
+)
+
+_SGLANG_FLAGS = Flags(
+    switches=_switches(
+        "--disable-cuda-graph --disable-overlap-schedule --disable-radix-cache --enable-dp-attention",
+        "--enable-metrics --enable-mixed-chunk --enable-torch-compile --is-embedding",
+        "--skip-server-warmup",
+    ),
+    values={
+        **_each("--model-path --model --tokenizer-path", model),
+        **_each("--host", address),
+        **_each("--api-key", text),
+        **_each("--chat-template", template),
+        **_each("--served-model-name --revision", name),
+        **_each("--load-format", one_of("auto", "safetensors", "dummy", "gguf", "bitsandbytes")),
+        **_each("--port --tp --tp-size --tensor-parallel-size --dp --dp-size --data-parallel-size", word),
+        **_each("--pp-size --pipeline-parallel-size --ep --ep-size --expert-parallel-size", word),
+        **_each("--context-length --mem-fraction-static --dtype --quantization --kv-cache-dtype", word),
+        **_each("--max-running-requests --max-total-tokens --max-prefill-tokens", word),
+        **_each("--schedule-policy --schedule-conservativeness --log-level --log-level-http", word),
+        **_each("--tool-call-parser --reasoning-parser --attention-backend --sampling-backend", word),
+        **_each("--random-seed --tokenizer-mode --watchdog-timeout --cuda-graph-max-bs", word),
+        **_each("--stream-interval --torch-compile-max-bs --chunked-prefill-size", word),
+    },
+)
+
+SGLANG = AllowList(_SGLANG_FLAGS, {**_HUB, **_POD, **_TORCH})
+
+
+def _hydration(arguments: Sequence[str], _variables: Mapping[str, str], place: Place) -> str:
+    match arguments:
+        case [volume, mark, hub, code] if (
+            _MARKER.fullmatch(mark) and _LIBRARY.fullmatch(hub) and code.isdecimal()
+        ):
+            inside = posixpath.normpath(volume) in place.mounts
+            return "" if inside else f'the argument "{volume}" must be the mount path of a volume of the pod'
+        case _:
+            return "its arguments must be those that a ModelCache gives it"
+
+
+def _artifact(value: str, _place: Place) -> str:
+    return "" if _HASH.fullmatch(value) else "the hash that a ModelCache gives it"
+
+
+HYDRATION = AllowList(
+    _hydration,
+    {
+        **_HUB,
+        **_each("REPO REVISION", name),
+        "ARTIFACT": _artifact,
+        "HF_HOME": one_of(_HUB_HOME),
+    },
+)
