@@ -137,11 +137,14 @@ def free_ports() -> Iterator[int]:
 
 @asynccontextmanager
 async def running_envoy(
-    directory: Path, configure: Callable[[dict[str, Any]], None] = lambda _bootstrap: None, **options: Any
+    directory: Path,
+    configure: Callable[[dict[str, Any]], None] = lambda _bootstrap: None,
+    descriptors: int = 4096,
+    **options: Any,
 ) -> AsyncIterator[Gateway]:
     """Run an Envoy that has only been prepared, with options.
 
-    ``configure`` changes its bootstrap before the start.
+    ``configure`` changes its bootstrap before the start, ``descriptors`` is its limit of open files.
     """
     async with aiohttp.ClientSession() as client:
         running = Gateway(directory, client, free_ports())
@@ -149,7 +152,10 @@ async def running_envoy(
         _prepare(directory, listener, configure, **options)
         log = (directory / "log").open("wb")
         process = await asyncio.create_subprocess_exec(
-            *bootstrap.argv(directory), cwd=directory, stdout=log, stderr=log
+            *("sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *bootstrap.argv(directory)),
+            cwd=directory,
+            stdout=log,
+            stderr=log,
         )
         running.pid = process.pid
         try:

@@ -18,6 +18,7 @@ _SERVICE_PORT = 80
 _HTTP = "http"
 _FILES = "envoy-files"
 _DIRECTORY = "/gateway"
+_MEMORY = "ENVOY_MEMORY_BYTES"
 
 _GRACE_S = 330
 """Time for open requests to complete when a pod terminates."""
@@ -58,9 +59,17 @@ def _deployment(options: Options) -> Object:
 
 
 def _envoy(options: Options) -> Object:
-    arguments = ("envoy", f"--dir={_DIRECTORY}", f"--port={PORT}", "--address=0.0.0.0")
+    arguments = (
+        "envoy",
+        f"--dir={_DIRECTORY}",
+        f"--port={PORT}",
+        "--address=0.0.0.0",
+        f"--memory-bytes=$({_MEMORY})",
+    )
+    limit = {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1"}}
     listens = {"tcpSocket": {"port": _HTTP}, "timeoutSeconds": 5}
     return pods.container("envoy", options.image, arguments, options.envoy_resources) | {
+        "env": [{"name": _MEMORY, "valueFrom": limit}],
         "ports": [{"name": _HTTP, "containerPort": PORT, "protocol": "TCP"}],
         "readinessProbe": listens | {"periodSeconds": 5, "failureThreshold": 3},
         "livenessProbe": listens | {"periodSeconds": 10, "failureThreshold": 6},

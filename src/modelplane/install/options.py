@@ -41,5 +41,10 @@ class Options:
     controller_resources: Block = field(
         default_factory=lambda: {"requests": {"cpu": "100m", "memory": "256Mi"}}
     )
-    envoy_resources: Block = field(default_factory=lambda: {"requests": {"cpu": "250m", "memory": "128Mi"}})
+    envoy_resources: Block = field(
+        default_factory=lambda: {
+            "requests": {"cpu": "250m", "memory": "128Mi"},
+            "limits": {"memory": "1Gi"},
+        }
+    )
     gateway_resources: Block = field(default_factory=lambda: {"requests": {"cpu": "50m", "memory": "128Mi"}})

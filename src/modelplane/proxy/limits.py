@@ -53,10 +53,11 @@ def _enough_descriptors() -> int:
 def overload_manager(memory_bytes: int, descriptors: int) -> dict[str, Any]:
     """Return the ``OverloadManager`` of an Envoy with a limit of memory and of open files.
 
-    Short of memory, it first resets the streams that hold most, then answers 503, then accepts no connection.
+    Short of memory, it first resets the streams of HTTP/2 that hold most, then answers 503 to requests and to
+    uploads in progress, then accepts no connection. Answers in progress go on.
     """
     return {
-        "refresh_interval": "0.25s",
+        "refresh_interval": "0.1s",
         "resource_monitors": [
             _monitor(
                 "envoy.resource_monitors.global_downstream_max_connections",
@@ -78,6 +79,12 @@ def overload_manager(memory_bytes: int, descriptors: int) -> dict[str, Any]:
             ),
             _action("stop_accepting_requests", {"threshold": {"value": 0.95}}),
             _action("stop_accepting_connections", {"threshold": {"value": 0.98}}),
+        ],
+        "loadshed_points": [
+            {
+                "name": "envoy.load_shed_points.http1_server_abort_dispatch",
+                "triggers": [{"name": _HEAP, "threshold": {"value": 0.95}}],
+            }
         ],
     }
 

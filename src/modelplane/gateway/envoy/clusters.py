@@ -10,6 +10,9 @@ from modelplane.gateway.table import Backend, Listener
 CA_BUNDLE = "ca.pem"
 """File, in Envoy's working directory, of the certificate authorities for external providers."""
 
+BUFFER_BYTES = 64 * 1024
+"""Data that Envoy holds for one side of a connection before it stops reading from the other."""
+
 _CONNECT_TIMEOUT = "3s"
 _DNS_REFRESH = "30s"
 _KEEPALIVE_S = 30
@@ -42,6 +45,7 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
         "load_assignment": _assignment(name, backend),
         **({"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}),
         "lb_policy": "LEAST_REQUEST",
+        "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "connect_timeout": _CONNECT_TIMEOUT,
         "metadata": rewrite.of_backend(backend),
         "typed_extension_protocol_options": {

@@ -6,6 +6,7 @@ It names the file of its routes, and so does not change when they do.
 from typing import Any
 
 from modelplane.gateway.envoy import replies, rewrite
+from modelplane.gateway.envoy.clusters import BUFFER_BYTES
 from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.table import Listener
@@ -28,6 +29,7 @@ def resource(listener: Listener) -> dict[str, Any]:
         "address": {"socket_address": {"address": listener.address, "port_value": listener.port}},
         # If enabled, a second Envoy could take a share of this port's requests unnoticed.
         "enable_reuse_port": False,
+        "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "filter_chains": [
             {
                 "filters": [
@@ -68,7 +70,11 @@ def _connection_manager(listener: Listener) -> dict[str, Any]:
         # A path is refused rather than rewritten: what is in front of the gateway has read it as it is.
         "normalize_path": False,
         "common_http_protocol_options": {"idle_timeout": _CONNECTION_IDLE},
-        "http2_protocol_options": {"max_concurrent_streams": MOST_STREAMS},
+        "http2_protocol_options": {
+            "max_concurrent_streams": MOST_STREAMS,
+            "initial_stream_window_size": BUFFER_BYTES,
+            "initial_connection_window_size": MOST_STREAMS * BUFFER_BYTES,
+        },
         "preserve_external_request_id": True,
         "always_set_request_id_in_response": True,
         "stream_idle_timeout": _STREAM_IDLE,

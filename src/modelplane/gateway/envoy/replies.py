@@ -7,6 +7,8 @@ reference, "Error codes"); an SDK shows the message to its user.
 import json
 from typing import Any
 
+from modelplane.gateway.envoy.type_urls import ENVOY
+
 NOT_FOUND = (
     "no route leads to this path: paths begin with /NAMESPACE/SERVICE/: "
     "see kubectl get modelservices --all-namespaces"
@@ -45,11 +47,11 @@ def loop(hops: int) -> dict[str, Any]:
 
 
 def own_errors() -> dict[str, Any]:
-    """Return the ``LocalReplyConfig`` for Envoy's own errors: no connection, bad request.
+    """Return the ``LocalReplyConfig`` for Envoy's own errors: no connection, bad request, overload.
 
-    Only replies with a response flag are rewritten; those of ``not_found`` and ``unavailable`` have none.
+    Replies of routes, such as ``not_found``, have the form already.
     """
-    flagged: dict[str, Any] = {"response_flag_filter": {}}
+    own = _details("!= 'direct_response'")
     failed = {
         "status_code_filter": {
             "comparison": {
@@ -60,9 +62,33 @@ def own_errors() -> dict[str, Any]:
     }
     return {
         "mappers": [
-            _mapper({"and_filter": {"filters": [flagged, failed]}}, "server_error"),
-            _mapper(flagged, "invalid_request_error"),
+            _overloaded(),
+            _mapper({"and_filter": {"filters": [own, failed]}}, "server_error"),
+            _mapper(own, "invalid_request_error"),
         ]
+    }
+
+
+def _overloaded() -> dict[str, Any]:
+    message = "the gateway is short of memory and takes no requests: try again later"
+    return {
+        "filter": _details("== 'overload'"),
+        "status_code": 503,
+        "headers_to_add": _headers({"retry-after": str(_RETRY_AFTER_S)}),
+        "body_format_override": {"json_format": _error(message, "server_error", "overloaded")},
+    }
+
+
+def _details(comparison: str) -> dict[str, Any]:
+    """Return the filter of replies with certain response code details."""
+    return {
+        "extension_filter": {
+            "name": "envoy.access_loggers.extension_filters.cel",
+            "typed_config": {
+                "@type": f"{ENVOY}extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+                "expression": f"response.code_details {comparison}",
+            },
+        }
     }
 
 
@@ -75,11 +101,15 @@ def _direct(status: int, message: str, kind: str, code: str, headers: dict[str, 
     body = json.dumps(_error(message, kind, code))
     return {
         "direct_response": {"status": status, "body": {"inline_string": body}},
-        "response_headers_to_add": [
-            {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
-            for key, value in {"content-type": "application/json", **headers}.items()
-        ],
+        "response_headers_to_add": _headers({"content-type": "application/json", **headers}),
     }
+
+
+def _headers(values: dict[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+        for key, value in values.items()
+    ]
 
 
 def _error(message: str, kind: str, code: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ ROUTES = "routes/"
 """Folder with one file of routes for each listener."""
 
 _RETRIES = 2
+_RETRIED_BYTES = 1 << 20
 
 
 def routes_file(listener: str) -> str:
@@ -50,6 +51,7 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
     return {
         **matched,
         "metadata": rewrite.of_route(route),
+        "request_body_buffer_limit": _RETRIED_BYTES,
         "route": {
             "weighted_clusters": {
                 "clusters": [

@@ -13,7 +13,9 @@ OUTSIDE = Backend("ml/outside", (("api.example", 443),), 1, "/", tls=True, host=
 def test_the_longest_prefix_comes_first_and_what_is_left_is_not_found() -> None:
     routes = tuple(Route(prefix, prefix, unavailable="none") for prefix in ("/", "/a/", "/a/b/", "/b/"))
     (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
-    assert [(route["match"], route["direct_response"]["status"]) for route in host["routes"]] == [
+    refusals, routes_ = host["routes"][:2], host["routes"][2:]
+    assert [route["direct_response"]["status"] for route in refusals] == [400, 508]
+    assert [(route["match"], route["direct_response"]["status"]) for route in routes_] == [
         ({"path_separated_prefix": "/a/b"}, 503),
         ({"path_separated_prefix": "/a"}, 503),
         ({"path_separated_prefix": "/b"}, 503),
@@ -35,7 +37,7 @@ def test_an_answer_of_503_is_tried_again_where_there_is_somewhere_else(
 ) -> None:
     routes = (Route("ml/qwen", "/ml/qwen/", backends, "none"),)
     (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
-    route = host["routes"][0]["route"]
+    [route] = [each["route"] for each in host["routes"] if "route" in each]
     policy = route["retry_policy"]
     assert ("retriable-status-codes" in policy["retry_on"].split(","), policy["retriable_status_codes"]) == (
         elsewhere,
