@@ -15,6 +15,7 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.offline import fleet
 from modelplane.offline.fleet import Files
 from modelplane.offline.identities import identified
+from modelplane.offline.originals import assumed_original
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -96,14 +97,14 @@ def applied(steps: Iterable[Iterable[str]]) -> Applied:
 
 
 def composed(manifest: Object, state: Applied) -> Composition:
-    """Compose an object where all that was applied is there, and every cache is staged."""
+    """Compose an object where all that was applied is there, with its Secrets, and every cache is staged."""
     store = state.files.store
     staged = [
         {"name": each["metadata"]["name"], "phase": "Ready"} for each in state.of_kind("InferenceCluster")
     ]
     composer = COMPOSERS[manifest["kind"]]
     owner = decode_as(composer.type, manifest)
-    required = {each.key: store.find(each) for each in composer.requirements(owner)}
+    required = {each.key: store.find(each) or assumed_original(each) for each in composer.requirements(owner)}
     if "cache" in required:
         required["cache"] = tuple({**each, "status": {"clusters": staged}} for each in required["cache"])
     decided = composer.compose(Request(owner, {}, required))

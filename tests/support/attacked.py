@@ -1,4 +1,4 @@
-"""A control plane that is its own inference cluster, for tests of attacks on it.
+"""A control plane and its inference cluster, which may be the same, for tests of attacks on them.
 
 No node exists here: what counts is what is written.
 """
@@ -32,6 +32,8 @@ class Attacked:
 
     control_plane: ControlPlane
     client: Client
+    cluster: Client
+    """The administrator's client of the inference cluster."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -67,15 +69,25 @@ class Attacked:
         """Wait until a deployment's workload is written."""
 
         async def written() -> bool:
-            found = await self.client.list(resources.DEPLOYMENTS, namespace)
+            found = await self.cluster.list(resources.DEPLOYMENTS, namespace)
             return any(item["metadata"]["name"].startswith(name) for item in found.items)
 
         await eventually(written)
 
     async def workloads(self, namespace: str) -> set[str]:
         """Return the uids of the workloads in a namespace."""
-        found = await self.client.list(resources.DEPLOYMENTS, namespace)
+        found = await self.cluster.list(resources.DEPLOYMENTS, namespace)
         return {item["metadata"]["uid"] for item in found.items}
+
+    async def replica(self, namespace: str) -> str:
+        """Return the name of the one replica in a namespace, once there is one."""
+
+        async def is_placed() -> bool:
+            return bool((await self.client.list(fleet_resources.MODEL_REPLICAS, namespace)).items)
+
+        await eventually(is_placed)
+        [replica] = (await self.client.list(fleet_resources.MODEL_REPLICAS, namespace)).items
+        return str(replica["metadata"]["name"])
 
     async def until_said(
         self, resource: Resource, name: str, type_: str, text: str, namespace: str = "", status: str = ""
@@ -104,16 +116,29 @@ async def eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 30
 
 
 @asynccontextmanager
-async def attacked(control_plane: ControlPlane) -> AsyncIterator[Attacked]:
-    """Prepare a control plane as a fleet of one cluster, named ``test``."""
-    async with Client.from_kubeconfig(str(control_plane.kubeconfig), known=fleet_resources.known) as client:
-        kinds = [crd(kind) for kind in KINDS] + cluster_objects.gateway_api()
-        for manifest in kinds:
+async def attacked(
+    control_plane: ControlPlane, cluster: ControlPlane | None = None
+) -> AsyncIterator[Attacked]:
+    """Prepare a control plane as a fleet of one cluster, named ``test``; by default its own."""
+    place = cluster or control_plane
+    async with _administrator(control_plane) as client, _administrator(place) as there:
+        await _install(client, [crd(kind) for kind in KINDS])
+        await _install(there, cluster_objects.gateway_api())
+        for manifest in [*permissions.of_the_fleet(), *_fleet(place.home.controller_kubeconfig)]:
             await client.apply(manifest)
-        await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
-        for manifest in [*permissions.manifests(), *_fleet(control_plane.home.controller_kubeconfig)]:
-            await client.apply(manifest)
-        yield Attacked(control_plane, client)
+        for manifest in [*permissions.of_a_cluster(), *cluster_objects.gateway(8081)]:
+            await there.apply(manifest)
+        yield Attacked(control_plane, client, there)
+
+
+def _administrator(plane: ControlPlane) -> Client:
+    return Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known)
+
+
+async def _install(client: Client, kinds: list[Object]) -> None:
+    for manifest in kinds:
+        await client.apply(manifest)
+    await applying.until_established(client, [kind["metadata"]["name"] for kind in kinds])
 
 
 def _fleet(kubeconfig: Path) -> list[Object]:
@@ -139,7 +164,6 @@ def _fleet(kubeconfig: Path) -> list[Object]:
                 "nodePools": [{"name": "pool", "className": "test", "nodeCount": 8}],
             },
         ),
-        *cluster_objects.gateway(8081),
     ]
 
 

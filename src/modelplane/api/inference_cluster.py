@@ -11,7 +11,7 @@ from typing import Annotated
 from modelplane.api.clouds import Cloud, clouds_where
 from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin
 from modelplane.api.devices import Device
-from modelplane.api.fields import DNS_LABEL, LABEL_VALUE, QUALIFIED_NAME, Rule, about
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
@@ -52,6 +52,41 @@ class ServingStack(Model):
             "yourself. None: nothing, because it is there already."
         ),
     ] = ServingProfile.STANDARD
+
+
+class LocalObjectKind(StrEnum):
+    """Kind of an object on the cluster that pods may name."""
+
+    SECRET = "Secret"  # noqa: S105 - a kind, not a secret
+    CONFIG_MAP = "ConfigMap"
+
+
+class LocalObject(Model):
+    """An object on the cluster that pods may name."""
+
+    kind: Annotated[LocalObjectKind, about("Kind of the object.")]
+    name: Annotated[str, about("Name of the object.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
+
+
+KeyPrefix = Annotated[
+    str,
+    about(
+        "Beginning of a key, such as example.com/.", min_length=1, max_length=317, pattern="^[a-z0-9]\\S*$"
+    ),
+]
+
+
+class PodKeys(Model):
+    """Keys of labels and annotations of pods, by their prefix."""
+
+    refuse: Annotated[
+        tuple[KeyPrefix, ...],
+        about("Prefixes that are refused beside those that every cluster refuses.", max_length=64),
+    ] = ()
+    accept: Annotated[
+        tuple[KeyPrefix, ...],
+        about("Prefixes that are accepted here, of those that every cluster refuses.", max_length=64),
+    ] = ()
 
 
 _PROVISIONED = tuple(map(str, Cloud))
@@ -134,6 +169,18 @@ class InferenceClusterSpec(Model):
     serving_stack: Annotated[ServingStack, about("Components on the cluster that serve models.")] = (
         ServingStack()
     )
+    local_objects: Annotated[
+        tuple[LocalObject, ...],
+        about(
+            "Secrets and ConfigMaps of the cluster itself that pods may name, in the namespace of their "
+            "team. Otherwise pods get copies of objects of that namespace on the control plane.",
+            max_length=64,
+            keys=("kind", "name"),
+        ),
+    ] = ()
+    pod_keys: Annotated[
+        PodKeys, about("Labels and annotations that the pods of engines may have on this cluster.")
+    ] = PodKeys()
 
 
 class ProviderConfigReference(Model):

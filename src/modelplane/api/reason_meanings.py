@@ -229,7 +229,28 @@ DOCUMENTED = (
         (False, _REPLICA.DEPLOYING, "At least one workload is not on the cluster yet."),
         (True, _REPLICA.UPDATING, "It serves, and not every copy of its engines has its last edit."),
         (False, _REPLICA.UNSUPPORTED_TOPOLOGY, "The cluster cannot run an engine of this topology."),
-        alarming=(_REPLICA.UNSUPPORTED_TOPOLOGY, _REPLICA.CLUSTER_UNREACHABLE),
+        (
+            False,
+            _REPLICA.NAMESPACE_NOT_LABELED,
+            "The namespace on the cluster is not Modelplane's: nothing is written. Existing objects stay.",
+        ),
+        (
+            False,
+            _REPLICA.REFERENCE_NOT_FOUND,
+            "Pods name a Secret or ConfigMap that is not in the replica's namespace.",
+        ),
+        (
+            False,
+            _REPLICA.POD_NOT_ACCEPTED,
+            "Pods have a label, an annotation or a variable that the cluster does not accept.",
+        ),
+        alarming=(
+            _REPLICA.UNSUPPORTED_TOPOLOGY,
+            _REPLICA.CLUSTER_UNREACHABLE,
+            _REPLICA.NAMESPACE_NOT_LABELED,
+            _REPLICA.REFERENCE_NOT_FOUND,
+            _REPLICA.POD_NOT_ACCEPTED,
+        ),
     ),
     *_reasons(
         "ModelReplica",

@@ -21,7 +21,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import guards, hydration
+from modelplane.compose import cluster_namespace, guards, hydration
 from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
@@ -93,6 +93,8 @@ def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
             for entry in cache.status.clusters
             for key, (api_version, kind) in _SEEN.items()
         ),
+        cluster_namespace.home(namespace),
+        *(cluster_namespace.requirement(namespace, entry.name) for entry in cache.status.clusters),
     )
 
 
@@ -196,6 +198,9 @@ def _site(
         yield replace(last, message=f"cannot observe the cluster: {unknown.cause}")
         return
     if not uncovered:
+        if closed := _closed(request, entry.name):
+            yield replace(last, message=closed)
+            return
         yield _twin(request, entry.name) or _on_cluster(request, source, auth, entry, cluster)
         return
     if not any(f"{child}-{entry.name}" in request.observed for child in _CHILDREN):
@@ -208,6 +213,14 @@ def _site(
         yield replace(last, message=message, waits=True)
     else:
         yield replace(last, message=f"{uncovered.message}, with the weights on it", children=())
+
+
+def _closed(request: Request[ModelCache], cluster: str) -> str:
+    """Return why nothing may be written into the namespace on a cluster; empty if it may."""
+    if unknown := request.unknown(cluster_namespace.key(cluster)):
+        return f'cannot read Namespace "{request.owner.metadata.namespace}": {unknown.cause}'
+    rejected = cluster_namespace.rejected(request, cluster)
+    return rejected.message if rejected else ""
 
 
 def _readers(request: Request[ModelCache], cluster: str) -> list[str]:

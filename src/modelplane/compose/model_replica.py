@@ -7,6 +7,7 @@ as the replica serves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from modelplane.api import labels
 from modelplane.api.decode import decode_as, encode
@@ -18,16 +19,18 @@ from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
-from modelplane.compose import pods, reachability
+from modelplane.api.rejected import Rejected
+from modelplane.compose import cluster_namespace, pods, reachability
+from modelplane.compose.backends import pod_policy
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
 from modelplane.compose.backends.endpoint_picker import PICKER_KEY, picker_name
 from modelplane.compose.backends.plan import Refused, plan
-from modelplane.compose.backends.references import copies, reference_requirements
+from modelplane.compose.backends.references import Copies, copies, reference_requirements
 from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, ingress_objects, picks
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import backend_of, workload_key, workload_keys, workload_name
-from modelplane.compose.backends.workload import Workload, with_spec_hash
+from modelplane.compose.backends.workload import Workload, is_former, with_spec_hash
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
@@ -45,6 +48,8 @@ def requirements(replica: ModelReplica) -> tuple[Requirement, ...]:
     """Return the requirements of a replica: its cluster, the objects that it names, and its pods there."""
     return (
         Requirement(CLUSTER_KEY, API_VERSION, kind_name(InferenceCluster), name=replica.spec.cluster_name),
+        cluster_namespace.home(replica.metadata.namespace),
+        cluster_namespace.requirement(replica.metadata.namespace, replica.spec.cluster_name),
         *_cache_requirement(replica),
         *reference_requirements(replica),
         *_pod_requirements(replica),
@@ -87,14 +92,12 @@ def compose(request: Request[ModelReplica]) -> Composition | Blocked:
         message = f'there is no InferenceCluster "{replica.spec.cluster_name}"'
         # Objects that were observed on it may be gone.
         return _kept(request, Refused(Reason.WAITING_FOR_CLUSTER, message), running={})
-    copied = copies(request)
     cluster = decode_as(InferenceCluster, request.found(CLUSTER_KEY)[0])
-    planned = plan(replica, cluster, copied.names)
+    planned = _planned(request, cluster)
     if isinstance(planned, Refused):
         return _kept(request, planned, _running(request))
-    if waiting := _not_staged(request):
-        return _kept(request, waiting, _running(request))
-    children = (*copied.children, *_children(replica, planned))
+    copied, workloads = planned
+    children = (*copied.children, *_children(replica, workloads, request.observed))
     seen = [pod for each in _pod_requirements(replica) for pod in request.found(each.key)]
     desired = {child.key: child.manifest for child in children if isinstance(child, Desired)}
     accepted, ready = _conditions(request, desired)
@@ -240,6 +243,34 @@ def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
     }
 
 
+def _planned(
+    request: Request[ModelReplica], cluster: InferenceCluster
+) -> tuple[Copies, tuple[Workload, ...]] | Refused:
+    """Return the copies and the workloads of a replica, or the first reason against them."""
+    if refused := _closed(request):
+        return refused
+    if rejected := pod_policy.rejected(request.owner, cluster):
+        return Refused(Reason.POD_NOT_ACCEPTED, rejected.message)
+    copied = copies(request, cluster)
+    if isinstance(copied, Rejected):
+        return Refused(Reason.REFERENCE_NOT_FOUND, copied.message)
+    planned = plan(request.owner, cluster, copied.names)
+    if isinstance(planned, Refused):
+        return planned
+    return _not_staged(request) or (copied, planned)
+
+
+def _closed(request: Request[ModelReplica]) -> Refused | None:
+    """Return why nothing may be written into the namespace on the cluster; None if it may."""
+    cluster, namespace = request.owner.spec.cluster_name, request.owner.metadata.namespace
+    if unknown := request.unknown(cluster_namespace.key(cluster)):
+        message = f'cannot read Namespace "{namespace}" on cluster "{cluster}": {unknown.cause}'
+        return Refused(Reason.WAITING_FOR_CLUSTER, message)
+    if rejected := cluster_namespace.rejected(request, cluster):
+        return Refused(Reason.NAMESPACE_NOT_LABELED, rejected.message)
+    return None
+
+
 def _not_staged(request: Request[ModelReplica]) -> Refused | None:
     """Return why the weights are not staged; None once they are, or once a workload exists."""
     replica = request.owner
@@ -267,13 +298,15 @@ def _status(replica: ModelReplica) -> Object:
     return {"clusters": sorted(recorded)}
 
 
-def _children(replica: ModelReplica, workloads: Iterable[Workload]) -> Iterator[Desired]:
+def _children(
+    replica: ModelReplica, workloads: Iterable[Workload], observed: Mapping[str, Object]
+) -> Iterator[Desired]:
     for workload in workloads:
-        yield from _workload(workload)
+        yield from _workload(workload, observed)
     yield from ingress_objects(replica)
 
 
-def _workload(workload: Workload) -> Iterator[Desired]:
+def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[Desired]:
     cluster, engine = workload.replica.spec.cluster_name, workload.engine
     claims = {member.role: claim_template(workload, member) for member in engine.members}
     for role, claim in claims.items():
@@ -281,7 +314,9 @@ def _workload(workload: Workload) -> Iterator[Desired]:
             key = f"resource-claim-{engine.name}-{role.lower()}-{claim['metadata']['name'][-5:]}"
             yield Desired(key, claim, exists, cluster)
     backend = backend_of(engine)
-    manifest = backend.workload(workload, claims)
+    manifest = backend.workload(replace(workload, hardened=False), claims)
+    if not is_former(observed.get(backend.key(engine)), manifest):
+        manifest = backend.workload(workload, claims)
     yield Desired(backend.key(engine), with_spec_hash(manifest), is_ready, cluster)
     yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
 

@@ -82,6 +82,13 @@ FLEET = (
         "A replica blocks the deletion of its deployment, and an endpoint that of its replica.",
         unseen="only the admission plugin OwnerReferencesPermissionEnforcement asks, where it is on",
     ),
+    Rule(
+        "",
+        ("namespaces",),
+        _READ,
+        "A namespace of a cluster is the team's own if the cluster is the control plane. Only namespaces of "
+        "models are asked for, each by its name.",
+    ),
     Rule("events.k8s.io", ("events",), ("create",), "Changes of conditions are reported as events."),
     Rule(
         "apiextensions.k8s.io",
@@ -161,7 +168,12 @@ _READ_ON_CLUSTERS = (
         _READ,
         "The capabilities of the cluster: its installed kinds.",
     ),
-    Rule("", ("namespaces",), ("create",), "Models are in a namespace of the same name as their team's."),
+    Rule(
+        "",
+        ("namespaces",),
+        (*_READ, "create"),
+        "Models are in a namespace of the same name as their team's, and in none that is not Modelplane's.",
+    ),
     Rule(
         "",
         ("pods",),

@@ -26,6 +26,7 @@ from modelplane.offline.fleet import (
 from modelplane.offline.gateway_routes import GatewayRoute, lines, shown
 from modelplane.offline.gateways import announce, gateway_backend, is_assumed
 from modelplane.offline.identities import identified
+from modelplane.offline.originals import assumed_original, is_assumed_original
 from modelplane.offline.output import Output, Report
 from modelplane.offline.redaction import hidden_values, redacted
 from modelplane.offline.store import Store
@@ -217,7 +218,7 @@ def _composed(
     while True:
         decoded = decode_as(composer.type, owner)
         requirements = composer.requirements(decoded)
-        found = {requirement.key: store.find(requirement) for requirement in requirements}
+        found = {each.key: store.find(each) or assumed_original(each) for each in requirements}
         composition = composer.compose(Request(decoded, observed, found, gateway_address, proxy))
         looked |= found.keys()
         if isinstance(composition, Composition):
@@ -251,7 +252,7 @@ def _looked(requirement: Requirement, found: Iterable[Object]) -> Looked:
         namespace=requirement.namespace,
         name=requirement.name,
         cluster=requirement.cluster,
-        found=sum(not is_assumed(item) for item in found),
+        found=sum(not is_assumed(item) and not is_assumed_original(item) for item in found),
     )
 
 

@@ -301,6 +301,7 @@ def test_a_cache_shows_what_is_made_on_each_cluster_that_it_covers():
         ("Pod", "west"),
         ("PersistentVolumeClaim", "west"),
         ("Job", "west"),
+        ("Namespace", "west"),
     ]
     assert "swordfish" not in str(found)
 

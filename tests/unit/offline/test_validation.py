@@ -219,7 +219,10 @@ def test_a_shape_that_is_mixed_up_is_told_by_the_rule_of_the_schema():
             cluster("l4").replace("cluster: {source", "source: Existing\n  x: {source"),
             [
                 "spec.source: unknown field here; it belongs to spec.cluster: check its indentation",
-                "spec.x: unknown field: the fields here are cluster, nodePools, servingStack, taints",
+                (
+                    "spec.x: unknown field: the fields here are cluster, localObjects, nodePools, podKeys, "
+                    "servingStack, taints"
+                ),
             ],
             id="a missing field whose content is there",
         ),

@@ -17,6 +17,7 @@ from modelplane.compose import cache_volume
 from modelplane.compose.backends import prefill_decode
 from modelplane.compose.backends.placement import LEADER, node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
+from modelplane.compose.backends.security import CONTAINER, POD
 from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload
 from modelplane.compose.engine_flags import flag, model
 
@@ -63,6 +64,7 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
         **node_rules(workload, member),
         # A Service called vllm would otherwise set VLLM_PORT in every pod of the namespace.
         "enableServiceLinks": False,
+        **(POD if workload.hardened else {}),
         "terminationGracePeriodSeconds": GRACE_S,
         "containers": [_container(workload, member, claim)],
         "volumes": [{"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}],
@@ -76,7 +78,7 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
         spec["resourceClaims"] = [{"name": _DEVICES, "resourceClaimTemplateName": claim["metadata"]["name"]}]
     if member.template.spec.image_pull_secrets:
         pulls = (pull.name for pull in member.template.spec.image_pull_secrets)
-        spec["imagePullSecrets"] = [{"name": workload.copies.get((SECRET, name), name)} for name in pulls]
+        spec["imagePullSecrets"] = [{"name": workload.name_of(SECRET, name)} for name in pulls]
     return spec
 
 
@@ -96,6 +98,8 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
         mounts.append({"name": _CACHE, "mountPath": cache_volume.MOUNT_PATH, "readOnly": True})
     if claim is not None:
         container["resources"] = {"claims": [{"name": _DEVICES}]}
+    if workload.hardened:
+        container["securityContext"] = CONTAINER
     return container | (_worker_fields() if member.role is Role.WORKER else _serving_fields(workload.port))
 
 
@@ -134,7 +138,7 @@ def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
     written: dict[str, Any] = msgspec.to_builtins(variable)
     for field, kind in (("secretKeyRef", SECRET), ("configMapKeyRef", CONFIG_MAP)):
         if reference := written.get("valueFrom", {}).get(field):
-            reference["name"] = workload.copies.get((kind, reference["name"]), reference["name"])
+            reference["name"] = workload.name_of(kind, reference["name"])
     return written
 
 

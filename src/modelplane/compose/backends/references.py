@@ -2,8 +2,8 @@
 
 A copy has a name of its own, which the pods get instead. So it never replaces another object: neither a copy
 of another replica, nor the original if the cluster is the control plane itself. Of an object that a variable
-names, only the referenced keys are copied. An object that the owner's namespace does not have is left to the
-cluster, where it may exist under that name.
+names, only the referenced keys are copied. A name without an original is not passed on: on the cluster, an
+object of that name would be another's. The InferenceCluster lists the exceptions.
 """
 
 from collections import defaultdict
@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.rejected import Rejected
 from modelplane.compose.backends.devices import content_hash
-from modelplane.compose.backends.workload import part_name
+from modelplane.compose.backends.workload import part_name, reference_key
 from modelplane.compose.composition import Desired, Keep, Request, Requirement
 from modelplane.compose.readiness import exists
 
@@ -33,11 +35,13 @@ class Reference:
     kind: str
     name: str
     keys: frozenset[str]
+    optional: bool = False
+    """True if every pod starts without the object."""
 
     @property
     def key(self) -> str:
         """Key of the requirement, and of the copy."""
-        return f"{self.kind.lower()}-{self.name}"
+        return reference_key(self.kind, self.name)
 
     def wants(self, key: str) -> bool:
         """True if the pods read a key of the object."""
@@ -52,22 +56,30 @@ class Reference:
 def references(replica: ModelReplica) -> tuple[Reference, ...]:
     """Return the objects that the pods of a replica name, once each."""
     wanted: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for kind, name, key in _named(replica):
+    needed = set()
+    for kind, name, key, optional in _named(replica):
         wanted[kind, name].add(key)
-    return tuple(Reference(kind, name, frozenset(keys)) for (kind, name), keys in sorted(wanted.items()))
+        if not optional:
+            needed.add((kind, name))
+    return tuple(
+        Reference(kind, name, frozenset(keys), optional=(kind, name) not in needed)
+        for (kind, name), keys in sorted(wanted.items())
+    )
 
 
-def _named(replica: ModelReplica) -> Iterator[tuple[str, str, str]]:
+def _named(replica: ModelReplica) -> Iterator[tuple[str, str, str, bool]]:
     for engine in replica.spec.engines:
         for member in engine.members:
             for pull in member.template.spec.image_pull_secrets:
-                yield SECRET, pull.name, _WHOLE
+                yield SECRET, pull.name, _WHOLE, False
             for variable in member.template.spec.containers[0].env:
                 source = variable.value_from
-                if source and source.secret_key_ref:
-                    yield SECRET, source.secret_key_ref.name, source.secret_key_ref.key
-                if source and source.config_map_key_ref:
-                    yield CONFIG_MAP, source.config_map_key_ref.name, source.config_map_key_ref.key
+                for kind, named in (
+                    (SECRET, source.secret_key_ref if source else None),
+                    (CONFIG_MAP, source.config_map_key_ref if source else None),
+                ):
+                    if named:
+                        yield kind, named.name, named.key, bool(named.optional)
 
 
 def reference_requirements(replica: ModelReplica) -> Iterator[Requirement]:
@@ -82,23 +94,37 @@ class Copies:
 
     children: tuple[Desired | Keep, ...] = ()
     names: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Names of the copies, by kind and name of the original."""
+    """Names on the cluster, by kind and name of the original."""
 
 
-def copies(request: Request[ModelReplica]) -> Copies:
-    """Return the copies for a replica's pods. A copy outlives its original, because pods read it."""
+def copies(request: Request[ModelReplica], cluster: InferenceCluster) -> Copies | Rejected:
+    """Return the copies for a replica's pods, or why there is none of an object that they need.
+
+    A copy outlives its original, because pods read it.
+    """
+    replica = request.owner
+    local = {(str(each.kind), each.name) for each in cluster.spec.local_objects}
     children: list[Desired | Keep] = []
     names = {}
-    for each in references(request.owner):
+    for each in references(replica):
         if found := request.found(each.key):
-            copy = _copy(request.owner, each, found[0], request.observed.get(each.key, {}))
-            children.append(Desired(each.key, copy, exists, request.owner.spec.cluster_name))
+            copy = _copy(replica, each, found[0], request.observed.get(each.key, {}))
+            children.append(Desired(each.key, copy, exists, replica.spec.cluster_name))
+            name = str(copy["metadata"]["name"])
         elif kept := request.observed.get(each.key):
-            copy = kept
             children.append(Keep(each.key))
+            name = str(kept["metadata"]["name"])
+        elif (each.kind, each.name) in local:
+            name = each.name
+        elif not each.optional:
+            return Rejected(
+                f'there is no {each.kind} "{each.name}" in namespace "{replica.metadata.namespace}", which '
+                "the pods name: create it, or let the platform team list it in spec.localObjects of "
+                f'InferenceCluster "{cluster.metadata.name}"'
+            )
         else:
             continue
-        names[each.kind, each.name] = str(copy["metadata"]["name"])
+        names[each.kind, each.name] = name
     return Copies(tuple(children), names)
 
 

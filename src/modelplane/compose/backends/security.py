@@ -1,4 +1,4 @@
-"""Security context of the containers that Modelplane adds.
+"""Security contexts: of engines, and of the containers that Modelplane adds.
 
 The author chooses the engine's image, and many run as root; the added images do not.
 """
@@ -16,3 +16,12 @@ RESTRICTED: dict[str, Any] = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 """The security context of the added containers: Kubernetes' Pod Security Standard "restricted"."""
+
+POD: dict[str, Any] = {
+    "automountServiceAccountToken": False,
+    "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+}
+"""Fields of an engine's pod: an engine asks no API server."""
+
+CONTAINER: dict[str, Any] = {"allowPrivilegeEscalation": False}
+"""The security context of an engine: with ``POD``, Kubernetes' Pod Security Standard "baseline" and more."""

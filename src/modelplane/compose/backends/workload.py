@@ -38,12 +38,22 @@ class Workload:
     taints: Mapping[str, tuple[NodeTaint, ...]] = field(default_factory=dict)
     """Taints of the nodes, by pool."""
     copies: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """Names of the copied Secrets and ConfigMaps, by kind and name of the original."""
+    """Names of Secrets and ConfigMaps on the cluster, by kind and name of the original."""
+    hardened: bool = True
+    """False composes the pods as versions up to 0.2.0 did."""
 
     @property
     def namespace(self) -> str:
         """The namespace on the cluster, named like the replica's own."""
         return self.replica.metadata.namespace
+
+    def name_of(self, kind: str, name: str) -> str:
+        """Return the name on the cluster of a Secret or ConfigMap that the pods name.
+
+        An optional one without an original has the name of its copy, which does not exist.
+        """
+        absent = part_name(self.replica, reference_key(kind, name)) if self.hardened else name
+        return self.copies.get((kind, name), absent)
 
     @property
     def head(self) -> PlacedMember:
@@ -74,8 +84,27 @@ def part_name(replica: ModelReplica, part: str) -> str:
     return child_name(replica.metadata.name, "", part)
 
 
+def reference_key(kind: str, name: str) -> str:
+    """Return the key of the copy of a Secret or ConfigMap."""
+    return f"{kind.lower()}-{name}"
+
+
 def with_spec_hash(manifest: Object) -> Object:
     """Return the manifest of a workload with a hash of its spec, by which an applied edit is recognized."""
     content = msgspec.json.encode(manifest["spec"], order="deterministic")
     annotations = {labels.SPEC_HASH: hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]}
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
+
+
+def is_former(observed: Object | None, former: Object) -> bool:
+    """Return True if a workload was written as versions up to 0.2.0 composed it, and still is to be.
+
+    Its pods would be replaced only for the fields that later versions add. The number of its copies may
+    change, which replaces none.
+    """
+    if observed is None:
+        return False
+    replicas = observed.get("spec", {}).get("replicas", former["spec"]["replicas"])
+    written = with_spec_hash({**former, "spec": {**former["spec"], "replicas": replicas}})
+    annotations = observed["metadata"].get("annotations") or {}
+    return bool(annotations.get(labels.SPEC_HASH) == written["metadata"]["annotations"][labels.SPEC_HASH])

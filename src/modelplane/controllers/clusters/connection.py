@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from modelplane.api import labels
+from modelplane.compose import cluster_namespace
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.health import Health
@@ -18,7 +19,7 @@ from modelplane.controllers.fleet_resources import resource_for
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.kube.resources import Object, Resource
+from modelplane.kube.resources import NAMESPACES, Object, Resource
 from modelplane.telemetry import traces
 
 
@@ -111,6 +112,8 @@ class Connection:
         resource = resource_for(requirement.api_version, requirement.kind)
         if resource in self._watches.refused:
             return Unknown(self._watches.refused[resource])
+        if resource == NAMESPACES:
+            self._watches.follow_namespace(requirement.name)
         informer = self._watches.copy_for(resource, requirement)
         if informer is None:
             return ()  # it was looked for, and nothing has been written since
@@ -155,6 +158,6 @@ class Connection:
                 {
                     "apiVersion": "v1",
                     "kind": "Namespace",
-                    "metadata": {"name": name, "labels": {labels.MANAGED_BY: "modelplane"}},
+                    "metadata": {"name": name, "labels": dict(cluster_namespace.MADE)},
                 }
             )

@@ -140,6 +140,21 @@ class Watches:
         self.refused.pop(resource, None)
         self.informer(resource).remember(written)
 
+    def follow_namespace(self, name: str) -> None:
+        """Watch a namespace by its name, unless it is watched."""
+        if (resources.NAMESPACES, name) in self._informers:
+            return
+        absent = {"apiVersion": "v1", "kind": resources.NAMESPACES.kind, "metadata": {"name": name}}
+        informer = Informer(
+            self._client,
+            resources.NAMESPACES,
+            fields=f"metadata.name={name}",
+            on_change=lambda item: self._on_change(self._name, item),
+            on_answer=lambda _informer: self._on_change(self._name, absent),
+        )
+        self._informers[resources.NAMESPACES, name] = informer
+        self._start(informer.run(), f"namespace {name}")
+
     def may_do_without(self, resource: Resource) -> bool:
         """Return True if a kind may stay unread: without the permission, no object of it was written."""
         row = _row(resource)
@@ -240,7 +255,7 @@ class Watches:
 
 def _slot(resource: Resource, requirement: Requirement) -> str:
     """Return the slot of the copy that holds the required objects, if a kind has several copies."""
-    if resource == resources.CUSTOM_RESOURCE_DEFINITIONS:
+    if resource in (resources.CUSTOM_RESOURCE_DEFINITIONS, resources.NAMESPACES):
         return requirement.name
     if resource == resources.PODS:
         return next(iter(workload_kinds.pod_labels() & requirement.labels.keys()), labels.WORKLOAD)

@@ -5,7 +5,7 @@ use by a finalizer. Under Crossplane each of these is a child of the same owner,
 never sees.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from modelplane.api.inference_cluster import InferenceCluster
@@ -13,9 +13,11 @@ from modelplane.api.kinds import Kind
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.names import child_name
+from modelplane.api.namespaces import reserved
 from modelplane.api.rejected import Rejected
+from modelplane.compose import cluster_namespace
 from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
-from modelplane.compose.composition import Composition, Desired, Requirement
+from modelplane.compose.composition import Composition, Requirement
 from modelplane.compose.guards import waited_for
 from modelplane.crossplane.function import remote
 
@@ -24,7 +26,7 @@ PREFIX = "crossplane-"
 
 PROVIDER_CONFIG = f"{PREFIX}provider-config"
 IN_USE = f"{PREFIX}in-use"
-NAMESPACE = f"{PREFIX}namespace-"
+NAMESPACE = f"{PREFIX}{cluster_namespace.key('')}"
 """Prefix of the keys of namespaces; the cluster's name follows."""
 
 _PROTECTION = "protection.crossplane.io/v1beta1"
@@ -49,17 +51,22 @@ def companions(
     owner: Any,
     composition: Composition,
     requirements: Iterable[Requirement],
+    composed: Mapping[str, Object],
     *,
     connects: bool = True,
 ) -> Iterator[tuple[str, Object]]:
     """Yield the companions of an owner, by key. Each is ready once it exists.
 
-    ``connects``: the kubeconfig of the owner, an InferenceCluster, is accepted.
+    ``composed`` has the observed children; ``connects`` tells whether the kubeconfig of an InferenceCluster
+    is accepted.
     """
     if isinstance(owner, InferenceCluster) and connects:
         yield from _connection(owner, requirements)
-    for place, name in sorted(_namespaces(composition)):
-        yield f"{NAMESPACE}{place}", remote.namespace(name, provider_config_name(place))
+    for each in requirements:
+        if each.key == cluster_namespace.key(each.cluster) and not reserved(each.name):
+            written = composed.get(f"{PREFIX}{each.key}")
+            config = provider_config_name(each.cluster)
+            yield f"{PREFIX}{each.key}", remote.namespace(each.name, config, written)
     # Other users leave on their own once they see the deletion, which a Usage would refuse.
     if users := sorted(waited_for(kind.name, composition.guards)):
         yield IN_USE, _usage(kind, owner.metadata.name, users)
@@ -105,15 +112,6 @@ def _connection(
     for key, requirement in looks(requirements).items():
         # The owner is cluster-scoped, but an Object needs a namespace.
         yield key, {**remote.look(requirement, name), "metadata": {"namespace": SYSTEM_NAMESPACE}}
-
-
-def _namespaces(composition: Composition) -> set[tuple[str, str]]:
-    """Return the clusters and namespaces that children are written to."""
-    return {
-        (child.cluster, child.manifest["metadata"]["namespace"])
-        for child in composition.children
-        if isinstance(child, Desired) and child.cluster and child.manifest["metadata"].get("namespace")
-    }
 
 
 def _usage(kind: Kind, name: str, users: list[str]) -> Object:

@@ -45,7 +45,8 @@ class Observation:
         """Return the objects that an observing child found on its cluster, by the child's key."""
         if key in self.unreadable:
             return Unknown(self.unreadable[key])
-        return remote.seen(self.composed.get(key))
+        look = remote.seen_namespace if key.startswith(NAMESPACE) else remote.seen
+        return look(self.composed.get(key))
 
     @cached_property
     def problems(self) -> Mapping[str, str]:

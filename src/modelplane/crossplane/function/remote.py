@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelplane.api.meta import Object
+from modelplane.compose.cluster_namespace import MADE, OURS, is_ours
 from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.readiness import condition_of
@@ -25,6 +26,9 @@ _FOUND = {"Gateway": "size(object.status.addresses) > 0"}
 
 _ABSENT = ("external resource does not exist", "no matches for kind")
 """The provider's messages for an observed object that does not exist."""
+
+_CREATED = "crossplane.io/external-create-succeeded"
+"""Annotation that the provider sets when it has created an object (crossplane-runtime)."""
 
 NOT_CREATED = "create failed"
 """Prefix of the provider's message when a cluster refused to create an object."""
@@ -64,10 +68,42 @@ def write(child: Desired, provider_config: str) -> Object:
     return written
 
 
-def namespace(name: str, provider_config: str) -> Object:
-    """Return the Object that creates a missing namespace and never deletes it, because others use it too."""
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    return _object(manifest, provider_config, policies=("Observe", "Create", "Update", "LateInitialize"))
+def namespace(name: str, provider_config: str, written: Object | None) -> Object:
+    """Return the Object that creates a missing namespace and never deletes it, because others use it too.
+
+    It changes no namespace, with one exception: one that the Object ``written`` itself has created without a
+    label, as earlier versions did, gets the label.
+    """
+    found = there(written) if written is not None else None
+    adopts = written is not None and has_created(written) and found is not None and not is_ours(found)
+    metadata = {"name": name, "labels": dict(OURS if adopts else MADE)}
+    policies = (
+        ("Observe", "Create", "Update", "LateInitialize")
+        if adopts
+        else ("Observe", "Create", "LateInitialize")
+    )
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    return _object(manifest, provider_config, policies=policies)
+
+
+def has_created(item: Object) -> bool:
+    """Return True if the provider has created the object of an Object, and did not find it there."""
+    return _CREATED in item["metadata"].get("annotations", {})
+
+
+def seen_namespace(item: Object | None) -> tuple[Object, ...]:
+    """Return the namespace as last observed, if it was; one that its Object has created counts as labeled.
+
+    Children are composed together with the Object, because to wait for it would cost every replica an update
+    of Crossplane's budget. Until it is observed, the admission policy of the cluster refuses them.
+    """
+    found = there(item) if item is not None else None
+    if item is None or found is None:
+        return ()
+    if not has_created(item):
+        return (found,)
+    metadata = found["metadata"]
+    return ({**found, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **OURS}}},)
 
 
 def look(requirement: Requirement, provider_config: str) -> Object:

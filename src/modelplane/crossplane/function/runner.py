@@ -18,6 +18,7 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.compose import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.crossplane.function import pace, reach
@@ -136,7 +137,8 @@ class Runner:
             return composition
         guards = (*composition.guards, *given.possible_guards(core))
         connects = not asked.kubeconfig_problem
-        beside = companions(kind, decoded, replace(composition, guards=guards), core, connects=connects)
+        guarded = replace(composition, guards=guards)
+        beside = companions(kind, decoded, guarded, core, composed, connects=connects)
         return decided(question.owner, observation, composition, beside, given, self._now())
 
     def _decided(self, composer: Composer, request: Request[Any]) -> Composition | Blocked:
@@ -169,7 +171,9 @@ def _question(owner: Object, observation: Observation) -> Question | Blocked:
         return Blocked(f'"{name}" of "{api_version}" is not a kind that Modelplane composes')
     decoded: Any = decode_as(composer.type, owner)
     own = own_requirements(kind_of(composer.type), decoded, observation.composed)
-    return Question(owner, decoded, composer, observation, own, composer.requirements(decoded))
+    # The function does not look whether a cluster is the control plane: label its namespaces.
+    core = (each for each in composer.requirements(decoded) if each.key != cluster_namespace.HOME_KEY)
+    return Question(owner, decoded, composer, observation, own, tuple(core))
 
 
 def _new_replicas(request: Request[Any], composition: Composition | Blocked) -> tuple[Object, ...]:

@@ -48,9 +48,40 @@ def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves_a
 
 
 def test_a_namespace_is_made_and_never_deleted() -> None:
-    spec = remote.namespace("ml", "c")["spec"]
-    assert "Delete" not in spec["managementPolicies"]
-    assert "*" not in spec["managementPolicies"]
+    spec = remote.namespace("ml", "c", None)["spec"]
+    assert spec["managementPolicies"] == ["Observe", "Create", "LateInitialize"]
+    assert spec["forProvider"]["manifest"]["metadata"]["labels"] == {
+        "modelplane.ai/managed-by": "modelplane",
+        "pod-security.kubernetes.io/enforce": "baseline",
+    }
+
+
+def _namespace(*, created: bool, **labels: str) -> dict[str, Any]:
+    annotations = {"crossplane.io/external-create-succeeded": "2026-01-01T00:00:00Z"} if created else {}
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml", "labels": labels}}
+    return {
+        "metadata": {"name": "o", "annotations": annotations},
+        "status": {"atProvider": {"manifest": manifest}},
+    }
+
+
+def _labels(namespace: dict[str, Any]) -> Any:
+    [seen] = remote.seen_namespace(namespace)
+    return seen["metadata"]["labels"]
+
+
+def test_a_namespace_that_an_earlier_version_made_gets_the_label_and_no_other() -> None:
+    former = _namespace(created=True, team="ml")
+    spec = remote.namespace("ml", "c", former)["spec"]
+    assert "Update" in spec["managementPolicies"]
+    assert spec["forProvider"]["manifest"]["metadata"]["labels"] == {"modelplane.ai/managed-by": "modelplane"}
+    assert _labels(former) == {"team": "ml", "modelplane.ai/managed-by": "modelplane"}
+
+
+def test_a_namespace_of_somebody_else_is_seen_as_it_is_and_not_changed() -> None:
+    found = _namespace(created=False, team="monitoring")
+    assert "Update" not in remote.namespace("ml", "c", found)["spec"]["managementPolicies"]
+    assert _labels(found) == {"team": "monitoring"}
 
 
 GATEWAY = Requirement("gateway", "gateway.networking.k8s.io/v1", "Gateway", "system", "g", cluster="east")

@@ -196,6 +196,18 @@ def test_a_replica_is_written_through_objects_in_one_pass(ask: Ask) -> None:
     assert [key for key, ready in flags.items() if not ready] == ["model-serving-qwen"]
 
 
+def test_nothing_more_is_written_into_a_namespace_of_another(ask: Ask) -> None:
+    case = _case("model_replica/standalone")
+    required = {"cluster": case["required"]["cluster"]}
+    taken = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml-team", "labels": {"a": "b"}}}
+    there = {"crossplane-namespace-east": children(ask(case["owner"], required))["crossplane-namespace-east"]}
+    there["crossplane-namespace-east"]["metadata"] = {"name": "o"}
+    there["crossplane-namespace-east"]["status"] = {"atProvider": {"manifest": taken}}
+    answered = ask(case["owner"], required, there)
+    assert [*children(answered)] == ["crossplane-namespace-east"]
+    assert conditions(answered)["ModelAccepted"][:2] == ("FALSE", "NamespaceNotLabeled")
+
+
 def _shown(made: dict[str, Any], **status: Any) -> dict[str, Any]:
     """Return children as the provider reports them once they are written."""
     return {

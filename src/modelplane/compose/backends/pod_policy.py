@@ -1,0 +1,111 @@
+"""Pod policy: labels, annotations and variables that pods of teams do not have on a cluster.
+
+Webhooks, container runtimes and networks of a cluster act on labels and annotations of pods: they add
+containers, credentials, networks and devices. Variables of a container runtime select devices, past the
+claims by which the scheduler counts them.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.model_replica import ModelReplica
+from modelplane.api.rejected import Rejected
+
+REFUSED_PREFIXES: Final = (
+    # Security profiles and container runtimes.
+    "container.apparmor.security.beta.kubernetes.io/",
+    "container.seccomp.security.alpha.kubernetes.io/",
+    "seccomp.security.alpha.kubernetes.io/",
+    "io.containers.",
+    "io.katacontainers.",
+    "io.kubernetes.cri",
+    "io.podman.",
+    "run.oci.",
+    # Devices.
+    "cdi.k8s.io/",
+    "hami.io/",
+    "nvidia.com/",
+    # Networks.
+    "cni.projectcalico.org/",
+    "k8s.ovn.org/",
+    "k8s.v1.cni.cncf.io/",
+    "ovn.kubernetes.io/",
+    "v1.multus-cni.io/",
+    # Containers that a webhook adds.
+    "admission.datadoghq.com/",
+    "config.linkerd.io/",
+    "consul.hashicorp.com/",
+    "dapr.io/",
+    "inject.istio.io/",
+    "instrumentation.opentelemetry.io/",
+    "linkerd.io/",
+    "proxy.istio.io/",
+    "sidecar.istio.io/",
+    "sidecar.opentelemetry.io/",
+    "traffic.sidecar.istio.io/",
+    "vault.hashicorp.com/",
+    # Credentials of clouds.
+    "aadpodidbinding",
+    "azure.workload.identity/",
+    "eks.amazonaws.com/",
+    "iam.amazonaws.com/",
+    "iam.gke.io/",
+    # Nodes that could not be drained or removed, and labels of Kubernetes' own controllers.
+    "apps.kubernetes.io/",
+    "batch.kubernetes.io/",
+    "cluster-autoscaler.kubernetes.io/",
+    "karpenter.sh/",
+    "leaderworkerset.sigs.k8s.io/",
+    "node.kubernetes.io/",
+    "scheduler.alpha.kubernetes.io/",
+    "statefulset.kubernetes.io/",
+)
+"""Prefixes of the keys of labels and annotations that no cluster accepts, unless it says so."""
+
+REFUSED_VARIABLES: Final = frozenset(
+    {
+        "AMD_VISIBLE_DEVICES",
+        "ASCEND_RUNTIME_OPTIONS",
+        "ASCEND_VISIBLE_DEVICES",
+        "HABANA_VISIBLE_DEVICES",
+        "MTHREADS_VISIBLE_DEVICES",
+        "NVIDIA_GDRCOPY",
+        "NVIDIA_GDS",
+        "NVIDIA_IMEX_CHANNELS",
+        "NVIDIA_MIG_CONFIG_DEVICES",
+        "NVIDIA_MIG_MONITOR_DEVICES",
+        "NVIDIA_MOFED",
+        "NVIDIA_NVSWITCH",
+        "NVIDIA_VISIBLE_DEVICES",
+    }
+)
+"""Variables by which container runtimes give a container devices."""
+
+
+def rejected(replica: ModelReplica, cluster: InferenceCluster) -> Rejected | None:
+    """Return the first label, annotation or variable that is refused; None if all are accepted."""
+    return next(_rejections(replica, cluster), None)
+
+
+def _rejections(replica: ModelReplica, cluster: InferenceCluster) -> Iterator[Rejected]:
+    keys = cluster.spec.pod_keys
+    prefixes = {*REFUSED_PREFIXES, *keys.refuse} - {*keys.accept}
+    for engine in replica.spec.engines:
+        for member in engine.members:
+            metadata = member.template.metadata
+            named = [("label", key) for key in metadata.labels]
+            named += [("annotation", key) for key in metadata.annotations]
+            for what, key in sorted(named):
+                if prefix := next((each for each in sorted(prefixes) if key.startswith(each)), ""):
+                    yield Rejected(
+                        f'{what} "{key}" of the pods of engine "{engine.name}" is not accepted by '
+                        f'InferenceCluster "{cluster.metadata.name}": remove it, or let the platform team '
+                        f'list "{prefix}" in spec.podKeys.accept there'
+                    )
+            for variable in member.template.spec.containers[0].env:
+                if variable.name in REFUSED_VARIABLES:
+                    yield Rejected(
+                        f'variable "{variable.name}" of engine "{engine.name}" would select devices past its '
+                        "claims: remove it, and request devices in nodeSelector"
+                    )

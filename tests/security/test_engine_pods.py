@@ -1,0 +1,131 @@
+"""Pods of engines: no token, no privileges, no devices past their claims, nothing that a cluster adds."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from modelplane.api import labels
+from modelplane.api.decode import decode_as
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.backends.pod_policy import REFUSED_PREFIXES, REFUSED_VARIABLES
+from modelplane.compose.backends.workload import with_spec_hash
+from modelplane.compose.composition import Composition, Desired, Keep
+from support.replicas import cluster, composed, engine, gang, member, replica
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "composition" / "model_replica"
+KEY = "model-serving-qwen"
+
+
+def workload(said: Composition, key: str = KEY) -> dict[str, Any]:
+    [found] = (child.manifest for child in said.children if isinstance(child, Desired) and child.key == key)
+    return dict(found)
+
+
+def templates(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    spec = manifest["spec"]
+    if "template" in spec:
+        return [spec["template"]]
+    return [spec["leaderWorkerTemplate"][name] for name in ("leaderTemplate", "workerTemplate")]
+
+
+@pytest.mark.parametrize(("owner", "key"), [(replica(), KEY), (replica(gang()), "model-gang-qwen")])
+def test_an_engine_has_no_token_and_gains_no_privileges(owner: Any, key: str) -> None:
+    for template in templates(workload(composed(owner), key)):
+        spec = template["spec"]
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+        assert spec["containers"][0]["securityContext"] == {"allowPrivilegeEscalation": False}
+
+
+def former(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a workload as version 0.2.0 wrote it: without the fields that came later."""
+    written = {**manifest, "metadata": {key: manifest["metadata"][key] for key in ("name", "namespace")}}
+    for template in templates(written):
+        del template["spec"]["automountServiceAccountToken"], template["spec"]["securityContext"]
+        del template["spec"]["containers"][0]["securityContext"]
+    return dict(with_spec_hash(written))
+
+
+@pytest.mark.parametrize(
+    ("shape", "key"), [(engine, KEY), (gang, "model-gang-qwen")], ids=["one pod", "a gang"]
+)
+def test_pods_of_an_earlier_version_are_not_replaced_for_it(shape: Any, key: str) -> None:
+    there = former(workload(composed(replica(shape())), key))
+    assert workload(composed(replica(shape()), {key: there}), key) == there
+    scaled = workload(composed(replica(shape(copies=3)), {key: there}), key)
+    assert templates(scaled) == templates(there), "more copies replace no pod"
+    assert scaled["spec"]["replicas"] == 3
+
+
+def test_a_workload_of_version_0_2_0_is_recognized() -> None:
+    case = yaml.safe_load((GOLDEN / "standalone" / "input.yaml").read_text())
+    metadata = {"name": "qwen", "annotations": {labels.SPEC_HASH: "7cd9dae5f4"}}
+    written = {"kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1}}
+    said = composed(decode_as(ModelReplica, case["owner"]), {KEY: written}, **case["required"])
+    assert workload(said)["metadata"]["annotations"] == {labels.SPEC_HASH: "7cd9dae5f4"}
+
+
+def test_an_edit_gives_pods_of_an_earlier_version_the_fields() -> None:
+    there = former(workload(composed(replica())))
+    edited = replica(engine("qwen", member(args=["--other"])))
+    [template] = templates(workload(composed(edited, {KEY: there})))
+    assert template["spec"]["automountServiceAccountToken"] is False
+
+
+def labelled(**metadata: dict[str, str]) -> Any:
+    shape = member()
+    shape["template"]["metadata"] = metadata
+    return replica(engine("qwen", shape))
+
+
+def refused(said: Composition) -> tuple[str, str]:
+    condition = next(each for each in said.conditions if each.type == "ModelAccepted")
+    assert not condition.holds
+    return condition.reason, condition.message
+
+
+@pytest.mark.parametrize("prefix", REFUSED_PREFIXES)
+@pytest.mark.parametrize("what", ["labels", "annotations"])
+def test_a_refused_prefix_is_no_key_of_a_pod(prefix: str, what: str) -> None:
+    there = workload(composed(replica()))
+    said = composed(labelled(**{what: {f"{prefix}x": "y"}}), {KEY: there})
+    message = (
+        f'{what.removesuffix("s")} "{prefix}x" of the pods of engine "qwen" is not accepted by '
+        f'InferenceCluster "east": remove it, or let the platform team list "{prefix}" in '
+        "spec.podKeys.accept there"
+    )
+    assert refused(said) == ("PodNotAccepted", message)
+    assert said.children == (Keep(KEY),), "what runs stays"
+
+
+def test_a_platform_team_refuses_more_prefixes_and_accepts_some() -> None:
+    own = cluster()
+    own["spec"]["podKeys"] = {"refuse": ["mesh.example.com/"], "accept": ["k8s.v1.cni.cncf.io/"]}
+    networks = labelled(annotations={"k8s.v1.cni.cncf.io/networks": "rdma"})
+    assert workload(composed(networks, None, cluster=(own,)))
+    meshed = labelled(annotations={"mesh.example.com/inject": "true"})
+    assert "mesh.example.com/" in refused(composed(meshed, None, cluster=(own,)))[1]
+
+
+def test_labels_and_annotations_of_users_are_passed_on() -> None:
+    own = labelled(labels={"app": "qwen", "team.example.com/x": "y"}, annotations={"example.com/cost": "42"})
+    [template] = templates(workload(composed(own)))
+    assert template["metadata"]["labels"].keys() >= {"app", "team.example.com/x", labels.WORKLOAD}
+    assert template["metadata"]["annotations"] == {"example.com/cost": "42"}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED_VARIABLES))
+def test_no_variable_selects_devices_past_the_claims(name: str) -> None:
+    said = composed(replica(engine("qwen", member(env=[{"name": name, "value": "all"}]))))
+    message = (
+        f'variable "{name}" of engine "qwen" would select devices past its claims: remove it, and request '
+        "devices in nodeSelector"
+    )
+    assert refused(said) == ("PodNotAccepted", message)
+
+
+def test_an_engine_chooses_among_its_own_devices() -> None:
+    own = replica(engine("qwen", member(env=[{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}])))
+    assert workload(composed(own))
