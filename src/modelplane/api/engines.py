@@ -16,6 +16,7 @@ from modelplane.api.fields import (
     MAX_IMAGE,
     QUALIFIED_KEYS,
     SECRET_KEY,
+    SPACES,
     LabelValue,
     Rule,
     about,
@@ -149,7 +150,7 @@ class Container(Model):
             "Image of the engine, passed on unchanged.",
             min_length=1,
             max_length=MAX_IMAGE,
-            pattern=r"^\S+$",
+            pattern=f"^[^{SPACES}]+$",
             rules=(IMAGE_RULE,),
         ),
     ]

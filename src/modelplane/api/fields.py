@@ -34,6 +34,10 @@ SECRET_KEY = r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$"  # noqa: S105  the form of a k
 VERSION = r"^[A-Za-z0-9][-A-Za-z0-9_.+]*$"
 """Version as a cloud or a chart writes it: 1.35, v1.36.1+3, 40.2.0."""
 
+SPACES = r"\x00-\x20\x7f-\xa0"
+"""Spaces and control characters, inside a class. Python and the API server read \\s differently: an object
+with a vertical tab would be stored, and could not be read."""
+
 CIDR = r"^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$"
 """Range of IPv4 addresses."""
 

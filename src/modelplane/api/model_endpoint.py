@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from modelplane.api.fields import about
+from modelplane.api.fields import SPACES, about
 from modelplane.api.meta import Model, ObjectMeta, Status
 
 
@@ -16,7 +16,8 @@ class ModelEndpointSpec(Model):
             "http, where it is absent.",
             min_length=1,
             max_length=2048,
-            pattern=r"^https?://(\[[0-9a-fA-F:.]+\]|[^\s/?#@:\[\]]+)(:[0-9]{1,5})?([/?#]\S*)?$",
+            pattern=rf"^https?://(\[[0-9a-fA-F:.]+\]|[^{SPACES}/?#@:\[\]]+)"
+            rf"(:[0-9]{{1,5}})?([/?#][^{SPACES}]*)?$",
         ),
     ]
     rewrite_path: (
@@ -26,7 +27,7 @@ class ModelEndpointSpec(Model):
                 "Path that replaces the service's own prefix, /NAMESPACE/SERVICE/. "
                 "Absent: the path is passed on unchanged.",
                 max_length=1024,
-                pattern=r"^/[^\s?#]*$",
+                pattern=rf"^/[^{SPACES}?#]*$",
             ),
         ]
         | None

@@ -113,7 +113,7 @@ DEPARTURES = (
     Departure(
         f"{_POD}containers[].image",
         "limits",
-        r"1..512 chars; pattern ^\S+$",
+        r"1..512 chars; pattern ^[^\x00-\x20\x7f-\xa0]+$",
         "images have no blanks, and no registry takes a longer name, tag and digest",
     ),
     Departure(f"{_POD}containers[].env", "limits", "≤256 items", BOUNDED),
@@ -205,11 +205,14 @@ DEPARTURES = (
     Departure(
         "ModelEndpoint spec.url",
         "limits",
-        r"1..2048 chars; pattern ^https?://(\[[0-9a-fA-F:.]+\]|[^\s/?#@:\[\]]+)(:[0-9]{1,5})?([/?#]\S*)?$",
+        r"1..2048 chars; pattern ^https?://(\[[0-9a-fA-F:.]+\]|[^\x00-\x20\x7f-\xa0/?#@:\[\]]+)(:[0-9]{1,5})?([/?#][^\x00-\x20\x7f-\xa0]*)?$",
         "anything else is an invalid URL, which was said only in a condition",
     ),
     Departure(
-        "ModelEndpoint spec.rewritePath", "limits", r"≤1024 chars; pattern ^/[^\s?#]*$", "a path begins at /"
+        "ModelEndpoint spec.rewritePath",
+        "limits",
+        r"≤1024 chars; pattern ^/[^\x00-\x20\x7f-\xa0?#]*$",
+        "a path begins at /",
     ),
     Departure("ModelService spec.endpoints", "limits", "1..64 items", BOUNDED),
     Departure("InferenceGateway *.traefik.version", "limits", "1..64 chars; a version", "a chart's version"),

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from modelplane.api.crd import crd, schema
@@ -46,6 +48,13 @@ def test_every_field_of_a_spec_is_bounded(kind):
         or ("additionalProperties" in value and "maxProperties" not in value)
     ]
     assert unbounded == []
+
+
+@every_kind
+def test_the_api_server_and_python_read_a_pattern_alike(kind):
+    # Go's classes are of ASCII, and its \\s has no vertical tab.
+    patterns = [(path, value["pattern"]) for path, value in _sections(kind) if "pattern" in value]
+    assert [path for path, pattern in patterns if re.search(r"\\[sSwWdDbB]", pattern)] == []
 
 
 @every_kind
