@@ -197,6 +197,8 @@ class ContainerRuntime:
             )
         except OSError as error:
             raise ContainerRuntimeError(f"cannot run {self.name}: {error.strerror}") from error
+        except ValueError as error:  # an argument has a null character
+            raise ContainerRuntimeError(f"cannot run {self.name}: {error}") from error
         try:
             yield process
         finally:

@@ -1,11 +1,13 @@
 """Arguments of the command that creates a pod's container.
 
 Command lines are visible to every user of the machine, so no value of a variable is on one. Values reach the
-container runtime's program in its environment or, where they would change that program itself, in a file.
+container runtime's program in a file. Its own environment is for values that not every runtime reads from a
+file unchanged, and only under names that the program does not read.
 """
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
@@ -31,11 +33,20 @@ ATTEMPT_LABEL = "modelplane.ai/attempt"
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path that a pod mounts, not a file of ours
 _HOSTNAME_CHARACTERS = 63
 
+# What the files of Docker and of every Podman hold alike: some versions of Podman interpret the rest.
+_PLAIN_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+_PLAIN_VALUE = re.compile(r"([^\s\"'\\$#`]([^\n\r\"'\\$#`]*[^\s\"'\\$#`])?)?")
+_PLAIN_CHARACTERS = 32 * 1024
+
 # Variables that the programs of container runtimes, or libraries in them, read themselves.
-_READ_BY_PROGRAMS = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"})
+_READ_BY_PROGRAMS = {
+    *("GCONV_PATH", "GLIBC_TUNABLES", "GNUPGHOME", "HOME", "HOSTALIASES", "LANG", "LOCALDOMAIN", "LOCPATH"),
+    *("LOGNAME", "NLSPATH", "PATH", "RES_OPTIONS", "SHELL", "TMPDIR", "TZ", "USER"),
+}
 _READ_PREFIXES = (
-    *("BUILDAH_", "CNI_", "CONTAINER", "DBUS_", "DOCKER_", "GO", "LC_", "LD_", "NERDCTL_", "NETAVARK_"),
-    *("PODMAN_", "REGISTRY_", "ROOTLESS", "SSL_CERT_", "STORAGE_", "SYSTEMD_", "XDG_", "_"),
+    *("BASH", "BUILDAH_", "BUILDKIT_", "CNI_", "CONTAINER", "DBUS_", "DOCKER_", "GO", "KRB5", "LC_", "LD_"),
+    *("LISTEN_", "MALLOC_", "NERDCTL_", "NETAVARK_", "NOTIFY_", "OTEL_", "PODMAN_", "PYTHON", "REGISTRY_"),
+    *("ROOTLESS", "SSH_", "SSL_CERT_", "STORAGE_", "SYSTEMD_", "XDG_", "_"),
 )
 _READ_SUFFIXES = ("_PROXY",)
 _LINE_ENDS = "\n\r"
@@ -98,7 +109,7 @@ def create_arguments(
 ) -> CreateArguments:
     """Return the arguments that create a container; ``file`` is the path for its environment file."""
     container = pod["spec"]["containers"][0]
-    in_file = {name: value for name, value in inputs.environment.items() if _is_read(name)}
+    in_file = {name: value for name, value in inputs.environment.items() if _is_for_file(name, value)}
     passed = {name: value for name, value in inputs.environment.items() if name not in in_file}
     options = (
         *("--pull", "never", "--name", identity.name),
@@ -121,6 +132,14 @@ def create_arguments(
     entry = ("--entrypoint", command[0]) if command else ()
     line = ("create", *options, *entry, image, *command[1:], *arguments)
     return CreateArguments(line, passed, _environment_file(in_file))
+
+
+def _is_for_file(variable: str, value: str) -> bool:
+    """Return True if a variable is passed in a file."""
+    if "\0" in value:
+        raise Unwritable(f'cannot set variable "{variable}": its value has a null character: remove it')
+    plain = _PLAIN_NAME.fullmatch(variable) and _PLAIN_VALUE.fullmatch(value)
+    return bool(plain and len(value) <= _PLAIN_CHARACTERS) or _is_read(variable)
 
 
 def _is_read(variable: str) -> bool:

@@ -148,10 +148,15 @@ def test_a_mount(mount: Mount, options: tuple[str, ...]) -> None:
 def test_no_value_of_a_variable_is_on_the_command_line() -> None:
     environment = {"TOKEN": "hush", "HOME": "hush", "https_proxy": "hush", "CERT": "hush\nhush"}
     assert created({}, replace(PLAIN, environment=environment)) == CreateArguments(
-        (*BEFORE, "--env", "CERT", "--env", "TOKEN", "--env-file", "/file", *LOGS, IMAGE),
-        {"TOKEN": "hush", "CERT": "hush\nhush"},
-        "HOME=hush\nhttps_proxy=hush\n",
+        (*BEFORE, "--env", "CERT", "--env-file", "/file", *LOGS, IMAGE),
+        {"CERT": "hush\nhush"},
+        "TOKEN=hush\nHOME=hush\nhttps_proxy=hush\n",
     )
+
+
+def test_a_null_character_is_refused() -> None:
+    with pytest.raises(Unwritable, match='cannot set variable "A": its value has a null character'):
+        arguments({}, replace(PLAIN, environment={"A": "a\0b"}))
 
 
 def test_a_variable_of_several_lines_that_container_runtimes_read_is_refused() -> None:
