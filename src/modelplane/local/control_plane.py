@@ -11,6 +11,7 @@ Further clusters of a fleet have a control plane of their own each, with its own
 share the one etcd, each under a prefix of its own.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +26,8 @@ NODE = "local"
 CONTEXT = "modelplane"
 """Name of the fleet's own control plane in the user's kubeconfig."""
 
-ENVIRONMENT = {"GOGC": "30"}
-"""Collect garbage early: half the memory for a little processor time."""
+_GOGC = "30"
+"""Collect garbage early: half the memory, for more processor time, mainly at the start."""
 
 # etcd wants host:port even of a Unix socket; the socket is a file of that name in the working directory.
 _CLIENT_SOCKET = "localhost:1"
@@ -56,6 +57,11 @@ _CONTROLLERS = (
     "taint-eviction-controller",
     "ttl-after-finished-controller",
 )
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of each process, besides those that it inherits."""
+    return {"GOGC": os.environ.get("GOGC", _GOGC)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelplane.host import addresses
-from modelplane.local.control_plane import ENVIRONMENT, ControlPlane, clusters, control_planes
+from modelplane.local.control_plane import ControlPlane, clusters, control_planes, environment
 from modelplane.local.home import Home
 from modelplane.local.readiness import Check, Healthy, HealthyOnSocket, Listens, Lived
 from modelplane.local.settings import Settings
@@ -78,13 +78,13 @@ def api_servers(processes: Iterable[Process]) -> tuple[str, ...]:
 
 def _etcd(plane: ControlPlane) -> Process:
     ready = HealthyOnSocket(plane.socket, "/health")
-    return Process("etcd", plane.etcd(), plane.directory, ready, (), ENVIRONMENT)
+    return Process("etcd", plane.etcd(), plane.directory, ready, (), environment())
 
 
 def _control_plane(plane: ControlPlane, *, runs_pods: bool) -> Process:
     argv = plane.control_plane(runs_pods=runs_pods)
     ready = Healthy(plane.ports.api_server, "/readyz", plane.pki.authority)
-    about = (plane.process("control-plane"), argv, plane.directory, ready, ("etcd",), ENVIRONMENT)
+    about = (plane.process("control-plane"), argv, plane.directory, ready, ("etcd",), environment())
     return Process(*about, cluster=plane.cluster)
 
 

@@ -29,6 +29,16 @@ def test_every_process_waits_only_for_those_before_it_in_the_table(settings):
     )
 
 
+@pytest.mark.parametrize(("given", "used"), [(None, "30"), ("200", "200")])
+def test_a_control_plane_collects_garbage_early_unless_the_user_says_when(monkeypatch, given, used):
+    monkeypatch.delenv("GOGC", raising=False)
+    if given:
+        monkeypatch.setenv("GOGC", given)
+    assert {name: processes()[name].environment for name in CONTROL_PLANE} == {
+        name: {"GOGC": used} for name in CONTROL_PLANE
+    }
+
+
 def test_the_processes_of_a_home_and_what_each_waits_for():
     assert {name: process.after for name, process in processes().items()} == {
         "etcd": (),
