@@ -85,3 +85,13 @@ def _long_functions(name: str, tree: ast.Module) -> Iterator[str]:
             last = node.end_lineno or node.lineno
             if last - node.lineno >= MOST_LINES_OF_A_FUNCTION:
                 yield f"{name}::{node.name}"
+
+
+def test_the_target_for_tests_with_a_control_plane_names_every_folder_of_them() -> None:
+    [named] = re.findall(r"-m kubernetes --numprocesses[^\n]*\\\n\t+(.+)", (ROOT / "Makefile").read_text())
+    marked = {
+        "/".join(Path(name).parts[:2])
+        for name, text in _texts("tests").items()
+        if re.search(r"\bmark\.kubernetes\b", text)
+    }
+    assert set(named.split()) == marked
