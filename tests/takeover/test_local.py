@@ -11,6 +11,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -144,16 +145,20 @@ def pids(fleet: Fleet) -> dict[str, int]:
 
 def there(fleet: Fleet) -> set[tuple[str, ...]]:
     """Return every object of all API servers, how often it was changed, and how often a pod has started."""
+    with ThreadPoolExecutor() as threads:
+        return set().union(*threads.map(lambda context: there_on(fleet, context), CONTEXTS))
+
+
+def there_on(fleet: Fleet, context: str) -> set[tuple[str, ...]]:
     found = set()
-    for context in CONTEXTS:
-        chosen = ["--context", context] if context else []
-        listed = fleet.kubectl("api-resources", "--verbs=list", "-o", "name", *chosen).split()
-        kinds = ",".join(kind for kind in listed if kind not in PASSING)
-        for item in json.loads(fleet.kubectl("get", kinds, "-A", "-o", "json", *chosen))["items"]:
-            metadata = item["metadata"]
-            identity = (metadata.get("namespace", ""), metadata["name"], metadata["uid"])
-            generation = "" if item["kind"] in REWRITTEN else str(metadata.get("generation", ""))
-            found.add((context, item["kind"], *identity, generation, *starts(item)))
+    chosen = ["--context", context] if context else []
+    listed = fleet.kubectl("api-resources", "--verbs=list", "-o", "name", *chosen).split()
+    kinds = ",".join(kind for kind in listed if kind not in PASSING)
+    for item in json.loads(fleet.kubectl("get", kinds, "-A", "-o", "json", *chosen))["items"]:
+        metadata = item["metadata"]
+        identity = (metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+        generation = "" if item["kind"] in REWRITTEN else str(metadata.get("generation", ""))
+        found.add((context, item["kind"], *identity, generation, *starts(item)))
     return found
 
 
