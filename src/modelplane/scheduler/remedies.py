@@ -24,7 +24,7 @@ from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Pins, Placer
 from modelplane.scheduler.retention import Leaving, pinned
 from modelplane.scheduler.selection import Selection
-from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, Toleration
+from modelplane.scheduler.types import Cluster, Deployment, DeviceRequest, PlacedEngine, Toleration
 from modelplane.scheduler.verdict import Reason, Rejected
 
 _CAPACITY_REASONS: Final = (
@@ -37,6 +37,7 @@ _CLUSTERS_ENLARGED: Final = 16
 _MOST_NODES: Final = 1024
 _TRIED: Final = 3
 _QUANTITY: Final = re.compile(r"""quantity\(\s*(["'])([^"'\\]+)\1\s*\)""")
+_COMPARES: Final = r"\.\s*(?:compareTo|isGreaterThan|isLessThan)\(\s*"
 
 
 def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> tuple[Remedy, ...]:
@@ -130,7 +131,9 @@ class _Edit:
 
 def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[Leaving]) -> Remedy | None:
     """Return the first edit with which some cluster takes a replica, or keeps one that is to leave."""
-    without = {decision.replica.cluster: decision.replica.engines for decision in leaving}
+    freed: dict[str, list[Sequence[PlacedEngine]]] = {}
+    for decision in leaving:
+        freed.setdefault(decision.replica.cluster, []).append(decision.replica.engines)
     for edit in edits:
         try:
             placer = Placer(edit.deployment, Selection(state.budget, edit.deployment), state.budget)
@@ -138,9 +141,9 @@ def _first_remedy(state: CycleState, edits: Iterable[_Edit], leaving: Iterable[L
                 cluster.name
                 for cluster in edit.clusters
                 if not isinstance(admit(edit.deployment, cluster), Rejected)
-                and not isinstance(
-                    placer.place(cluster, state.ledger.capacities(cluster, without.get(cluster.name, ()))),
-                    Misfit,
+                and any(
+                    not isinstance(placer.place(cluster, state.ledger.capacities(cluster, engines)), Misfit)
+                    for engines in freed.get(cluster.name, [()])
                 )
             )
         except SelectorError:
@@ -186,8 +189,7 @@ def _relaxed_to(
             for each in member.requests
             if each.name == request
             for selector in each.selectors
-            if read.name in selector
-            for found in _QUANTITY.finditer(selector)
+            for found in _quantities(selector, read.name)
         }
     )
     for text in asked:
@@ -217,11 +219,24 @@ def _edited(deployment: Deployment, request: str, text: str, read: ObservedValue
 
 
 def _relax(selector: str, text: str, read: ObservedValue) -> str:
-    if read.name not in selector:
-        return selector
-    return _QUANTITY.sub(
-        lambda found: f'quantity("{read.text}")' if found.group(2) == text else found.group(0), selector
-    )
+    parts, end = [], 0
+    for found in _quantities(selector, read.name):
+        if found.group(2) == text:
+            parts += [selector[end : found.start()], f'quantity("{read.text}")']
+            end = found.end()
+    return "".join((*parts, selector[end:]))
+
+
+def _quantities(selector: str, name: str) -> Iterator[re.Match[str]]:
+    """Yield the quantities that a selector compares with an attribute or a capacity."""
+    read = rf"""\b{re.escape(name)}\s*(?:["']\s*\]\s*)?"""
+    before, after = re.compile(rf"{read}{_COMPARES}$"), re.compile(rf"\s*{_COMPARES}[^()]*{read}\)")
+    end = 0
+    for found in _QUANTITY.finditer(selector):
+        # From the last one on: to look through all of it again for each would take long for thousands.
+        if before.search(selector, end, found.start()) or after.match(selector, found.end()):
+            yield found
+        end = found.end()
 
 
 def _tolerating(deployment: Deployment, refused: Sequence[Refused]) -> Iterator[_Edit]:

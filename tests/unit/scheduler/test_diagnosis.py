@@ -219,6 +219,54 @@ def test_a_cluster_is_counted_under_the_pool_that_came_closest(say: Any) -> None
     )
 
 
+@pytest.mark.parametrize("pools", [("a100", "l4"), ("l4", "a100")])
+def test_what_helps_any_of_the_replicas_that_leave_a_cluster_is_proposed(
+    say: Any, pools: tuple[str, str]
+) -> None:
+    first, second = pools
+    fleet = say.fleet("a: a100 x1 l4 x1", f"o1@a/0 {first} ready | o2@a/1 {second} ready")
+    [remedy] = schedule(fleet, say.deployment("2: 100Gi")).diagnosis.remedies
+    assert remedy.change == 'relax memory from 100Gi to 80Gi in request "gpu"'
+
+
+_CAPACITY = 'device.capacity["gpu.nvidia.com"]'
+
+
+@pytest.mark.parametrize(
+    ("expression", "changes"),
+    [
+        pytest.param(
+            f'{_CAPACITY}.memory.compareTo(quantity("20Gi")) >= 0 && '
+            f'({_CAPACITY}.memory.compareTo(quantity("100Gi")) >= 0 || quantity("1") == quantity("2"))',
+            ['relax memory from 100Gi to 24Gi in request "gpu"'],
+            id="a quantity beside it",
+        ),
+        pytest.param(
+            f'quantity("100Gi").compareTo({_CAPACITY}.memory) <= 0',
+            ['relax memory from 100Gi to 24Gi in request "gpu"'],
+            id="the other way round",
+        ),
+        pytest.param(
+            f'{_CAPACITY}["memory"].compareTo(quantity("100Gi")) >= 0',
+            ['relax memory from 100Gi to 24Gi in request "gpu"'],
+            id="by its key",
+        ),
+        pytest.param(
+            f'{_CAPACITY}.memory.compareTo(quantity("20Gi")) >= 0 && '
+            'quantity("1Ti").compareTo(quantity("30Gi")) < 0',
+            [],
+            id="nothing that is compared with it",
+        ),
+    ],
+)
+def test_only_a_quantity_that_the_attribute_is_compared_with_is_relaxed(
+    say: Any, expression: str, changes: list[str]
+) -> None:
+    want = say.with_selector(say.deployment("1: 20Gi"), expression)
+    remedies = schedule(say.fleet("a: l4 x1"), want).diagnosis.remedies
+    assert [each.change for each in remedies] == changes
+
+
 def test_a_misspelt_attribute_is_told_from_a_full_fleet(say: Any) -> None:
     want = say.deployment("1: 20Gi")
     [refusal] = schedule(
