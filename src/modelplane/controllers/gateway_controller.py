@@ -83,7 +83,11 @@ class GatewayController(Runnable):
             await self._touched.wait()
             await asyncio.sleep(_SETTLE_S)
             self._touched.clear()
-            await self._routes.update()
+            # Routes that are not composed yet would be removed by the first write, and only by that one.
+            while (waiting := await self._routes.update()) and not self._written:
+                pass
+            if waiting:
+                self._touched.set()
             if not self._written and self._reading(self._proxy):
                 # The configuration from before the start stays until all clusters that answer have been read.
                 self._touched.set()

@@ -1,11 +1,13 @@
 """Routes of the fleet's gateway, from the compositions of their owners.
 
 An owner is composed for its routes as soon as one of its inputs changes, independently of its reconcile, so
-that a slow control plane delays no route. An owner that cannot be composed keeps its routes.
+that a slow control plane delays no route. Namespaces take turns, so that one with many owners does not delay
+the others. An owner that cannot be composed keeps its routes.
 """
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -20,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 _SLICE_S = 0.05
 """Time for which composing may block the other tasks of the controllers, such as the renewal of the lease."""
+_TURN_S = 0.25
+"""Time after which the routes composed so far are written, although other owners wait."""
 
 
 class Composed(NamedTuple):
@@ -41,7 +45,7 @@ class Routes:
         self._interests = Interests()
         self._routes: dict[OwnerKey, tuple[Route, ...]] = {}
         self._problems: dict[OwnerKey, str] = {}
-        self._stale: dict[OwnerKey, None] = {}
+        self._stale: defaultdict[str, dict[OwnerKey, None]] = defaultdict(dict)  # by namespace
 
     def __iter__(self) -> Iterator[Route]:
         """Yield the routes, sorted by their owners."""
@@ -61,15 +65,16 @@ class Routes:
         concerned = dict.fromkeys(self._interests.triggered_by(item, ""))
         if COMPOSERS[key.kind].is_routed:
             concerned[key] = None
-        self._stale |= concerned
+        for owner in concerned:
+            self._stale[owner.namespace][owner] = None
         return bool(concerned)
 
-    async def update(self) -> None:
-        """Compose the owners with changed inputs."""
-        stale, self._stale = self._stale, {}
+    async def update(self) -> bool:
+        """Compose owners with changed inputs; return True if some are left for the next turn."""
         clock = asyncio.get_running_loop().time
-        began = clock()
-        for key in stale:
+        began = turn = clock()
+        while self._stale and clock() - turn < _TURN_S:
+            key = self._next()
             try:
                 self._update(key, self._compose(key))
             except Exception:  # noqa: BLE001 - a bug in one composition takes no route from the others
@@ -77,6 +82,16 @@ class Routes:
             if clock() - began > _SLICE_S:
                 await asyncio.sleep(0)
                 began = clock()
+        return bool(self._stale)
+
+    def _next(self) -> OwnerKey:
+        """Take an owner of the namespace whose turn it is."""
+        namespace, owners = next(iter(self._stale.items()))
+        owner = next(iter(owners))
+        del owners[owner], self._stale[namespace]
+        if owners:
+            self._stale[namespace] = owners  # behind the others
+        return owner
 
     def _update(self, key: OwnerKey, composed: Composed | None) -> None:
         self._problems.pop(key, None)

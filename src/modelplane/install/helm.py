@@ -73,7 +73,10 @@ ANNOTATIONS = Value(
     _TEXTS,
 )
 ENVOY_RESOURCES = Value(
-    "gateway.envoyResources", _DEFAULTS.envoy_resources, "What each Envoy needs; near its limit of memory, it refuses requests.", _OBJECT
+    "gateway.envoyResources",
+    _DEFAULTS.envoy_resources,
+    "What each Envoy needs; near its limit of memory, it refuses requests.",
+    _OBJECT,
 )
 GATEWAY_RESOURCES = Value(
     "gateway.resources", _DEFAULTS.gateway_resources, "What the process beside it needs.", _OBJECT

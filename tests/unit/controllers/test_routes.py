@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -73,6 +74,25 @@ async def test_an_owner_is_composed_when_it_or_what_it_requires_changes() -> Non
     assert bench.changed("e", kind="ModelEndpoint") == [True]
     assert await bench.update() == ["b", "a"]
     assert [route.unavailable for route in bench.routes] == ["nothing serves", ""]
+
+
+async def test_namespaces_take_turns_and_a_turn_ends_before_all_are_composed() -> None:
+    composed: list[OwnerKey] = []
+
+    def slow(key: OwnerKey) -> Composed:
+        composed.append(key)
+        time.sleep(0.02)
+        return Composed((), _route(key.name))
+
+    routes = Routes(slow)
+    for number in range(50):
+        routes.changed(_object("ModelService", f"s-{number}"))
+    routes.changed(_object("ModelService", "victim", namespace="other"))
+    assert await routes.update(), "some wait for the next turn"
+    assert [key.namespace for key in composed][:3] == ["n", "other", "n"]
+    while await routes.update():
+        pass
+    assert len(composed) == len(set(composed)) == 51
 
 
 async def test_an_owner_that_is_gone_has_no_route_and_requires_nothing() -> None:
