@@ -28,6 +28,7 @@ from modelplane.local.settings import Choice, Settings
 
 _LOADING_S = 60.0
 _GOES_ON = "Started processes keep running: `modelplane status` shows them, `modelplane down` stops them"
+_TERMS = "The model of the first example is Gemma 3 270M. Its terms of use: https://ai.google.dev/gemma/terms"
 
 
 @click.command()
@@ -73,6 +74,7 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     program = _find_or_build(console)
     if waiting := lifecycle.busy(place):
         console.print(waiting)
+    is_new = not place.settings.exists()
     started = _start(place, program, Choice(**choice))
     if started:
         console.print(f"Starting a fleet in {place.root}")
@@ -86,6 +88,8 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     try:
         asyncio.run(_until_ready(place, console, timeout_s))
         console.print(f"\nThe fleet is ready: {sentence(place)}")
+        if is_new:
+            console.print(f"\n{_TERMS}")
         console.print(f"\n{next_steps(place, settings.load(place), elsewhere=foreground)}", end="")
         if foreground:
             _stay(place, console)

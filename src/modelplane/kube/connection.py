@@ -3,13 +3,17 @@
 lightkube reads both, and authenticates (certificates, tokens, exec plugins). Nothing is sent yet.
 """
 
-from collections.abc import Mapping
+import base64
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 from lightkube.config.client_adapter import ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from modelplane.kube import errors
 from modelplane.kube.multiplexed import Multiplexed
@@ -49,7 +53,33 @@ def _http(config: KubeConfig, timeout_s: float, context: str = "") -> httpx2.Asy
     single = config.get(context or None)
     if single is None:
         raise ValueError("it has no current context")
-    settings = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False).httpx_params(single)
+    parameters = ConnectionParams(timeout=httpx2.Timeout(timeout_s), trust_env=False)
+    with _nameless(single) as config_in_memory:
+        settings = parameters.httpx_params(config_in_memory)
     if str(settings["base_url"]).startswith("https:"):
         settings["transport"] = Multiplexed(settings["verify"])
     return httpx2.AsyncClient(**settings)
+
+
+@contextlib.contextmanager
+def _nameless(config: SingleConfig) -> Iterator[SingleConfig]:
+    """Yield a configuration whose client certificate and key are in memory, not in named files.
+
+    OpenSSL reads them from files only, and a file would survive a process that is killed.
+    """
+    user = config.user
+    if user is None or not hasattr(os, "memfd_create"):
+        yield config
+        return
+    with contextlib.ExitStack() as opened:
+        held: dict[str, str | None] = {}
+        for field in ("client_cert", "client_key"):
+            if data := getattr(user, f"{field}_data"):
+                held |= {field: _in_memory(base64.b64decode(data), opened), f"{field}_data": None}
+        yield config._replace(user=msgspec.structs.replace(user, **held))
+
+
+def _in_memory(content: bytes, opened: contextlib.ExitStack) -> str:
+    file = opened.enter_context(os.fdopen(os.memfd_create("client"), "wb", buffering=0))
+    file.write(content)
+    return f"/proc/self/fd/{file.fileno()}"

@@ -39,6 +39,8 @@ class Process:
     ready: Check
     after: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    own_environment: bool = False
+    """True for no variable of the user's but those by which every program finds its way."""
     grace_s: float = 10.0
     """Time between SIGTERM and SIGKILL."""
     cluster: str = ""
@@ -78,14 +80,14 @@ def api_servers(processes: Iterable[Process]) -> tuple[str, ...]:
 
 def _etcd(plane: ControlPlane) -> Process:
     ready = HealthyOnSocket(plane.socket, "/health")
-    return Process("etcd", plane.etcd(), plane.directory, ready, (), environment())
+    return Process("etcd", plane.etcd(), plane.directory, ready, (), environment(), own_environment=True)
 
 
 def _control_plane(plane: ControlPlane, *, runs_pods: bool) -> Process:
     argv = plane.control_plane(runs_pods=runs_pods)
     ready = Healthy(plane.ports.api_server, "/readyz", plane.pki.authority)
     about = (plane.process("control-plane"), argv, plane.directory, ready, ("etcd",), environment())
-    return Process(*about, cluster=plane.cluster)
+    return Process(*about, own_environment=True, cluster=plane.cluster)
 
 
 def _controller(plane: ControlPlane) -> Process:

@@ -18,6 +18,8 @@ from modelplane.local.processes import Process
 _LOG_BYTES = 10 * 1024 * 1024
 _HANDLED = (signal.SIGTERM, signal.SIGINT)
 
+_KEPT = {"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"}
+
 NOT_EXECUTED = 127
 ALREADY_RUNNING = 75
 """The exit status of a child that found its lock taken (sysexits.h, EX_TEMPFAIL)."""
@@ -28,7 +30,8 @@ def start(home: Home, process: Process) -> int:
     log = home.log(process.name)
     _rotate(log, home.earlier_log(process.name))
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    environment = os.environ | process.environment
+    kept = _KEPT & os.environ.keys() if process.own_environment else os.environ.keys()
+    environment = {name: os.environ[name] for name in kept} | dict(process.environment)
     # A signal between fork and exec would be handled by this process' handler and then lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     try:
