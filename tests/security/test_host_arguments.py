@@ -2,8 +2,8 @@
 
 import pytest
 
-from modelplane.compose import hydration
 from modelplane.compose.cache_volume import MARKER
+from modelplane.compose.hydration_requirements import REQUIREMENTS
 from modelplane.kubelet.engines import allowed
 from modelplane.kubelet.engines.allow_list import Place
 from modelplane.kubelet.engines.llama_cpp import flags
@@ -188,12 +188,12 @@ def test_llama_cpp_knows_no_other_flag_for_files_and_addresses(flag: str) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(["/home/me", MARKER, hydration.HUB, "65"], id="a folder of the machine"),
-        pytest.param(["/mnt/models/..", MARKER, hydration.HUB, "65"], id="above its volume"),
-        pytest.param(["/mnt/models", "../../x", hydration.HUB, "65"], id="another marker"),
+        pytest.param(["/home/me", MARKER, REQUIREMENTS, "65"], id="a folder of the machine"),
+        pytest.param(["/mnt/models/..", MARKER, REQUIREMENTS, "65"], id="above its volume"),
+        pytest.param(["/mnt/models", "../../x", REQUIREMENTS, "65"], id="another marker"),
         pytest.param(["/mnt/models", MARKER, "git+https://x/y", "65"], id="another library"),
-        pytest.param(["/mnt/models", MARKER, hydration.HUB, "x"], id="another exit code"),
-        pytest.param(["/mnt/models", MARKER, hydration.HUB, "65", "x"], id="more arguments"),
+        pytest.param(["/mnt/models", MARKER, REQUIREMENTS, "x"], id="another exit code"),
+        pytest.param(["/mnt/models", MARKER, REQUIREMENTS, "65", "x"], id="more arguments"),
         pytest.param([], id="none"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from modelplane.compose import hydration
 from modelplane.compose.cache_volume import MARKER
 from modelplane.compose.hydration_program import PROGRAM
+from modelplane.compose.hydration_requirements import REQUIREMENTS
 from modelplane.kubelet.engines import allowed, launchers
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from modelplane.kubelet.engines.launchers import CannotLaunch
@@ -110,7 +111,7 @@ def test_a_value_that_reaches_beyond_the_pod_is_refused(engine: str, variable: s
     ],
 )
 def test_what_engines_are_set_up_with_passes(engine: str, variables: dict[str, str]) -> None:
-    arguments = ("/mnt/models", MARKER, hydration.HUB, "65") if engine == "hydration" else ()
+    arguments = ("/mnt/models", MARKER, REQUIREMENTS, "65") if engine == "hydration" else ()
     assert LISTS[engine].problem(arguments, variables, (), PLACE) == ""
     assert LISTS[engine].passed(variables) == variables
 
@@ -147,7 +148,7 @@ def test_with_host_commands_every_variable_is_passed() -> None:
         pytest.param(
             {
                 "image": hydration.IMAGE,
-                "command": ["python", "-c", PROGRAM, "/mnt/artifact", MARKER, hydration.HUB, "65"],
+                "command": ["python", "-c", PROGRAM, "/mnt/artifact", MARKER, REQUIREMENTS, "65"],
                 "volumeMounts": [{"name": "artifact", "mountPath": "/mnt/artifact"}],
             },
             id="the download of a cache",

@@ -15,6 +15,13 @@ class CacheSource(StrEnum):
     HUGGING_FACE = "HuggingFace"
 
 
+class CacheFiles(StrEnum):
+    """Files of a repository to stage."""
+
+    ALL = "All"
+    SAFETENSORS = "Safetensors"
+
+
 class CachePhase(StrEnum):
     """Staging on one cluster."""
 
@@ -56,6 +63,16 @@ class HuggingFace(Model):
                 min_length=1,
                 max_length=255,
                 pattern=r"^[A-Za-z0-9_][-A-Za-z0-9_./]*$",
+            ),
+        ]
+        | None
+    ) = None
+    files: (
+        Annotated[
+            CacheFiles,
+            about(
+                "Files to stage. Safetensors leaves out code and weights in formats that can carry code, "
+                "such as pickles. Absent: All."
             ),
         ]
         | None

@@ -14,17 +14,18 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
-from modelplane.api.model_cache import HuggingFace, ModelCache
+from modelplane.api.model_cache import CacheFiles, HuggingFace, ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.cel import quantity
 from modelplane.compose import pods
 from modelplane.compose.cache_volume import MARKER, claim_name
 from modelplane.compose.hydration_program import PROGRAM
+from modelplane.compose.hydration_requirements import REQUIREMENTS
 
 IMAGE = "docker.io/library/python:3.13.9-slim"
-HUB = "huggingface_hub==2.4.0"
-"""The download library, which the program installs if the image lacks it."""
 
+_USER = 65532
+"""The user and group of the Job, which own no file of the image."""
 _PATH = "/mnt/artifact"
 _TOKEN = "HF_TOKEN"  # noqa: S105 - the name of a variable
 _HOPELESS = 65
@@ -44,7 +45,8 @@ class Token:
 
 def artifact(source: HuggingFace) -> str:
     """Return the hash of the staged content. It depends on the source, and not on the size."""
-    return _digest(["HuggingFace", source.repo, source.revision])[:16]
+    only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
+    return _digest(["HuggingFace", source.repo, source.revision, *only])[:16]
 
 
 def cache_label(cache: ModelCache) -> str:
@@ -140,6 +142,14 @@ def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Ob
             "spec": {
                 "restartPolicy": "Never",
                 "automountServiceAccountToken": False,
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": _USER,
+                    "runAsGroup": _USER,
+                    "fsGroup": _USER,
+                    "fsGroupChangePolicy": "OnRootMismatch",
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
                 "containers": [_container(cache, source, token)],
                 "volumes": [
                     {
@@ -158,12 +168,12 @@ def _container(cache: ModelCache, source: HuggingFace, token: Token | None) -> O
     return {
         "name": "hydrate",
         "image": IMAGE,
-        "command": ["python", "-c", PROGRAM, _PATH, MARKER, HUB, str(_HOPELESS)],
+        "command": ["python", "-c", PROGRAM, _PATH, MARKER, REQUIREMENTS, str(_HOPELESS)],
         "env": _environment(cache, source, token),
         # The ModelCache reports the last line of the log as the cause of a failure.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}},
-        "securityContext": {"allowPrivilegeEscalation": False},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [{"name": "artifact", "mountPath": _PATH}],
     }
 
@@ -172,6 +182,7 @@ def _environment(cache: ModelCache, source: HuggingFace, token: Token | None) ->
     environment: list[Object] = [
         {"name": "REPO", "value": source.repo},
         *([{"name": "REVISION", "value": source.revision}] if source.revision else []),
+        *([{"name": "FILES", "value": str(source.files)}] if source.files else []),
         {"name": "ARTIFACT", "value": artifact(source)},
         {"name": "HF_HOME", "value": "/tmp/huggingface"},  # noqa: S108 - in the container
         {"name": "HF_HUB_DISABLE_TELEMETRY", "value": "1"},

@@ -1,8 +1,9 @@
 """The program of a ModelCache's Job, for any Python that its image has.
 
 It imports nothing of ours and is constant: values that differ between caches are in the environment
-(``REPO``, ``REVISION``, ``ARTIFACT``, ``HF_TOKEN``). Its arguments are the volume, the name of the marker
-file in it, the library to install if it is missing, and the exit code for failures that a retry cannot fix.
+(``REPO``, ``REVISION``, ``FILES``, ``ARTIFACT``, ``HF_TOKEN``). Its arguments are the volume, the name of the
+marker file in it, the requirements to install if the library is missing, and the exit code for failures that
+a retry cannot fix. pip does not get the token, and installs only wheels with the hashes of the requirements.
 
 The marker is JSON and names the artifact in the volume. It is removed before the first file of another
 artifact is put in place, and written after the last. Replaced files are moved aside, not removed, so that
@@ -10,12 +11,15 @@ engines can read the ones that they have open; the next change removes them.
 """
 
 PROGRAM = """
-import errno, importlib.util, json, os, shutil, signal, subprocess, sys
+import errno, fnmatch, importlib.util, json, os, shutil, signal, subprocess, sys
 from pathlib import Path
 
-volume, hub, hopeless = Path(sys.argv[1]), sys.argv[3], int(sys.argv[4])
+volume, requirements, hopeless = Path(sys.argv[1]), sys.argv[3], int(sys.argv[4])
 marker, staging, former = volume / sys.argv[2], volume / ".modelplane-staging", volume / ".modelplane-former"
 repo, revision, artifact = os.environ["REPO"], os.environ.get("REVISION"), os.environ["ARTIFACT"]
+only = None
+if os.environ.get("FILES") == "Safetensors":
+    only = ["*.safetensors", "*.json", "*.txt", "*.md", "*.model", "*.jinja", "*.tiktoken"]
 
 
 def give_up(why):
@@ -51,12 +55,16 @@ def download():
     leftover = [other for other in staging.iterdir() if other != folder] if staging.is_dir() else []
     for other in (former, *leftover):
         shutil.rmtree(other, ignore_errors=True)
-    snapshot_download(repo, revision=commit, local_dir=folder)
+    snapshot_download(repo, revision=commit, local_dir=folder, allow_patterns=only)
+    if only and not any(folder.rglob(only[0])):
+        give_up(f"{repo} has no {only[0]} files: set files to All")
     result = HfApi().verify_repo_checksums(repo, revision=commit, local_dir=folder)
     for wrong in result.mismatches:
         (folder / wrong["path"]).unlink()
-    if result.mismatches or result.missing_paths:
-        sys.exit(f"{len(result.mismatches)} files damaged, {len(result.missing_paths)} missing")
+    wanted = only or ["*"]
+    missing = [path for path in result.missing_paths if any(fnmatch.fnmatch(path, each) for each in wanted)]
+    if result.mismatches or missing:
+        sys.exit(f"{len(result.mismatches)} files damaged, {len(missing)} missing")
     return folder, commit
 
 
@@ -78,8 +86,13 @@ def put_in_place(folder, commit):
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))
 if not staged():
     if importlib.util.find_spec("huggingface_hub") is None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--target", "/tmp/hub"]
-        subprocess.run([*pip, hub], check=True)
+        exactly = Path("/tmp/requirements.txt")
+        exactly.write_text(requirements)
+        pip = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+        pip += ["--target", "/tmp/hub", "--no-deps", "--only-binary=:all:"]
+        pip += ["--require-hashes", "--requirement", str(exactly)]
+        variables = {name: value for name, value in os.environ.items() if name != "HF_TOKEN"}
+        subprocess.run(pip, check=True, env=variables)
         sys.path.insert(0, "/tmp/hub")
     from huggingface_hub import errors
 
@@ -94,6 +107,8 @@ if not staged():
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             give_up("the volume is full: raise sizeGiB; new weights need room beside the old ones")
+        if isinstance(error, PermissionError):
+            give_up(f"user {os.getuid()} cannot write to the volume: its StorageClass must apply fsGroup")
         # In one line: the last one is all that a condition repeats.
         sys.exit(f"cannot stage {repo}: {' '.join(str(error).split())}")
 """

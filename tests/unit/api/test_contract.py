@@ -261,6 +261,7 @@ ADDITIONS = {
     "InferenceCluster spec.nodePools[].accounting": "whether replicas share nodes",
     "InferenceCluster spec.nodePools[].taints*": "taints that an operator gave the nodes",
     "InferenceCluster spec.nodePools[].fabric.name": "pools that a gang may span",
+    "ModelCache spec.huggingFace.files": "weights without code",
     "InferenceCluster status.capabilities*": "what was found on the cluster",
     "InferenceCluster status.unreachableSince": "since when its API server has not answered",
     "InferenceCluster status.gpuPools[].accounting": "for the scheduler",

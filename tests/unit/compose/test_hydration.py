@@ -32,6 +32,8 @@ def _name(cache: ModelCache, token: str = "") -> str:
     [
         pytest.param({"repo": "team/other"}, True, id="another repository"),
         pytest.param({"revision": "v2"}, True, id="another revision"),
+        pytest.param({"files": "Safetensors"}, True, id="fewer files"),
+        pytest.param({"files": "All"}, False, id="the files of before"),
         pytest.param({"sizeGiB": 30}, False, id="another size"),
         pytest.param({"authSecret": {"name": "token"}}, False, id="another token"),
     ],
@@ -65,6 +67,18 @@ def test_no_input_of_a_user_is_part_of_a_command() -> None:
 def test_the_token_is_in_no_manifest_but_the_secrets() -> None:
     assert "c2VjcmV0" not in str(_job(_cache(), "c2VjcmV0"))
     assert hydration.secret(_cache(), Token("KEY", "c2VjcmV0"))["data"] == {"KEY": "c2VjcmV0"}
+
+
+def test_the_job_is_restricted() -> None:
+    spec = _job(_cache())["spec"]["template"]["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["automountServiceAccountToken"] is False
+    [container] = spec["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
 
 
 def test_a_job_tells_what_it_stages() -> None:

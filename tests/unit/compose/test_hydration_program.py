@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from modelplane.compose.hydration_program import PROGRAM
+from modelplane.compose.hydration_requirements import REQUIREMENTS
 
 HUB = """
-import os, types
+import fnmatch, os, types
 from pathlib import Path
 
 class Missing(OSError): ...
@@ -22,9 +23,13 @@ errors = types.SimpleNamespace(
 )
 HELD = dict(pair.split("=") for pair in os.environ["HELD"].split(","))
 
-def snapshot_download(repo, revision, local_dir):
+def snapshot_download(repo, revision, local_dir, allow_patterns):
     assert revision == "c0ffee"
+    if os.environ.get("FAILURE_OF_VOLUME"):
+        raise PermissionError(13, "Permission denied")
     for name, content in HELD.items():
+        if not any(fnmatch.fnmatch(name, each) for each in allow_patterns or ["*"]):
+            continue
         path = Path(local_dir) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("dam" if os.environ.get("DAMAGED") == name else content)
@@ -41,9 +46,9 @@ class HfApi:
         return types.SimpleNamespace(sha="c0ffee")
 
     def verify_repo_checksums(self, repo, revision, local_dir):
-        wrong = [{"path": name} for name, content in HELD.items()
-                 if (Path(local_dir) / name).read_text() != content]
-        return types.SimpleNamespace(mismatches=wrong, missing_paths=[])
+        there = {name: Path(local_dir) / name for name in HELD if (Path(local_dir) / name).exists()}
+        wrong = [{"path": name} for name, path in there.items() if path.read_text() != HELD[name]]
+        return types.SimpleNamespace(mismatches=wrong, missing_paths=sorted(HELD.keys() - there))
 """
 
 
@@ -97,6 +102,25 @@ def test_the_weights_are_put_in_place_and_the_marker_says_which(volume: Volume) 
     assert volume.stage("a", {"config.json": "1", "original/x.bin": "2"}) == (0, "")
     assert volume.files() == {"config.json": "1", "original/x.bin": "2"}
     assert volume.marker() == "a"
+
+
+def test_safetensors_alone_leave_out_code_and_pickles(volume: Volume) -> None:
+    held = {"config.json": "1", "a/x.safetensors": "2", "x.bin": "3", "modeling.py": "4", "x.pt": "5"}
+    assert volume.stage("a", held, FILES="Safetensors") == (0, "")
+    assert volume.files() == {"config.json": "1", "a/x.safetensors": "2"}
+    assert volume.stage("b", held, FILES="All") == (0, "")
+    assert volume.files() == held
+
+
+def test_a_repository_without_safetensors_is_told(volume: Volume) -> None:
+    said = "team/model has no *.safetensors files: set files to All"
+    assert volume.stage("a", {"config.json": "1", "x.bin": "2"}, FILES="Safetensors") == (65, said)
+    assert volume.files() == {}
+
+
+def test_a_volume_that_cannot_be_written_is_told(volume: Volume) -> None:
+    said = f"user {os.getuid()} cannot write to the volume: its StorageClass must apply fsGroup"
+    assert volume.stage("a", {"config.json": "1"}, FAILURE_OF_VOLUME="x") == (65, said)
 
 
 def test_weights_that_are_there_are_not_downloaded_again(volume: Volume) -> None:
@@ -158,3 +182,30 @@ def test_only_what_another_try_may_change_is_tried_again(
     volume: Volume, failure: str, ended: tuple[int, str]
 ) -> None:
     assert volume.stage("a", {"config.json": "1"}, FAILURE=failure, REVISION="v9") == ended
+
+
+def test_pip_gets_hashes_of_wheels_and_no_token(tmp_path: Path) -> None:
+    (tmp_path / "pip.py").write_text("")
+    stub = (
+        "import sys, subprocess, importlib.util, os\n"
+        "importlib.util.find_spec = lambda name: None\n"
+        "def run(command, check, env):\n"
+        "    print(command, 'HF_TOKEN' in env, 'REPO' in env)\n"
+        "    sys.exit(0)\n"
+        "subprocess.run = run\n"
+    )
+    environment = {"REPO": "r", "ARTIFACT": "a", "HF_TOKEN": "secret", "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-c", stub + PROGRAM, str(tmp_path), ".marker", REQUIREMENTS, "65"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'--require-hashes'" in done.stdout
+    assert "'--only-binary=:all:'" in done.stdout
+    assert done.stdout.endswith("False True\n")
+    pinned = REQUIREMENTS.replace("\\\n", "").strip().splitlines()
+    assert all("==" in line and "--hash=sha256:" in line for line in pinned)
+    assert pinned[0].startswith("huggingface_hub==")

@@ -28,7 +28,7 @@ from modelplane.kubelet.engines.llama_cpp import flags
 
 _HASH = re.compile("[0-9a-f]+")
 _MARKER = re.compile(r"\.[\w-]+", re.ASCII)
-_LIBRARY = re.compile(r"huggingface_hub==[\d.]+", re.ASCII)
+_REQUIREMENTS = re.compile(r"\s*huggingface_hub==[\w.=:\\\s-]+", re.ASCII)
 _HUB_HOME = "/tmp/huggingface"  # noqa: S108 - in the pod's own /tmp
 
 
@@ -179,7 +179,7 @@ SGLANG = AllowList(_SGLANG_FLAGS, {**_HUB, **_POD, **_TORCH})
 def _hydration(arguments: Sequence[str], _variables: Mapping[str, str], place: Place) -> str:
     match arguments:
         case [volume, mark, hub, code] if (
-            _MARKER.fullmatch(mark) and _LIBRARY.fullmatch(hub) and code.isdecimal()
+            _MARKER.fullmatch(mark) and _REQUIREMENTS.fullmatch(hub) and code.isdecimal()
         ):
             inside = posixpath.normpath(volume) in place.mounts
             return "" if inside else f'the argument "{volume}" must be the mount path of a volume of the pod'
@@ -196,6 +196,7 @@ HYDRATION = AllowList(
     {
         **_HUB,
         **_each("REPO REVISION", name),
+        "FILES": word,
         "ARTIFACT": _artifact,
         "HF_HOME": one_of(_HUB_HOME),
     },

@@ -9,6 +9,7 @@
 All but the last are removed with the pod. Files are written before each start.
 """
 
+import contextlib
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -217,6 +218,9 @@ def _folder(path: Path, what: str, machine: Machine, own: PodVolumes) -> Path:
         if not link.is_symlink():
             link.symlink_to(path)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # For a container of any user: no other user of the machine gets as far as the agent's directory.
+        with contextlib.suppress(PermissionError):
+            path.chmod(0o777)
     elif not path.exists():
         raise VolumeNotReady(f'{what} is bound to "{path}", which this machine has not: make it')
     return path

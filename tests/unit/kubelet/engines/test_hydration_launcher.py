@@ -5,6 +5,7 @@ import pytest
 from modelplane.compose import hydration
 from modelplane.compose.cache_volume import MARKER
 from modelplane.compose.hydration_program import PROGRAM
+from modelplane.compose.hydration_requirements import REQUIREMENTS
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.launchers import CannotLaunch
 
@@ -12,7 +13,7 @@ ENGINES = "start a container runtime (docker, podman or nerdctl), or allow comma
 
 
 def test_the_download_of_a_cache_runs_with_the_agents_own_python() -> None:
-    arguments = ("/mnt/artifact", MARKER, hydration.HUB, "65")
+    arguments = ("/mnt/artifact", MARKER, REQUIREMENTS, "65")
     container = {
         "image": hydration.IMAGE,
         "command": ["python", "-c", PROGRAM, *arguments],
