@@ -30,6 +30,8 @@ SYSTEM = "modelplane-system"
 TEAM = "team"
 SERVICE = "modelplane-gateway"
 ADDRESS = f"{SERVICE}.{SYSTEM}.svc"
+GATEWAY = {"backend": "Envoy", "allowedDestinations": ["127.0.0.1"]}
+"""The engines of these tests are on loopback, which a gateway in a cluster refuses."""
 
 
 def free_port() -> int:
@@ -231,7 +233,7 @@ async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
         await install(client)
         for name in (SYSTEM, TEAM):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        await client.apply(_object("InferenceGateway", "default") | {"spec": {"backend": "Envoy"}})
+        await client.apply(_object("InferenceGateway", "default") | {"spec": GATEWAY})
         await running.exposed(type="ClusterIP")
         controller = ("controller", "--kubeconfig", str(plane.kubeconfig), "--gateway-service", SERVICE)
         await commands.start(*controller)
@@ -294,6 +296,37 @@ async def test_a_gateway_without_configuration_is_open_and_answers_404(bench: Be
     status, words = await pod.check()
     assert status == 1
     assert words.startswith("Error: cannot ask envoy about itself")
+
+
+async def test_an_endpoint_where_the_gateway_must_not_go_gets_no_request_and_says_why(bench: Bench) -> None:
+    async with engine("a") as a:
+        await bench.service("metadata", a)
+        pod = await bench.pod("pod")
+        await pod.serves("/team/metadata/", "a")
+        endpoint = _object("ModelEndpoint", "metadata-0", TEAM)
+        for url in (
+            "http://169.254.169.254/latest",
+            f"http://127.0.0.2:{a}",
+            f"http://{ADDRESS}/team/metadata",
+        ):
+            await bench.client.apply(
+                endpoint
+                | {"spec": {"url": url}}
+                | {"metadata": {**endpoint["metadata"], "labels": {"service": "metadata"}}}
+            )
+
+            async def refused(url: str = url) -> bool:
+                found = await bench.client.get(fleet_resources.MODEL_ENDPOINTS, "metadata-0", TEAM)
+                said = condition_of(found or {}, "RoutingReady")
+                return url in said.get("message", "") and said["reason"] == "DestinationRefused"
+
+            await eventually(refused)
+
+            async def unserved() -> bool:
+                status, answer = await pod.get("/team/metadata/")
+                return status == 503 and "cannot be used" in answer
+
+            await eventually(unserved)
 
 
 async def test_controllers_that_restart_publish_nothing(bench: Bench) -> None:
@@ -364,7 +397,7 @@ async def test_a_pod_that_is_to_end_is_not_ready_first_and_lets_nobody_down(benc
 async def test_the_address_is_that_of_the_load_balancer_once_it_has_one(bench: Bench) -> None:
     await bench.client.delete(resources.SERVICES, SERVICE, SYSTEM)
     await bench.client.delete(fleet_resources.INFERENCE_GATEWAYS, "default")
-    await bench.client.apply(_object("InferenceGateway", "default") | {"spec": {"backend": "Envoy"}})
+    await bench.client.apply(_object("InferenceGateway", "default") | {"spec": GATEWAY})
 
     async def said(words: str) -> None:
         async def says() -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.table import Backend, Listener, Route, Table
 from modelplane.proxy import admin, bootstrap
@@ -69,6 +70,9 @@ class Engine:
         return Backend(f"ml/{self.name}", (("127.0.0.1", self.port),), weight, prefix, **options)
 
 
+LOCAL = Destinations(is_local=True)
+
+
 class Gateway:
     """A running Envoy."""
 
@@ -83,13 +87,15 @@ class Gateway:
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    async def apply(self, *routes: Route, workload: tuple[Route, ...] = ()) -> None:
+    async def apply(
+        self, *routes: Route, workload: tuple[Route, ...] = (), destinations: Destinations = LOCAL
+    ) -> None:
         """Write routes and wait until they are in force."""
         prefix = f"/settled/{next(self._writes)}/"
         mark = Route("mark", prefix)
         table = Table(
             (
-                Listener("front-door", "127.0.0.1", self.port, (*routes, mark)),
+                Listener("front-door", "127.0.0.1", self.port, (*routes, mark), destinations),
                 Listener("cluster-local", "127.0.0.1", self.workload_port, (*workload, mark)),
             )
         )
@@ -148,7 +154,7 @@ async def running_envoy(
     """
     async with aiohttp.ClientSession() as client:
         running = Gateway(directory, client, free_ports())
-        listener = Listener("front-door", "127.0.0.1", running.port)
+        listener = Listener("front-door", "127.0.0.1", running.port, destinations=LOCAL)
         _prepare(directory, listener, configure, **options)
         log = (directory / "log").open("wb")
         process = await asyncio.create_subprocess_exec(
@@ -194,7 +200,7 @@ async def _open(gateway: Gateway, process: asyncio.subprocess.Process) -> None:
 
 @asynccontextmanager
 async def engines(
-    *names: str, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1"
+    *names: str, tls: ssl.SSLContext | None = None, address: str | None = "127.0.0.1"
 ) -> AsyncIterator[tuple[Engine, ...]]:
     """Run servers on ports of their own."""
     running = []

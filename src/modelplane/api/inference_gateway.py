@@ -65,6 +65,17 @@ class Traefik(Model):
     metallb: Annotated[MetalLB, about("Settings of MetalLB.")] | None = None
 
 
+AddressRange = Annotated[
+    str,
+    about(
+        "Address, or range of addresses as a CIDR.",
+        min_length=2,
+        max_length=64,
+        pattern=r"^[0-9a-fA-F.:]+(/[0-9]{1,3})?$",
+    ),
+]
+
+
 class InferenceGatewaySpec(Model):
     """Implementation of the gateway, and its settings."""
 
@@ -85,6 +96,24 @@ class InferenceGatewaySpec(Model):
         ),
     ]
     traefik: Annotated[Traefik, about("Settings of the Traefik backend.")] | None = None
+    allowed_destinations: Annotated[
+        tuple[AddressRange, ...],
+        about(
+            "Addresses that ModelEndpoints may lead to although they are refused otherwise: loopback, "
+            "link-local, multicast, reserved, metadata services of clouds, and deniedDestinations.",
+            max_length=64,
+            atomic=True,
+        ),
+    ] = ()
+    denied_destinations: Annotated[
+        tuple[AddressRange, ...],
+        about(
+            "Further addresses that ModelEndpoints must not lead to, such as the ranges of the pods and "
+            "Services of the gateway's cluster. With Envoy, also refused after a name has been resolved.",
+            max_length=64,
+            atomic=True,
+        ),
+    ] = ()
 
 
 class InferenceGatewayStatus(Status):

@@ -209,7 +209,13 @@ DOCUMENTED = (
             "Its backend at the gateway is being created, or the gateway is not known yet.",
         ),
         (False, _ENDPOINT.INVALID_URL, "The URL has no host, or a port that is not a number."),
-        alarming=(_ENDPOINT.INVALID_URL,),
+        (
+            False,
+            _ENDPOINT.DESTINATION_REFUSED,
+            "The URL leads where the gateway must not send requests: to itself, its machine or a cloud's "
+            "metadata service, or to a denied address.",
+        ),
+        alarming=(_ENDPOINT.INVALID_URL, _ENDPOINT.DESTINATION_REFUSED),
     ),
     *_reasons(
         "ModelReplica",

@@ -141,6 +141,7 @@ class ModelEndpointReason(StrEnum):
     BACKEND_CONFIGURED = "BackendConfigured"
     WAITING_FOR_BACKEND = "WaitingForBackend"
     INVALID_URL = "InvalidURL"
+    DESTINATION_REFUSED = "DestinationRefused"
 
 
 class ModelReplicaCondition(StrEnum):

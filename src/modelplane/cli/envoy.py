@@ -15,12 +15,15 @@ from modelplane.cli.errors import UserError
 @click.option(
     "--memory-bytes",
     type=click.IntRange(min=128 << 20),
-    help="Limit of Envoy's memory, beyond which it refuses requests; by default 1 GiB.",
+    default=1 << 30,
+    help="Limit of Envoy's memory, near which it refuses requests.",
 )
 @click.option("--check", is_flag=True, help="Only check that the Envoy of the directory accepts requests.")
-def envoy(directory: Path, address: str, port: int | None, memory_bytes: int | None, check: bool) -> None:
+def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, check: bool) -> None:
     """Run the Envoy of this machine, or of this pod."""
+    from modelplane.gateway.destinations import Destinations
     from modelplane.gateway.table import Listener
+    from modelplane.host.addresses import is_loopback
     from modelplane.proxy import admin, bootstrap
     from modelplane.proxy.interface import FLEET_LISTENER
 
@@ -31,8 +34,10 @@ def envoy(directory: Path, address: str, port: int | None, memory_bytes: int | N
     if port is None:
         raise click.UsageError("--port is missing")
     directory = directory.absolute()
-    memory = {"memory_bytes": memory_bytes} if memory_bytes else {}
-    bootstrap.prepare(directory, (Listener(FLEET_LISTENER, address, port),), **memory)
+    # Until the controllers publish the platform team's settings, the usual ones hold.
+    destinations = Destinations(is_local=is_loopback(address))
+    listener = Listener(FLEET_LISTENER, address, port, destinations=destinations)
+    bootstrap.prepare(directory, (listener,), memory_bytes=memory_bytes)
     if problem := bootstrap.port_taken(directory) or bootstrap.watches_missing(directory):
         raise UserError(problem)
     argv = bootstrap.argv(directory)

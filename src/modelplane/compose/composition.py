@@ -93,6 +93,8 @@ class Request(Generic[Owner]):
     """Backend of the fleet's gateway with the caller. Its status may still name an earlier one."""
     gateway_problem: str = ""
     """The reason for which the gateway's address is unknown."""
+    gateway_is_local: bool = False
+    """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""
     """The objects that still route to the owner's endpoint, if routes follow endpoints with a delay."""
     unobserved: frozenset[str] = frozenset()

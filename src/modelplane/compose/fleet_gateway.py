@@ -4,9 +4,12 @@ The gateway's controller configures Envoy from the ModelServices and ModelEndpoi
 backend reads Gateway API, so services and endpoints compose its objects.
 """
 
+from typing import Any
+
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.meta import API_VERSION, Object, kind_name
-from modelplane.compose.composition import Requirement
+from modelplane.compose.composition import Blocked, Request, Requirement
+from modelplane.gateway.destinations import Destinations, networks
 
 KEY = "gateway"
 
@@ -16,6 +19,29 @@ REQUIREMENT = Requirement(KEY, API_VERSION, kind_name(InferenceGateway), name=DE
 def proxy(found: tuple[Object, ...]) -> str:
     """Return the backend in the gateway's status; empty without a gateway, or until it is known."""
     return str(found[0].get("status", {}).get("backend", "")) if found else ""
+
+
+def destinations(request: Request[Any]) -> Destinations | Blocked:
+    """Return where the gateway of a request may send requests."""
+    return destinations_of(request.found(KEY), is_local=request.gateway_is_local)
+
+
+def destinations_of(found: tuple[Object, ...], *, is_local: bool) -> Destinations | Blocked:
+    """Return where a gateway may send requests, by its own settings."""
+    spec, status = (found[0].get(part, {}) for part in ("spec", "status")) if found else ({}, {})
+    read = {}
+    for field in ("allowedDestinations", "deniedDestinations"):
+        try:
+            read[field] = networks(spec.get(field) or ())
+        except ValueError as error:
+            return Blocked(f'InferenceGateway "{DEFAULT_NAME}": spec.{field}: {error}: correct it')
+    return Destinations(
+        allowed=read["allowedDestinations"],
+        denied=read["deniedDestinations"],
+        gateway=str(status.get("address", "")),
+        is_local=is_local,
+        refuses_internal_names=reads_gateway_api(proxy(found)),
+    )
 
 
 def unspoken(found: tuple[Object, ...]) -> str:

@@ -10,7 +10,7 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Keep, 
 from modelplane.compose.conditions import false, true
 from modelplane.compose.readiness import exists
 from modelplane.gateway import gateway_api
-from modelplane.gateway.services import parse_url
+from modelplane.gateway.services import RefusedDestination, target_of
 
 
 def requirements(_endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
@@ -23,7 +23,10 @@ def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
     endpoint = request.owner
     if unknown := request.unknown(fleet_gateway.KEY):
         return Blocked(f"cannot read the {fleet_gateway.KEY}: {unknown.cause}")
-    parsed = parse_url(endpoint.spec.url)
+    destinations = fleet_gateway.destinations(request)
+    if isinstance(destinations, Blocked):
+        return destinations
+    parsed = target_of(endpoint, destinations)
     gateways = request.found(fleet_gateway.KEY)
     proxy = fleet_gateway.proxy(gateways)
     objects: dict[str, gateway_api.Manifest] | Rejected = {}
@@ -33,9 +36,12 @@ def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
         objects = gateway_api.backend(endpoint, parsed)
     if isinstance(objects, Rejected):
         message = f'cannot use url "{endpoint.spec.url}": {objects.message}'
+        is_refused = isinstance(objects, RefusedDestination)
+        reason = Reason.DESTINATION_REFUSED if is_refused else Reason.INVALID_URL
         return Composition(
-            children=keep_all(request.observed),
-            conditions=(false(Type.ROUTING_READY, Reason.INVALID_URL, message),),
+            # What leads to a refused address must not stay, whoever wrote it.
+            children=() if is_refused else keep_all(request.observed),
+            conditions=(false(Type.ROUTING_READY, reason, message),),
             ready=False,
         )
     children: tuple[Desired | Keep, ...] = tuple(

@@ -42,6 +42,9 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     for key in (fleet_gateway.KEY, "endpoints"):
         if unknown := request.unknown(key):
             return Blocked(f"cannot read the {key}: {unknown.cause}")
+    destinations = fleet_gateway.destinations(request)
+    if isinstance(destinations, Blocked):
+        return destinations
     gateways = request.found(fleet_gateway.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
     # A published address stays while the gateway is unavailable.
@@ -51,8 +54,8 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         else service.status.address or ""
     )
     endpoints = tuple(chain.from_iterable(map(_readable, request.found("endpoints"))))
-    matched = select(service, endpoints)
-    unusable = without_target(service, endpoints)
+    matched = select(service, endpoints, destinations)
+    unusable = without_target(service, endpoints, destinations)
     resolved = _resolved(len(matched), unusable)
     proxy = fleet_gateway.proxy(gateways)
     children: tuple[Desired | Keep, ...] = ()

@@ -10,10 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.meta import kind_name
+from modelplane.compose.composition import Blocked
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable
+from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
 from modelplane.gateway.table import Listener, Table
@@ -27,6 +31,7 @@ _log = logging.getLogger(__name__)
 GATEWAY_CLASS = "modelplane"
 """GatewayClass of the gateways that a laptop's Envoy serves."""
 
+_GATEWAY = kind_name(InferenceGateway)
 _SETTLE_S = 0.05
 _CLEAN_UP_S = 5.0
 _RETRY_S = 5.0
@@ -45,12 +50,15 @@ class GatewayController(Runnable):
         compose: Compose,
         clusters: Clusters,
         opened: Callable[[], None],
+        destinations: Callable[[], Destinations | Blocked],
     ) -> None:
         self._proxy = proxy
         self._dial = dial
         self._routes = Routes(compose)
         self._clusters = clusters
         self._opened = opened
+        self._destinations = destinations
+        self._known_destinations = Destinations()
         self._touched = asyncio.Event()
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
@@ -67,7 +75,7 @@ class GatewayController(Runnable):
 
     def changed(self, item: Object) -> None:
         """Note the change of an object of the control plane."""
-        if self._proxy is not None and self._routes.changed(item):
+        if self._proxy is not None and (self._routes.changed(item) or item["kind"] == _GATEWAY):
             self.touch()
 
     def touch(self) -> None:
@@ -119,7 +127,13 @@ class GatewayController(Runnable):
     def _table(self, proxy: Proxy) -> Table:
         host, port = proxy.listens
         problems = dict(self._routes.problems)
-        listeners = {port: Listener(FLEET_LISTENER, host, port, tuple(self._routes))}
+        destinations = self._destinations()
+        if isinstance(destinations, Blocked):
+            problems["the gateway keeps its allowed and denied destinations"] = destinations.cause
+        else:
+            self._known_destinations = destinations
+        fleet = Listener(FLEET_LISTENER, host, port, tuple(self._routes), self._known_destinations)
+        listeners = {port: fleet}
         workloads: dict[str, Listener] = {}
         served = self._clusters if proxy.serves_clusters else ()
         for connection in sorted(served, key=lambda connection: connection.name):

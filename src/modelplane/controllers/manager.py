@@ -14,8 +14,11 @@ from operator import attrgetter
 
 from modelplane.api import labels
 from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, kind_name
+from modelplane.compose import fleet_gateway
+from modelplane.compose.composition import Blocked
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
@@ -34,6 +37,8 @@ from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.controllers.runnable import Runnable, run_all
 from modelplane.controllers.workers import Workers
+from modelplane.gateway.destinations import Destinations
+from modelplane.host.addresses import is_loopback
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
@@ -47,6 +52,7 @@ _log = logging.getLogger(__name__)
 _AT_A_TIME = 4
 _POLL_S = 0.2
 _CLUSTER = kind_name(InferenceCluster)
+_GATEWAY = kind_name(InferenceGateway)
 _namespace = attrgetter("namespace")
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
@@ -85,6 +91,7 @@ class Manager:
             client, self._informers, self._definitions.informer, self._child_changed
         )
         self._named = NamedObjects(client, self._wake, self._interests.anyone)
+        is_local = proxy is not None and is_loopback(proxy.listens[0])
         self._reconciler = Reconciler(
             client,
             self._informers,
@@ -93,6 +100,7 @@ class Manager:
             self._named,
             self._interests,
             lambda: self._gateway.address,
+            is_local,
         )
         self._gateway = GatewayController(
             proxy,
@@ -100,6 +108,7 @@ class Manager:
             compose=self._reconciler.compose,
             clusters=self._clusters,
             opened=self._gateway_address_changed,
+            destinations=lambda: self._destinations(is_local),
         )
 
     def _control_loops(self) -> tuple[Runnable, ...]:
@@ -214,6 +223,10 @@ class Manager:
             self._enqueue(owner)
         if self._routes:
             self._gateway.touch()
+
+    def _destinations(self, is_local: bool) -> Destinations | Blocked:
+        gateway = self._informers[_GATEWAY].get(DEFAULT_NAME)
+        return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=is_local)
 
     def _gateway_address_changed(self) -> None:
         for kind in (row.name for row in COMPOSERS.values() if row.follows_gateway):

@@ -47,12 +47,14 @@ class Reconciler:
         named: NamedObjects,
         interests: Interests,
         gateway_address: Callable[[], GatewayAddress],
+        gateway_is_local: bool = False,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
         self._named = named
         self._interests = interests
         self._gateway_address = gateway_address
+        self._gateway_is_local = gateway_is_local
         self._children = children.index
         self._reporter = Reporter(client, informers)
         self._writer = Writer(client, informers, clusters, children, self._reporter)
@@ -129,6 +131,7 @@ class Reconciler:
             gateway_address=gateway.address,
             gateway_problem=gateway.problem,
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
+            gateway_is_local=self._gateway_is_local,
         )
 
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:

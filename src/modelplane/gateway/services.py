@@ -16,6 +16,7 @@ from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.rejected import Rejected
+from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.table import Backend, Route
 from modelplane.gateway.weights import spread
 
@@ -71,11 +72,28 @@ def _problems(parts: SplitResult, host: str, version: int) -> Iterator[tuple[boo
     yield not host, f"it has no host: {_FORM}"
     yield "@" in parts.netloc, "it holds credentials, which everyone who can read the endpoint would see"
     yield parts.port == 0, f"no server listens on port 0: {_FORM}"
+    last = host.rpartition(".")[2]
+    number = not version and re.fullmatch(r"[0-9]+|0x[0-9a-f]*", last)
+    yield bool(number), f'"{host}" may be read as an IPv4 address: write one as four decimal numbers'
     named = version or _HOST_NAME.fullmatch(host)
     yield not named, f'"{host}" is neither a host name nor an IP address: {_FORM}'
 
 
-def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[Selected, ...]:
+def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | Rejected:
+    """Return the destination of an endpoint, or why the gateway must not use it."""
+    target = parse_url(endpoint.spec.url)
+    if isinstance(target, Target) and (why := destinations.refusal(target.host, target.port)):
+        return RefusedDestination(f"the gateway must not send requests to it: {why}")
+    return target
+
+
+class RefusedDestination(Rejected):
+    """The reason why a valid URL leads where the gateway must not send requests."""
+
+
+def select(
+    service: ModelService, endpoints: Iterable[ModelEndpoint], destinations: Destinations
+) -> tuple[Selected, ...]:
     """Return the endpoints that a service routes to, in the order of its entries, then by name.
 
     An endpoint belongs to the first entry that matches it. If no entry has a weight, endpoints share
@@ -86,7 +104,7 @@ def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[S
         entry = _entry(service, endpoint)
         if entry is None:
             continue
-        target = parse_url(endpoint.spec.url)
+        target = target_of(endpoint, destinations)
         if isinstance(target, Target):
             groups[entry].append((endpoint, target))
     shares = _shares(service, [len(group) for group in groups])
@@ -97,12 +115,14 @@ def select(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[S
     )
 
 
-def without_target(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[str, ...]:
+def without_target(
+    service: ModelService, endpoints: Iterable[ModelEndpoint], destinations: Destinations
+) -> tuple[str, ...]:
     """Return the names of the endpoints that a service selects and whose url cannot be used."""
     return tuple(
         endpoint.metadata.name
         for endpoint in _candidates(service, endpoints)
-        if _entry(service, endpoint) is not None and isinstance(parse_url(endpoint.spec.url), Rejected)
+        if _entry(service, endpoint) is not None and isinstance(target_of(endpoint, destinations), Rejected)
     )
 
 

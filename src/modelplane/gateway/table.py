@@ -7,6 +7,8 @@ its backends, each with its own prefix, Host header and TLS.
 
 from dataclasses import dataclass
 
+from modelplane.gateway.destinations import Destinations
+
 
 @dataclass(frozen=True, slots=True)
 class Backend:
@@ -48,6 +50,8 @@ class Listener:
     address: str
     port: int
     routes: tuple[Route, ...] = ()
+    destinations: Destinations | None = None
+    """Where its backends may be, checked once names are resolved; None does not check it."""
 
 
 @dataclass(frozen=True, slots=True)

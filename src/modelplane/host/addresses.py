@@ -5,6 +5,8 @@ addresses in an EndpointSlice. So each pod binds 127.77.a.b and is reported as 1
 RFC 2544 reserves for tests between hosts. Clients on this machine map it back.
 """
 
+import ipaddress
+
 _NODE_BLOCKS = 16
 """Number of nodes on one machine that the pod addresses are divided among."""
 
@@ -32,3 +34,11 @@ def reported(bound_address: str) -> str:
     if not bound_address.startswith(_BOUND):
         raise ValueError(f"{bound_address!r} is not a pod's address: it does not start with {_BOUND!r}")
     return _REPORTED + bound_address.removeprefix(_BOUND)
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only programs of this machine can connect to a host that a server listens on."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -3,11 +3,13 @@
 Only listed traffic is allowed. The policies select these pods alone, because other gateways may share the
 namespace on a cluster that also serves models.
 
-Destinations are known by port at most. Clusters and providers are wherever users say, and how policies see
-an API server differs between networks. So TLS may go anywhere, and everything else anywhere but to
-link-local addresses, where clouds keep the credentials of their machines.
+Destinations are known by port at most. Clusters and providers are wherever users say, so traffic may go
+anywhere but to link-local addresses and the other places where clouds keep the credentials of their machines.
+Two rules have no such exceptions. DNS may be at a link-local address of the node. An API server on port 6443
+is on a node of the cluster, which some networks do not count among the addresses of a block.
 """
 
+from modelplane.gateway.destinations import MACHINE_SERVICES
 from modelplane.install import gateway, pods
 from modelplane.install.identity import INSTALLATION, PART_OF, metadata, selector
 from modelplane.install.options import Options
@@ -16,8 +18,7 @@ from modelplane.kube.resources import Object
 _DNS = (53, 5353)
 """The second is that of OpenShift's DNS pods, behind the first."""
 
-_TLS = (443, 6443)
-_LINK_LOCAL = {"0.0.0.0/0": "169.254.0.0/16", "::/0": "fe80::/10"}
+_API_SERVER = 6443
 
 
 def manifests(options: Options) -> list[Object]:
@@ -68,10 +69,13 @@ def _policy(name: str, component: str, chosen: Object, spec: Object) -> Object:
 
 
 def _outward() -> list[Object]:
-    anywhere = [{"ipBlock": {"cidr": cidr, "except": [local]}} for cidr, local in _LINK_LOCAL.items()]
+    anywhere = [
+        {"ipBlock": {"cidr": cidr, "except": [*MACHINE_SERVICES[version]]}}
+        for version, cidr in ((4, "0.0.0.0/0"), (6, "::/0"))
+    ]
     return [
         {"ports": [{"port": port, "protocol": protocol} for port in _DNS for protocol in ("UDP", "TCP")]},
-        {"ports": [_tcp(port) for port in _TLS]},
+        {"ports": [_tcp(_API_SERVER)]},
         # Some networks do not count pods among the addresses of a block.
         {"to": [*anywhere, {"namespaceSelector": {}}], "ports": [{"protocol": "TCP"}]},
     ]

@@ -10,6 +10,7 @@ from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGat
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object
 from modelplane.compose import fleet_gateway
+from modelplane.host.addresses import is_loopback
 from modelplane.offline.identities import versioned
 from modelplane.offline.store import Store
 
@@ -32,6 +33,12 @@ def gateway_backend(store: Store) -> Backend:
     """Return the backend that the InferenceGateway publishes, or would publish; Envoy without one."""
     gateways = store.find(fleet_gateway.REQUIREMENT)
     return _announced_backend(gateways[0]) if gateways else Backend.ENVOY
+
+
+def gateway_is_local(store: Store) -> bool:
+    """Return True if the InferenceGateway publishes a loopback address, as that of a local fleet does."""
+    addresses = (each.get("status", {}).get("address", "") for each in store.find(fleet_gateway.REQUIREMENT))
+    return any(is_loopback(address.rpartition(":")[0]) for address in addresses)
 
 
 def _announced_backend(gateway: Object) -> Backend:

@@ -24,7 +24,7 @@ from modelplane.offline.fleet import (
     unannounced,
 )
 from modelplane.offline.gateway_routes import GatewayRoute, lines, shown
-from modelplane.offline.gateways import announce, gateway_backend, is_assumed
+from modelplane.offline.gateways import announce, gateway_backend, gateway_is_local, is_assumed
 from modelplane.offline.identities import identified
 from modelplane.offline.originals import assumed_original, is_assumed_original
 from modelplane.offline.output import Output, Report
@@ -219,7 +219,10 @@ def _composed(
         decoded = decode_as(composer.type, owner)
         requirements = composer.requirements(decoded)
         found = {each.key: store.find(each) or assumed_original(each) for each in requirements}
-        composition = composer.compose(Request(decoded, observed, found, gateway_address, proxy))
+        request = Request(
+            decoded, observed, found, gateway_address, proxy, gateway_is_local=gateway_is_local(store)
+        )
+        composition = composer.compose(request)
         looked |= found.keys()
         if isinstance(composition, Composition):
             owner = {**owner, "status": plain({**owner.get("status", {}), **composition.status})}

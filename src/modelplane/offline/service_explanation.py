@@ -21,15 +21,16 @@ from modelplane.api.names import backend_name
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.rejected import Rejected
-from modelplane.compose import status
+from modelplane.compose import fleet_gateway, status
 from modelplane.compose.composition import Blocked, Composition, Desired, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api
-from modelplane.gateway.services import Target, parse_url
+from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.services import Target, target_of
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import NEVER, Files, Unplannable
-from modelplane.offline.gateways import gateway_backend
+from modelplane.offline.gateways import gateway_backend, gateway_is_local
 from modelplane.offline.output import Output, Report
 from modelplane.offline.statuses import Said, conditions, why_not_ready
 
@@ -107,6 +108,8 @@ def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     found = tuple(_of(files, ModelEndpoint, service.metadata.namespace))
     weights = _weights(files, service, (item["metadata"]["name"] for item in found))
     total = sum(weights.values())
+    gateways = files.store.find(fleet_gateway.REQUIREMENT)
+    destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
     for item in found:
         name = item["metadata"]["name"]
         entry = _entry(service, item)
@@ -115,7 +118,7 @@ def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
             url=str(item["spec"].get("url", "")),
             entry=entry,
             percent=round(100 * weights[name] / total, 2) if name in weights else 0.0,
-            reason=_reason(item, service, entry, is_routed=name in weights),
+            reason=_reason(item, service, entry, destinations, is_routed=name in weights),
         )
 
 
@@ -154,7 +157,14 @@ def _entry(service: ModelService, item: Object) -> int | None:
     return None
 
 
-def _reason(item: Object, service: ModelService, entry: int | None, *, is_routed: bool) -> str:
+def _reason(
+    item: Object,
+    service: ModelService,
+    entry: int | None,
+    destinations: Destinations | Blocked,
+    *,
+    is_routed: bool,
+) -> str:
     """Return the reason why an endpoint gets requests, or why not."""
     metadata = item["metadata"]
     endpoint = _readable(item)
@@ -164,7 +174,7 @@ def _reason(item: Object, service: ModelService, entry: int | None, *, is_routed
         return _unlike(metadata.get("labels", {}), service)
     if leaving := _leaving(metadata):
         return leaving
-    target = parse_url(endpoint.spec.url)
+    target = _target(endpoint, destinations)
     if isinstance(target, Rejected):
         return f"its url cannot be used: {target.message}"
     if not is_routed:
@@ -173,6 +183,13 @@ def _reason(item: Object, service: ModelService, entry: int | None, *, is_routed
     matched = f"it has {_pairs(wanted)}" if wanted else "the entry selects every endpoint of the namespace"
     trouble = why_not_ready(item) if item.get("status") else ""
     return f"{matched}; it is not ready: {trouble}" if trouble else matched
+
+
+def _target(endpoint: ModelEndpoint, destinations: Destinations | Blocked) -> Target | Rejected:
+    """Return where an endpoint leads, or why nowhere."""
+    if isinstance(destinations, Blocked):
+        return Rejected(destinations.cause)
+    return target_of(endpoint, destinations)
 
 
 def _leaving(metadata: Mapping[str, Any]) -> str:
@@ -310,4 +327,12 @@ def _with_status(files: Files, service: Object) -> Object:
 def _composed(files: Files, service: ModelService) -> Composition | Blocked:
     composer = COMPOSERS[kind_name(ModelService)]
     required = {each.key: files.store.find(each) for each in composer.requirements(service)}
-    return composer.compose(Request(service, {}, required, proxy=gateway_backend(files.store)))
+    return composer.compose(
+        Request(
+            service,
+            {},
+            required,
+            proxy=gateway_backend(files.store),
+            gateway_is_local=gateway_is_local(files.store),
+        )
+    )

@@ -43,7 +43,7 @@ def prepare(
     listeners: tuple[Listener, ...],
     ca_bundle: Path | None = None,
     *,
-    memory_bytes: int = limits.DEFAULT_MEMORY_MIB * limits.MIB,
+    memory_bytes: int = 1 << 30,
 ) -> None:
     """Write the files that Envoy needs to start; the process that becomes Envoy calls this before each start.
 
@@ -103,8 +103,7 @@ def watches_missing(directory: Path) -> str:
 
     Each file takes an inotify instance, of which every user has a limited number. Envoy itself would abort.
     """
-    listeners = json.loads((directory / LISTENERS).read_text())["resources"]
-    needed = len(listeners) + len((CLUSTERS, LISTENERS))
+    needed = len((CLUSTERS, LISTENERS, *directory.glob("*/*.json")))
     libc = ctypes.CDLL(None, use_errno=True)
     descriptors = [libc.inotify_init() for _ in range(needed)]
     free = [each for each in descriptors if each >= 0]

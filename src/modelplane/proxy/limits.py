@@ -10,11 +10,6 @@ from typing import Any
 from modelplane.gateway.envoy.listeners import MOST_STREAMS
 from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
 
-DEFAULT_MEMORY_MIB = 1024
-"""Memory of Envoy unless an option has another limit."""
-
-MIB = 1 << 20
-
 _HEAP_SHARE = 0.85
 """Share of the memory limit for the heap; the rest is code, stacks and fragmentation."""
 

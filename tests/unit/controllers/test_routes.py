@@ -164,7 +164,7 @@ class Recorded:
                 for each in route.get("route", {}).get("weighted_clusters", {}).get("clusters", ())
             ]
             for route in routes
-            if route["name"] != "not-found"
+            if route["name"] not in ("ambiguous-path", "loop", "not-found")
         }
         self.writes += 1
         return True

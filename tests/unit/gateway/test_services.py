@@ -17,6 +17,7 @@ from modelplane.api.model_service import (
     ModelServiceSpec,
 )
 from modelplane.api.rejected import Rejected
+from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.services import Target, parse_url, select, service_route, without_target
 from modelplane.gateway.table import Backend, Route
 
@@ -91,6 +92,28 @@ def test_a_url_says_where_to_connect(url: str, target: Target) -> None:
     assert parse_url(url) == target
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        pytest.param("2130706433", id="decimal"),
+        pytest.param("0x7f000001", id="hexadecimal"),
+        pytest.param("0x7f.1", id="hexadecimal and short"),
+        pytest.param("0177.0.0.1", id="octal"),
+        pytest.param("127.1", id="short"),
+        pytest.param("127.0.0.1.", id="a dot at the end is not part of it"),
+        pytest.param("1.2.3.4.5", id="too long"),
+        pytest.param("a.0x", id="the last label is a number"),
+    ],
+)
+def test_another_form_of_an_address_is_no_host_name(host: str) -> None:
+    found = parse_url(f"http://{host}/")
+    if host.endswith("."):
+        assert found == parse_url("http://127.0.0.1/")
+    else:
+        said = f'"{host}" may be read as an IPv4 address: write one as four decimal numbers'
+        assert found == Rejected(said)
+
+
 FORM = "use http://HOST:PORT or https://HOST"
 
 
@@ -151,7 +174,7 @@ def test_the_share_of_each_endpoint(
     entries: tuple[tuple[Mapping[str, str], int | None], ...], shares: dict[str, int]
 ) -> None:
     endpoints = [endpoint("q2"), endpoint("k1", KIMI), endpoint("q1")]
-    selected = select(service(*entries), endpoints)
+    selected = select(service(*entries), endpoints, Destinations())
     assert [(each.endpoint.metadata.name, each.weight) for each in selected] == list(shares.items())
 
 
@@ -163,12 +186,13 @@ def test_only_usable_endpoints_of_the_same_namespace_are_selected() -> None:
         endpoint("broken", url="ftp://10.0.0.1"),
         endpoint("good"),
     ]
-    selected = select(service((EVERYTHING, None)), endpoints)
+    selected = select(service((EVERYTHING, None)), endpoints, Destinations())
     assert [each.endpoint.metadata.name for each in selected] == ["good"]
 
 
 def route(wanted: ModelService, endpoints: list[ModelEndpoint]) -> Route:
-    return service_route(wanted, select(wanted, endpoints), without_target(wanted, endpoints))
+    selected = select(wanted, endpoints, Destinations())
+    return service_route(wanted, selected, without_target(wanted, endpoints, Destinations()))
 
 
 REPLICA = Backend("ml/r", (("10.0.0.1", 80),), 1, "/ml/r/", host="10.0.0.1")

@@ -23,7 +23,8 @@ _IDLE = {False: "4s", True: "60s"}
 
 
 _BY_HOST_NAME = {
-    "type": "LOGICAL_DNS",
+    # Each address is an instance of its own: of one with several, only the first would be checked.
+    "type": "STRICT_DNS",
     "dns_lookup_family": "ALL",
     "respect_dns_ttl": True,
     "dns_refresh_rate": _DNS_REFRESH,

@@ -17,6 +17,7 @@ from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, routes_file
 from modelplane.gateway.envoy.type_urls import CONFIG
+from modelplane.gateway.envoy.upstream_addresses import destinations_file, policy
 from modelplane.gateway.table import Backend, Table
 
 LISTENERS = "lds.json"
@@ -36,7 +37,15 @@ def files(table: Table) -> dict[str, str]:
         )
         for listener in listeners
     }
+    policies = {
+        destinations_file(listener.name): _response(
+            f"{CONFIG}core.v3.TypedExtensionConfig", [policy(listener.destinations)]
+        )
+        for listener in listeners
+        if listener.destinations is not None
+    }
     return {
+        **policies,
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
             [clusters.cluster(name, each) for name, each in backends.items()],

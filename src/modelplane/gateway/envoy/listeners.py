@@ -5,7 +5,7 @@ It names the file of its routes, and so does not change when they do.
 
 from typing import Any
 
-from modelplane.gateway.envoy import replies, rewrite
+from modelplane.gateway.envoy import replies, rewrite, upstream_addresses
 from modelplane.gateway.envoy.clusters import BUFFER_BYTES
 from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
@@ -49,7 +49,10 @@ def _connection_manager(listener: Listener) -> dict[str, Any]:
         "typed_config": {
             "@type": f"{HTTP_FILTERS}router.v3.Router",
             "suppress_envoy_headers": True,
-            "upstream_http_filters": rewrite.below_router(),
+            "upstream_http_filters": [
+                *upstream_addresses.below_router(listener),
+                *rewrite.below_router(),
+            ],
         },
     }
     return {

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.envoy.upstream_addresses import DENIED
 
 NOT_FOUND = (
     "no route leads to this path: paths begin with /NAMESPACE/SERVICE/: "
@@ -63,6 +64,7 @@ def own_errors() -> dict[str, Any]:
     return {
         "mappers": [
             _overloaded(),
+            _destination_refused(),
             _mapper({"and_filter": {"filters": [own, failed]}}, "server_error"),
             _mapper(own, "invalid_request_error"),
         ]
@@ -76,6 +78,19 @@ def _overloaded() -> dict[str, Any]:
         "status_code": 503,
         "headers_to_add": _headers({"retry-after": str(_RETRY_AFTER_S)}),
         "body_format_override": {"json_format": _error(message, "server_error", "overloaded")},
+    }
+
+
+def _destination_refused() -> dict[str, Any]:
+    message = (
+        "the host of this ModelEndpoint's url resolves to an address that the gateway must not send requests "
+        "to: use another host, or ask the platform team to allow the address in the InferenceGateway"
+    )
+    return {
+        "filter": _details(f"== 'rbac_access_denied_matched_policy[{DENIED}]'"),
+        "body_format_override": {
+            "json_format": _error(message, "invalid_request_error", "destination_refused")
+        },
     }
 
 

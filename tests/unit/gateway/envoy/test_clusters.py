@@ -25,11 +25,11 @@ def tls(san: str, host: str, **server_name: str) -> dict[str, Any]:
     [
         pytest.param("10.0.0.1", False, "STATIC", None, id="an address in the clear"),
         pytest.param("fd00::1", False, "STATIC", None, id="an IPv6 address in the clear"),
-        pytest.param("engine.example", False, "LOGICAL_DNS", None, id="a host name in the clear"),
+        pytest.param("engine.example", False, "STRICT_DNS", None, id="a host name in the clear"),
         pytest.param(
             "api.example",
             True,
-            "LOGICAL_DNS",
+            "STRICT_DNS",
             tls("DNS", "api.example", sni="api.example"),
             id="a host name by TLS",
         ),
