@@ -212,8 +212,7 @@ DOCUMENTED = (
         (
             False,
             _ENDPOINT.DESTINATION_REFUSED,
-            "The URL leads where the gateway must not send requests: to itself, its machine or a cloud's "
-            "metadata service, or to a denied address.",
+            "The URL leads to the gateway, its machine, a cloud's metadata service or a denied address.",
         ),
         alarming=(_ENDPOINT.INVALID_URL, _ENDPOINT.DESTINATION_REFUSED),
     ),
