@@ -19,7 +19,8 @@ class NameServer(asyncio.DatagramProtocol):
         self.asked = 0
         self.addresses = addresses
 
-    def connection_made(self, transport: asyncio.DatagramTransport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.DatagramTransport)
         self._transport = transport
         self.port = transport.get_extra_info("sockname")[1]
 

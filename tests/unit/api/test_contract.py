@@ -266,6 +266,8 @@ ADDITIONS = {
     "InferenceCluster status.unreachableSince": "since when its API server has not answered",
     "InferenceCluster status.gpuPools[].accounting": "for the scheduler",
     "InferenceCluster status.gpuPools[].fabric": "for the scheduler",
+    "InferenceGateway spec.allowedDestinations": "addresses that endpoints may lead to, by the platform team",
+    "InferenceGateway spec.deniedDestinations": "addresses that endpoints must not lead to",
     "InferenceGateway status.backend": "what carries the traffic, which a local fleet chooses itself",
     "Model* spec*serving.routing": "an endpoint picker for mode Unified",
     "ModelDeployment spec.tolerations*": "v0.1.0 has no tolerations, and its shape may have them",
