@@ -258,6 +258,8 @@ DEPARTURES = (
 
 ADDITIONS = {
     "InferenceCluster spec.servingStack*": "a cluster on which nothing is to be installed",
+    "InferenceCluster spec.localObjects*": "names that pods may use of the cluster itself",
+    "InferenceCluster spec.podKeys*": "labels and annotations that pods may have there",
     "InferenceCluster spec.nodePools[].accounting": "whether replicas share nodes",
     "InferenceCluster spec.nodePools[].taints*": "taints that an operator gave the nodes",
     "InferenceCluster spec.nodePools[].fabric.name": "pools that a gang may span",
