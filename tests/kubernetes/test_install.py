@@ -186,6 +186,8 @@ def test_what_runs_meets_the_restricted_pod_security_standard(cluster: Shell) ->
 
 def test_the_first_answer_comes_through_the_gateway(cluster: Shell, fleet: int) -> None:
     cluster.run(f"kubectl apply -f {EXAMPLE}")
+    # The cluster is registered with itself, so the team's namespace is not one that the fleet makes.
+    cluster.run("kubectl label namespace ml-team modelplane.ai/managed-by=modelplane")
     cluster.run("kubectl wait --for=condition=Ready md/gemma ms/first-answer -n ml-team --timeout=120s")
     address = cluster.get("ms", "first-answer", "-n", "ml-team")["status"]["address"]
     assert address == "http://127.0.0.1/ml-team/first-answer"

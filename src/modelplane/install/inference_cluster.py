@@ -1,30 +1,30 @@
-"""Requirements of an inference cluster: the fleet's identity, and its permissions.
+"""Requirements of an inference cluster: the fleet's identity, its permissions, and their limits.
 
 Applied to the cluster that is to be registered. Its token goes, in a kubeconfig, into a Secret of the
 control plane.
 """
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF, namespace
+from modelplane.install.admission import LABELS, policies
+from modelplane.install.identity import namespace
 from modelplane.install.permissions import INFERENCE_CLUSTER, Role, account, on_cluster
 from modelplane.kube.resources import Object
-
-# Distinct from the installation's labels: a cluster may be registered with itself, and upgrades keep this.
-_LABELS = {"app.kubernetes.io/name": "modelplane", PART_OF: INFERENCE_CLUSTER, MANAGED_BY: MANAGER}
 
 
 def manifests() -> list[Object]:
     """Return the objects, in an order in which nothing needs later objects."""
-    about = {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": _LABELS}
+    about = {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": LABELS}
     return [
         namespace(),
+        # The limits before the permissions.
+        *policies(),
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": about,
             "automountServiceAccountToken": False,
         },
-        *Role("ClusterRole", INFERENCE_CLUSTER, on_cluster(), _LABELS).bound_to(account(INFERENCE_CLUSTER)),
+        *Role("ClusterRole", INFERENCE_CLUSTER, on_cluster(), LABELS).bound_to(account(INFERENCE_CLUSTER)),
         {
             "apiVersion": "v1",
             "kind": "Secret",

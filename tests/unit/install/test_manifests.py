@@ -196,10 +196,15 @@ def test_pods_take_only_requests_and_questions_about_themselves():
     assert policies["modelplane-gateway"]["ingress"] == [{"ports": [{"port": 8080, "protocol": "TCP"}]}]
 
 
-def test_a_cluster_that_is_registered_gets_one_account_and_what_it_may_do():
+def test_a_cluster_that_is_registered_gets_one_account_with_its_permissions_and_their_limits():
     written = of_a_cluster()
     assert [(each["kind"], each["metadata"]["name"]) for each in written] == [
         ("Namespace", "modelplane-system"),
+        *(
+            (kind, f"modelplane-inference-cluster-{part}")
+            for part in ("objects", "pods", "namespaces")
+            for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+        ),
         ("ServiceAccount", "modelplane-inference-cluster"),
         ("ClusterRole", "modelplane-inference-cluster"),
         ("ClusterRoleBinding", "modelplane-inference-cluster"),

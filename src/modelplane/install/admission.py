@@ -1,0 +1,181 @@
+"""Admission policies of an inference cluster: limits of the fleet's identity that a role cannot express.
+
+A role names kinds, and the identity may write Deployments, Secrets and ServiceAccounts. These policies say in
+which namespaces, and what they may contain. So the identity is not an administrator of the cluster, even if
+its credential is stolen or the controllers have a bug. They limit no other identity.
+"""
+
+from typing import Final, NamedTuple
+
+from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
+from modelplane.compose import workload_kinds
+from modelplane.compose.cluster_namespace import OURS
+from modelplane.compose.workload_kinds import Place
+from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF
+from modelplane.install.permissions import INFERENCE_CLUSTER
+from modelplane.kube.resources import Object
+
+_API = "admissionregistration.k8s.io/v1"
+_IDENTITY = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{INFERENCE_CLUSTER}"
+_LABEL = next(f"{key}={value}" for key, value in OURS.items())
+
+# Distinct from the installation's labels: a cluster may be registered with itself, and upgrades keep this.
+LABELS: Final = {"app.kubernetes.io/name": "modelplane", PART_OF: INFERENCE_CLUSTER, MANAGED_BY: MANAGER}
+
+_VOLUMES = ("configMap", "emptyDir", "persistentVolumeClaim")
+"""Kinds of volumes of the pods that Modelplane composes."""
+
+
+class _Validation(NamedTuple):
+    """An expression that holds for permitted requests, and the message about others."""
+
+    expression: str
+    message: str
+
+
+def _is_ours(which: str) -> str:
+    """Return the expression that holds if an object has the label of a fleet."""
+    return f"{which}.metadata.?labels[?'{labels.MANAGED_BY}'].orValue('') == '{OURS[labels.MANAGED_BY]}'"
+
+
+_OBJECTS = (
+    _Validation(
+        f"request.operation == 'DELETE' || {_is_ours('namespaceObject')}",
+        f"the namespace is not Modelplane's: kubectl label namespace NAME {_LABEL}",
+    ),
+    _Validation(
+        f"oldObject == null || {_is_ours('oldObject')}",
+        f"the object is not Modelplane's: it has no label {_LABEL}",
+    ),
+    _Validation(
+        f"object == null || {_is_ours('object')}",
+        f"an object of Modelplane keeps its label {_LABEL}",
+    ),
+    _Validation(
+        "object == null || object.kind != 'Secret' || !(object.?type.orValue('') in "
+        "['kubernetes.io/service-account-token', 'bootstrap.kubernetes.io/token'])",
+        "a Secret of Modelplane is no token of an account or of a node",
+    ),
+    _Validation(
+        "object == null || object.kind != 'RoleBinding' || object.roleRef.kind == 'Role'",
+        "a RoleBinding of Modelplane is for a Role of its namespace",
+    ),
+)
+
+_TEMPLATES = (
+    "!has(object.spec) ? [] : has(object.spec.template) ? [object.spec.template] : "
+    "!has(object.spec.leaderWorkerTemplate) ? [] : [object.spec.leaderWorkerTemplate.workerTemplate] + "
+    "(has(object.spec.leaderWorkerTemplate.leaderTemplate) ? "
+    "[object.spec.leaderWorkerTemplate.leaderTemplate] : [])"
+)
+
+
+def _every_container(holds: str) -> str:
+    lists = ("containers", "initContainers")
+    return " && ".join(
+        f"variables.templates.all(t, t.spec.?{field}.orValue([]).all(c, {holds}))" for field in lists
+    )
+
+
+_PODS = (
+    _Validation(
+        " && ".join(
+            f"variables.templates.all(t, !t.spec.?{field}.orValue(false))"
+            for field in ("hostNetwork", "hostPID", "hostIPC")
+        ),
+        "pods of Modelplane do not share the network, the processes or the IPC of their node",
+    ),
+    _Validation(
+        "variables.templates.all(t, t.spec.?volumes.orValue([]).all(v, "
+        + " || ".join(f"has(v.{kind})" for kind in _VOLUMES)
+        + "))",
+        f"volumes of Modelplane's pods are of the kinds {', '.join(_VOLUMES)}",
+    ),
+    _Validation(
+        _every_container(
+            "!c.?securityContext.?privileged.orValue(false) && "
+            "c.?securityContext.?capabilities.?add.orValue([]).size() == 0 && "
+            "c.?securityContext.?procMount.orValue('Default') == 'Default' && "
+            "c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)"
+        ),
+        "containers of Modelplane have no privileges, capabilities or ports of their node",
+    ),
+    _Validation(
+        "variables.templates.all(t, t.spec.?serviceAccountName.orValue('default') == 'default' || "
+        "t.spec.serviceAccountName == object.metadata.name)",
+        "pods of Modelplane have the account of their own workload, or the default one",
+    ),
+)
+
+_NAMESPACES = (
+    _Validation(_is_ours("object"), f"a namespace that Modelplane makes has the label {_LABEL}"),
+    _Validation(
+        f"!object.metadata.name.startsWith('{RESERVED_PREFIX}') && "
+        f"!(object.metadata.name in {list(RESERVED)})",
+        "the namespace is reserved for system components",
+    ),
+    _Validation(
+        "object.metadata.?labels[?'pod-security.kubernetes.io/enforce'].orValue('baseline') != 'privileged'",
+        "a namespace that Modelplane makes does not permit privileged pods",
+    ),
+)
+
+
+def policies() -> list[Object]:
+    """Return the policies and their bindings."""
+    rows = workload_kinds.rows(Place.CLUSTERS)
+    written = [(row.group, row.plural) for row in rows]
+    pods = [(row.group, row.plural) for row in rows if row.templates]
+    return [
+        *_policy("objects", written, ("CREATE", "UPDATE", "DELETE"), _OBJECTS),
+        *_policy("pods", pods, ("CREATE", "UPDATE"), _PODS, {"templates": _TEMPLATES}),
+        *_policy("namespaces", [("", "namespaces")], ("CREATE",), _NAMESPACES),
+    ]
+
+
+def _policy(
+    part: str,
+    kinds: list[tuple[str, str]],
+    operations: tuple[str, ...],
+    validations: tuple[_Validation, ...],
+    variables: dict[str, str] | None = None,
+) -> list[Object]:
+    name = f"{INFERENCE_CLUSTER}-{part}"
+    spec: Object = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [group],
+                    "apiVersions": ["*"],
+                    "operations": [*operations],
+                    "resources": sorted(plural for other, plural in kinds if other == group),
+                }
+                for group in sorted({group for group, _ in kinds})
+            ]
+        },
+        "matchConditions": [
+            {"name": "identity", "expression": f"request.userInfo.username == '{_IDENTITY}'"}
+        ],
+        "validations": [{**each._asdict(), "reason": "Forbidden"} for each in validations],
+    }
+    if variables:
+        spec["variables"] = [
+            {"name": called, "expression": expression} for called, expression in variables.items()
+        ]
+    return [
+        {
+            "apiVersion": _API,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name, "labels": LABELS},
+            "spec": spec,
+        },
+        {
+            "apiVersion": _API,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name, "labels": LABELS},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    ]
