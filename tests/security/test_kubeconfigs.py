@@ -183,3 +183,36 @@ async def test_controllers_run_no_program_and_keep_the_replicas_of_the_cluster(
         )
         assert await plane.workloads("team") == before
     assert not ran.exists()
+
+
+@pytest.mark.kubernetes
+@pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning")
+async def test_an_expired_credential_keeps_the_replicas_and_says_how_to_register_again(
+    plane: Attacked,
+) -> None:
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    valid = base64.b64encode(plane.kubeconfig.read_bytes()).decode()
+    config["users"][0]["user"] = {"token": "expired"}
+    expired = base64.b64encode(yaml.safe_dump(config).encode()).decode()
+
+    async def put(content: str) -> None:
+        data = {"data": {"kubeconfig": content}}
+        await plane.client.patch(resources.SECRETS, "test-kubeconfig", data, "modelplane-system")
+
+    cluster = (fleet_resources.INFERENCE_CLUSTERS, "test", "ClusterReady")
+    async with plane.controllers():
+        await put(valid)
+        await plane.deploy("kept", "kept")
+        await plane.until_placed("kept", "kept")
+        before = await plane.workloads("kept")
+        await put(expired)
+        said = await plane.until_said(*cluster, "may have expired", status="False")
+        assert said["message"].endswith(
+            "the API server does not accept the credential, which may have expired: put a new kubeconfig "
+            'into Secret "test-kubeconfig" in namespace "modelplane-system", `modelplane install '
+            "--inference-cluster` prints the commands"
+        )
+        assert await plane.workloads("kept") == before
+        await put(valid)
+        await plane.until_said(*cluster, "its API server answers", status="True")
+        assert await plane.workloads("kept") == before

@@ -56,6 +56,9 @@ class Forbidden(ApiError):
     """401 or 403: this identity may not do that."""
 
 
+UNAUTHORIZED = "the API server does not accept the credential, which may have expired"
+"""The message in place of "Unauthorized", which is all that an API server says."""
+
 _BY_CODE: dict[int, type[ApiError]] = {
     400: Invalid,
     401: Forbidden,
@@ -69,7 +72,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 def from_status(code: int, reason: str, message: str) -> ApiError:
     """Return the error for one answer, given its HTTP status code."""
-    return _BY_CODE.get(code, ApiError)(code, reason, message)
+    return _BY_CODE.get(code, ApiError)(code, reason, UNAUTHORIZED if message == "Unauthorized" else message)
 
 
 def sentence(error: Exception) -> str:

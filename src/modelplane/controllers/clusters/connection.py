@@ -34,9 +34,14 @@ class Connection:
         on_problem: Callable[[str], None],
         *,
         routes: bool = False,
+        credential: str = "",
     ) -> None:
-        """``routes``: this machine's Envoy sends requests to pods, whose addresses are watched."""
+        """``credential`` names the Secret of the kubeconfig, for messages.
+
+        ``routes``: this machine's Envoy sends requests to pods, whose addresses are watched.
+        """
         self.name = name
+        self._credential = credential
         self.client = client
         self._on_problem = on_problem
         self._answers = asyncio.Event()
@@ -74,7 +79,11 @@ class Connection:
     @property
     def problem(self) -> str:
         """The cause if the copies of the cluster are unreliable; empty otherwise."""
-        return self._health.problem
+        problem = self._health.problem
+        if problem != errors.UNAUTHORIZED:
+            return problem
+        commands = "`modelplane install --inference-cluster` prints the commands"
+        return f"{problem}: put a new kubeconfig into {self._credential}, {commands}"
 
     @property
     def lost(self) -> str:

@@ -100,7 +100,9 @@ class Clusters:
             return
         self.disconnect(name)
         self._kubeconfigs[name] = content
-        connection = Connection(name, client, self._on_change, self._on_problem, routes=self._routes)
+        connection = Connection(
+            name, client, self._on_change, self._on_problem, routes=self._routes, credential=where
+        )
         self._connections[name] = connection
         _keep(asyncio.create_task(self._open(connection)), self._opening)
         _log.info("connected to cluster %s", name, extra=fields(cluster=name))
