@@ -46,7 +46,7 @@ coverage: setup ## Run the same, and print how much of each package they cover
 test-kubernetes: setup ## Run the tests against a real control plane, proxy and engine
 	@MODELPLANE_TAKEOVER_BASE=$(shell git cat-file -e $(LAST_RELEASE) 2>/dev/null && echo $(LAST_RELEASE)) \
 		$(BIN)/python -m pytest -q -m kubernetes --numprocesses=$(NETWORKS) --dist=loadfile --no-loadscope-reorder --durations=25 \
-		tests/kubernetes tests/oracle tests/takeover
+		tests/kubernetes tests/oracle tests/security tests/takeover
 
 chaos: setup ## Kill processes at random during the tour, for thirty rounds
 	@mkdir -p build

@@ -5,7 +5,7 @@ import ipaddress
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 _A, _AAAA = 1, 28
 _TTL_S = 1
@@ -20,8 +20,8 @@ class NameServer(asyncio.DatagramProtocol):
         self.addresses = addresses
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        # asyncio's own transport for datagrams is no subclass of the class for them.
+        self._transport = cast("asyncio.DatagramTransport", transport)
         self.port = transport.get_extra_info("sockname")[1]
 
     def datagram_received(self, data: bytes, sender: Any) -> None:

@@ -71,7 +71,10 @@ class LocalObject(Model):
 KeyPrefix = Annotated[
     str,
     about(
-        "Beginning of a key, such as example.com/.", min_length=1, max_length=317, pattern="^[a-z0-9]\\S*$"
+        "Beginning of a key, such as example.com/.",
+        min_length=1,
+        max_length=317,
+        pattern="^[a-z0-9][A-Za-z0-9._/-]*$",
     ),
 ]
 
