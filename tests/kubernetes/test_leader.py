@@ -307,7 +307,7 @@ def plane(own_control_plane: ControlPlane) -> ControlPlane:
 async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
     async with (
         Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client,
-        recording(plane) as proxy,
+        recording(plane, tmp_path) as proxy,
     ):
         running = Bench(client, proxy, tmp_path)
         await running.install()

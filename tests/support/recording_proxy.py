@@ -1,10 +1,12 @@
 """An API server seen through a proxy that notes every write, and whose it was."""
 
+import base64
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,6 +15,7 @@ import yaml
 from aiohttp import web
 
 from modelplane.local.certificate_files import Pki
+from support import certificates
 from support.fleets import ControlPlane
 
 READS = frozenset({"GET", "HEAD"})
@@ -34,9 +37,11 @@ class Write:
 
 @dataclass(slots=True)
 class RecordingProxy:
-    """Passes requests on as one identity, in the clear on this side."""
+    """Passes requests on as one identity."""
 
     url: str
+    authority: Path
+    """Certificate authority of its own certificate."""
     upstream: str
     session: aiohttp.ClientSession
     writes: list[Write] = field(default_factory=list)
@@ -48,7 +53,17 @@ class RecordingProxy:
         """Return a kubeconfig that leads here."""
         return yaml.safe_dump(
             {
-                "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
+                "clusters": [
+                    {
+                        "name": "proxy",
+                        "cluster": {
+                            "server": self.url,
+                            "certificate-authority-data": base64.b64encode(
+                                self.authority.read_bytes()
+                            ).decode(),
+                        },
+                    }
+                ],
                 "users": [{"name": "proxy", "user": {}}],
                 "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
                 "current-context": "proxy",
@@ -96,25 +111,28 @@ def _passed(headers: Mapping[str, Any]) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def recording(plane: ControlPlane) -> AsyncIterator[RecordingProxy]:
-    """Run a proxy that is the administrator to a control plane."""
+async def recording(plane: ControlPlane, directory: Path) -> AsyncIterator[RecordingProxy]:
+    """Run a proxy that is the administrator to a control plane, with its certificates in a directory."""
     config = yaml.safe_load(plane.kubeconfig.read_text())
     pki = Pki(plane.home.pki)
     context = ssl.create_default_context(cafile=pki.authority)
     context.load_cert_chain(pki.certificate("admin"), pki.key("admin"))
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
-    async with aiohttp.ClientSession(
+    session = aiohttp.ClientSession(
         connector=connector, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=False
-    ) as session:
+    )
+    async with session:
         application = web.Application(client_max_size=_LARGEST)
-        proxy = RecordingProxy("", config["clusters"][0]["cluster"]["server"], session)
+        authority = certificates.authority(directory)
+        proxy = RecordingProxy("", authority, config["clusters"][0]["cluster"]["server"], session)
         application.router.add_route("*", "/{path:.*}", proxy.handle)
         runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        host, port = runner.addresses[0]
-        proxy.url = f"http://{host}:{port}"
+        served = certificates.server_context(directory, "localhost")
+        served.set_alpn_protocols(["http/1.1"])
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=served).start()
+        _, port = runner.addresses[0]
+        proxy.url = f"https://localhost:{port}"
         try:
             yield proxy
         finally:
