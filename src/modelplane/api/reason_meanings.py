@@ -300,7 +300,7 @@ DOCUMENTED = (
         (
             False,
             _SERVICE.TOO_MANY_ENDPOINTS,
-            "The gateway routes to sixteen endpoints, and more are selected. The rest get no traffic.",
+            "More than 1,024 endpoints are selected, or 16 with Gateway API. The rest get no traffic.",
         ),
         alarming=(_SERVICE.TOO_MANY_ENDPOINTS,),
     ),

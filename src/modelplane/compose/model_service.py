@@ -21,7 +21,7 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import refusal
 from modelplane.gateway.gateway_api import MOST_BACKENDS, left_out, route
-from modelplane.gateway.services import Selected, select, service_route, without_target
+from modelplane.gateway.services import MOST_ENDPOINTS, Selected, select, service_route, without_target
 from modelplane.gateway.table import Route
 
 ROUTE = "httproute"
@@ -131,11 +131,13 @@ def _routing(host: str, matched: tuple[Selected, ...], by_route: bool, observed:
         waiting = "the gateway has not accepted the HTTPRoute yet"
         message = f"the gateway rejects the HTTPRoute: {why}" if why else waiting
         return false(type_, Reason.CONFIGURING, message)
-    if by_route and (rest := left_out(matched)):
+    if rest := left_out(matched) if by_route else matched[MOST_ENDPOINTS:]:
         names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)
+        taker = f"a rule of an HTTPRoute takes {MOST_BACKENDS} backends"
         message = (
-            f"{len(rest)} of {len(matched)} endpoints get no traffic, because a rule of an HTTPRoute takes "
-            f"{MOST_BACKENDS} backends: {names}; select fewer endpoints, or divide them among ModelServices"
+            f"{len(rest)} of {len(matched)} endpoints get no traffic, because "
+            f"{taker if by_route else f'a ModelService routes to {MOST_ENDPOINTS:,}'}: {names}; "
+            "select fewer endpoints, or divide them among ModelServices"
         )
         return false(type_, Reason.TOO_MANY_ENDPOINTS, message)
     return true(type_, Reason.ROUTE_CONFIGURED, "the gateway routes to its endpoints")

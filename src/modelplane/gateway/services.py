@@ -20,6 +20,9 @@ from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.table import Backend, Route
 from modelplane.gateway.weights import spread
 
+MOST_ENDPOINTS = 1024
+"""Maximum of endpoints that the route of one service leads to."""
+
 _FORM = "use http://HOST:PORT or https://HOST"
 _PORTS = {"http": 80, "https": 443}
 _HOST_NAME = re.compile(
@@ -127,7 +130,7 @@ def without_target(
 
 
 def service_route(service: ModelService, selected: Sequence[Selected], unusable: Sequence[str]) -> Route:
-    """Return the route of a service to its endpoints; without any, the route says what is missing.
+    """Return the route of a service to its endpoints, up to the maximum; without any, it says why.
 
     ``unusable`` are the names of the selected endpoints whose url cannot be used.
     """
@@ -135,7 +138,7 @@ def service_route(service: ModelService, selected: Sequence[Selected], unusable:
     return Route(
         name=name,
         prefix=f"/{name}/",
-        backends=tuple(_backend(each) for each in selected),
+        backends=tuple(_backend(each) for each in selected[:MOST_ENDPOINTS]),
         unavailable="" if selected else _missing(service, unusable),
     )
 

@@ -1,0 +1,54 @@
+"""The endpoints that a service routes to, at most."""
+
+from typing import Any
+
+from modelplane.api.decode import decode_as
+from modelplane.api.model_service import ModelService
+from modelplane.compose.composition import Composition, Request
+from modelplane.compose.model_service import compose, requirements
+
+API = "modelplane.ai/v1alpha1"
+
+
+def composed(endpoints: int) -> Composition:
+    service = decode_as(
+        ModelService,
+        {
+            "apiVersion": API,
+            "kind": "ModelService",
+            "metadata": {"name": "qwen", "namespace": "ml", "uid": "u", "generation": 1},
+            "spec": {"endpoints": [{"selector": {"matchLabels": {"example.com/of": "qwen"}}}]},
+        },
+    )
+    found: tuple[dict[str, Any], ...] = tuple(
+        {
+            "apiVersion": API,
+            "kind": "ModelEndpoint",
+            "metadata": {"name": f"e-{at:04}", "namespace": "ml", "labels": {"example.com/of": "qwen"}},
+            "spec": {"url": f"http://10.0.{at // 250}.{at % 250 + 1}/"},
+        }
+        for at in range(endpoints)
+    )
+    gateway = {
+        "apiVersion": API,
+        "kind": "InferenceGateway",
+        "metadata": {"name": "default"},
+        "spec": {"backend": "Envoy"},
+        "status": {"address": "gateway.example", "backend": "Envoy"},
+    }
+    others = {each.key: (gateway,) for each in requirements(service)}
+    result = compose(Request(service, {}, {**others, "endpoints": found}))
+    assert isinstance(result, Composition)
+    return result
+
+
+def test_a_service_routes_to_no_more_than_its_share_of_the_gateway() -> None:
+    few, many = composed(1024), composed(1026)
+    [route] = many.routes
+    assert (few.ready, few.routes[0]) == (True, route)
+    [said] = [each for each in many.conditions if each.type == "RoutingReady"]
+    assert (many.ready, said.reason) == (False, "TooManyEndpoints")
+    assert said.message == (
+        "2 of 1026 endpoints get no traffic, because a ModelService routes to 1,024: "
+        '"e-1024", "e-1025"; select fewer endpoints, or divide them among ModelServices'
+    )
