@@ -30,7 +30,7 @@ from modelplane.compose.backends.references import Copies, copies, reference_req
 from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, ingress_objects, picks
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import backend_of, workload_key, workload_keys, workload_name
-from modelplane.compose.backends.workload import Workload, is_former, with_spec_hash
+from modelplane.compose.backends.workload import Workload, is_former, spec_hash, with_spec_hash
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
@@ -314,10 +314,12 @@ def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[De
             key = f"resource-claim-{engine.name}-{role.lower()}-{claim['metadata']['name'][-5:]}"
             yield Desired(key, claim, exists, cluster)
     backend = backend_of(engine)
-    manifest = backend.workload(replace(workload, hardened=False), claims)
-    if not is_former(observed.get(backend.key(engine)), manifest):
-        manifest = backend.workload(workload, claims)
-    yield Desired(backend.key(engine), with_spec_hash(manifest), is_ready, cluster)
+    manifest = with_spec_hash(backend.workload(workload, claims))
+    there = observed.get(backend.key(engine))
+    if there is not None and spec_hash(there) != spec_hash(manifest):
+        former = backend.workload(replace(workload, hardened=False), claims)
+        manifest = with_spec_hash(former) if is_former(there, former) else manifest
+    yield Desired(backend.key(engine), manifest, is_ready, cluster)
     yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
 
 

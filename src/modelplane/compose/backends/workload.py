@@ -96,15 +96,17 @@ def with_spec_hash(manifest: Object) -> Object:
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
 
 
-def is_former(observed: Object | None, former: Object) -> bool:
+def spec_hash(workload: Object) -> str:
+    """Return the hash that a workload was written with; empty if it has none."""
+    return str((workload["metadata"].get("annotations") or {}).get(labels.SPEC_HASH, ""))
+
+
+def is_former(observed: Object, former: Object) -> bool:
     """Return True if a workload was written as versions up to 0.2.0 composed it, and still is to be.
 
     Its pods would be replaced only for the fields that later versions add. The number of its copies may
     change, which replaces none.
     """
-    if observed is None:
-        return False
     replicas = observed.get("spec", {}).get("replicas", former["spec"]["replicas"])
     written = with_spec_hash({**former, "spec": {**former["spec"], "replicas": replicas}})
-    annotations = observed["metadata"].get("annotations") or {}
-    return bool(annotations.get(labels.SPEC_HASH) == written["metadata"]["annotations"][labels.SPEC_HASH])
+    return spec_hash(observed) == spec_hash(written)
