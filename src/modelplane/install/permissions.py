@@ -22,6 +22,7 @@ _ESCALATION = "RBAC escalation prevention: the grantor must hold the permission"
 
 _READ = ("list", "watch")
 _WRITE = (*_READ, "create", "patch", "delete")
+_EDIT = ("create", "delete", "patch", "update")
 
 TEAM_OBJECTS = "modelplane-team-objects"
 """The role that reads the objects that models name, in their teams' namespaces."""
@@ -204,22 +205,51 @@ def on_cluster() -> tuple[Rule, ...]:
 
 
 PEOPLE = {
-    "edit": Rule(
-        GROUP,
-        ("modelcaches", "modeldeployments", "modeldeployments/scale", "modelendpoints", "modelservices"),
-        ("create", "delete", "deletecollection", "patch", "update"),
-        "Users who may edit a namespace may serve models in it.",
+    "edit": (
+        Rule(
+            GROUP,
+            ("modelcaches", "modeldeployments", "modeldeployments/scale", "modelendpoints", "modelservices"),
+            ("create", "delete", "deletecollection", "patch", "update"),
+            "Users who may edit a namespace may serve models in it.",
+        ),
     ),
-    "view": Rule(
-        GROUP,
-        tuple(kind.plural for kind in COMPOSED if kind.namespaced),
-        ("get", *_READ),
-        "Users who may view a namespace may see its models.",
+    "view": (
+        Rule(
+            GROUP,
+            tuple(kind.plural for kind in COMPOSED if kind.namespaced),
+            ("get", *_READ),
+            "Users who may view a namespace may see its models.",
+        ),
+    ),
+    "platform": (
+        Rule(
+            GROUP,
+            ("inferenceclasses", "inferenceclusters"),
+            _EDIT,
+            "Platform teams publish hardware. Kubeconfigs are Secrets of one namespace, which this role "
+            "cannot name.",
+        ),
+        Rule(
+            GROUP,
+            _KINDS,
+            ("get", *_READ),
+            "`modelplane explain` compares the fleet's models with its hardware.",
+        ),
+    ),
+    "gateway-operator": (
+        Rule(GROUP, ("inferencegateways",), _EDIT, "Operators of the gateway choose its destinations."),
+        Rule(
+            GROUP,
+            ("inferencegateways", "modelendpoints", "modelservices"),
+            ("get", *_READ),
+            "The addresses that the gateway serves, and those that it sends requests to.",
+        ),
     ),
 }
-"""Rules that are aggregated to the cluster's user-facing roles, by the least of those roles."""
+"""Rules of the roles for people, by the end of the role's name."""
 
 _INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
+"""Kubernetes' own roles that contain a role for people. An administrator binds the others."""
 
 
 def installed(team_namespaces: Iterable[str]) -> list[Object]:
@@ -232,7 +262,7 @@ def installed(team_namespaces: Iterable[str]) -> list[Object]:
         teams.manifest(),
         *(teams.binding(account(CONTROLLER), each) for each in tuple(team_namespaces) or ("",)),
         *Role("Role", GATEWAY, COMPANION, gateway).bound_to(account(GATEWAY), SYSTEM_NAMESPACE),
-        *(_for_people(name, rule) for name, rule in PEOPLE.items()),
+        *(_for_people(name, rules) for name, rules in PEOPLE.items()),
     ]
 
 
@@ -278,7 +308,7 @@ class Role:
         return {"name": self.name, **where, "labels": dict(self.labels)}
 
 
-def _for_people(name: str, rule: Rule) -> Object:
-    """Return a role that Kubernetes adds to its own roles of these names (aggregation)."""
-    inherited = {f"{_RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS[name]}
-    return Role("ClusterRole", f"modelplane-{name}", (rule,), labels() | inherited).manifest()
+def _for_people(name: str, rules: tuple[Rule, ...]) -> Object:
+    """Return a role for people, which Kubernetes adds to its own roles of some names (aggregation)."""
+    inherited = {f"{_RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
+    return Role("ClusterRole", f"modelplane-{name}", rules, labels() | inherited).manifest()

@@ -1,10 +1,12 @@
 import pytest
 
+from modelplane.compose.kinds import COMPOSED
 from modelplane.install import permissions
 from modelplane.install.permissions import Role, Rule, account
 
 TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION")}
 TABLES["on cluster"] = permissions.on_cluster()
+TABLES |= {name: permissions.PEOPLE[name] for name in ("platform", "gateway-operator")}
 RULES = {
     f"{name}: {', '.join(rule.verbs)} {', '.join(rule.resources)}": rule
     for name, table in TABLES.items()
@@ -66,3 +68,36 @@ def test_who_may_edit_a_namespace_may_serve_models_there_and_touch_nothing_made_
         "rbac.authorization.k8s.io/aggregate-to-edit",
         "rbac.authorization.k8s.io/aggregate-to-admin",
     }
+
+
+def _allowed(name):
+    [role] = [each for each in permissions.installed(()) if each["metadata"]["name"] == name]
+    return role, {
+        verb: {each for rule in role["rules"] if verb in rule["verbs"] for each in rule["resources"]}
+        for verb in ("get", "create", "patch", "update", "delete")
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "read"),
+    [
+        pytest.param(
+            "modelplane-platform",
+            {"inferenceclasses", "inferenceclusters"},
+            {kind.plural for kind in COMPOSED},
+            id="platform teams publish hardware and see what runs on it",
+        ),
+        pytest.param(
+            "modelplane-gateway-operator",
+            {"inferencegateways"},
+            {"inferencegateways", "modelendpoints", "modelservices"},
+            id="operators of the gateway see its addresses",
+        ),
+    ],
+)
+def test_a_role_of_the_whole_fleet_writes_its_own_kinds_and_is_part_of_no_other_role(name, written, read):
+    role, allowed = _allowed(name)
+    assert allowed.pop("get") == read
+    assert set(map(frozenset, allowed.values())) == {frozenset(written)}
+    assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {"modelplane.ai"}
+    assert not [key for key in role["metadata"]["labels"] if "aggregate" in key]
