@@ -61,6 +61,7 @@ _NEBIUS_H100 = _at("nebius-eu-north: gpu-h100")
 
 ROWS = (
     Row((("01-first-answer",),), {"gemma": _NO_CLUSTERS}),
+    Row((("quotas",),)),
     # The tour on this machine. What runs stays where it is, whatever is added.
     Row(
         (

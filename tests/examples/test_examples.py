@@ -54,6 +54,7 @@ FOREIGN = {
     ("monitoring.coreos.com/v1", "PodMonitor"),
     ("nebius.m.upbound.io/v1beta1", "ClusterProviderConfig"),
     ("v1", "Namespace"),
+    ("v1", "ResourceQuota"),
     ("vultr.m.upbound.io/v1beta1", "ClusterProviderConfig"),
     *((each["apiVersion"], each["kind"]) for each in (*prerequisites(), *installation())),
 }

@@ -1,0 +1,77 @@
+"""Quotas of a namespace: the example limits a team, and a team at its limit does not hold up another one.
+
+An API server enforces the limits in a quota's status. A controller of Kubernetes copies them there, which a
+local fleet does not run, so these tests do.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from modelplane.api.kinds import KINDS
+from modelplane.api.meta import GROUP
+from modelplane.controllers import fleet_resources
+from modelplane.kube import errors
+from modelplane.kube.resources import Resource
+from modelplane.local import binary
+from modelplane.local.home import Home
+from support.attacked import Attacked, attacked
+from support.fleets import ControlPlane, control_plane_of
+
+TEAM = "ml-team"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "quotas" / "resource-quota.yaml"
+QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas")
+
+
+def quota() -> dict[str, Any]:
+    return dict(yaml.safe_load(EXAMPLE.read_text()))
+
+
+def test_the_example_limits_every_kind_of_a_namespace() -> None:
+    kinds = {f"count/{each.plural}.{GROUP}" for each in KINDS if each.namespaced and each.group == GROUP}
+    assert {each for each in quota()["spec"]["hard"] if each.endswith(GROUP)} == kinds
+
+
+@pytest.fixture(scope="module")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    home = Home(tmp_path_factory.mktemp("control-plane"))
+    with control_plane_of(home, binary.find_or_build(lambda _progress: None)) as running:
+        yield running
+
+
+@pytest.fixture
+async def plane(control_plane: ControlPlane) -> AsyncIterator[Attacked]:
+    async with attacked(control_plane) as prepared:
+        yield prepared
+
+
+async def limit(plane: Attacked, **lower: int) -> None:
+    """Apply the example's quota to the team, with some of its limits lower."""
+    await plane.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
+    await plane.client.apply(quota())
+    hard = quota()["spec"]["hard"] | {f"count/{kind}.{GROUP}": str(most) for kind, most in lower.items()}
+    status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    await plane.client.patch(QUOTAS, "modelplane", {"status": status}, TEAM, subresource="status")
+
+
+@pytest.mark.kubernetes
+@pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning")
+async def test_a_team_at_its_limit_is_told_so_and_delays_no_other(plane: Attacked) -> None:
+    await limit(plane, modelreplicas=2, modeldeployments=1)
+    async with plane.controllers():
+        await plane.deploy("greedy", TEAM)
+        with pytest.raises(errors.Forbidden, match="exceeded quota: modelplane, requested: count/modeldepl"):
+            await plane.deploy("one-more", TEAM)
+        more = {"spec": {"replicas": 4}}
+        await plane.client.patch(fleet_resources.MODEL_DEPLOYMENTS, "greedy", more, TEAM)
+        greedy = (fleet_resources.MODEL_DEPLOYMENTS, "greedy", "Synced")
+        await plane.until_said(*greedy, "exceeded quota: modelplane", TEAM, status="False")
+        # The replicas that were not made hold no devices: six of eight nodes are left.
+        for each in range(6):
+            await plane.deploy(f"modest-{each}", "research")
+        for each in range(6):
+            await plane.until_placed(f"modest-{each}", "research")
+        assert len((await plane.client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items) == 2
