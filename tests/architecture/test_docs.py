@@ -101,6 +101,17 @@ def test_every_path_named_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_proof_named_in_a_comment_exists(page: Path) -> None:
+    comments = "".join(re.findall(r"<!--.*?-->", page.read_text(), re.DOTALL))
+    missing = []
+    for path, test in re.findall(r"((?:tests|src|docs)/[\w/.-]*\w)(?:::(\w+))?", comments):
+        file = ROOT / path
+        if not file.exists() or (test and f"def {test}(" not in file.read_text()):
+            missing.append(f"{path}::{test}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_every_manifest_shown_can_be_read(page: Path) -> None:
     for block in _blocks(page, "yaml"):
         for document in yaml.safe_load_all(block):
