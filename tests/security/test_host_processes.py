@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose import hydration
 from modelplane.compose.cache_volume import MARKER
 from modelplane.compose.hydration_program import PROGRAM
 from modelplane.compose.hydration_requirements import REQUIREMENTS
+from modelplane.compose.images import HYDRATION
 from modelplane.kubelet.engines import allowed, launchers
 from modelplane.kubelet.engines.allow_list import AllowList, Place
 from modelplane.kubelet.engines.launchers import CannotLaunch
@@ -147,7 +147,7 @@ def test_with_host_commands_every_variable_is_passed() -> None:
         pytest.param({"image": LLAMA, "args": ["--port", "1"]}, id="llama.cpp"),
         pytest.param(
             {
-                "image": hydration.IMAGE,
+                "image": HYDRATION.reference,
                 "command": ["python", "-c", PROGRAM, "/mnt/artifact", MARKER, REQUIREMENTS, "65"],
                 "volumeMounts": [{"name": "artifact", "mountPath": "/mnt/artifact"}],
             },

@@ -37,6 +37,17 @@ class Versions(Model):
     nvidia_dra_driver: Annotated[str, _version("the NVIDIA DRA driver chart")] = "0.4.0"
 
 
+CHARTS = {
+    "cert_manager": "https://charts.jetstack.io/cert-manager",
+    "envoy_gateway": "oci://docker.io/envoyproxy/gateway-helm",
+    "prometheus": "https://prometheus-community.github.io/helm-charts/kube-prometheus-stack",
+    "leader_worker_set": "oci://registry.k8s.io/lws/charts/lws",
+    "node_feature_discovery": "oci://registry.k8s.io/nfd/charts/node-feature-discovery",
+    "nvidia_dra_driver": "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu",
+}
+"""Address of each component's chart. The Gateway API has none: Envoy Gateway's chart contains its CRDs."""
+
+
 class Listener(Model):
     """A port of the gateway."""
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "plan": Entry("Show where deployments would be placed, without a cluster."),
     "explain": Entry("Explain the placement, routing and readiness of a deployment, service or replica."),
     "install": Entry("Install Modelplane on a Kubernetes cluster, or print its manifests."),
+    "images": Entry("List the images and charts that an installation pulls, to mirror or pin them."),
     "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),
     "cleanup": Entry("Delete the objects of a deleted namespace that remain on inference clusters."),
     "controller": Entry("Run the controllers against a control plane."),

@@ -21,8 +21,7 @@ from modelplane.compose import pods
 from modelplane.compose.cache_volume import MARKER, claim_name
 from modelplane.compose.hydration_program import PROGRAM
 from modelplane.compose.hydration_requirements import REQUIREMENTS
-
-IMAGE = "docker.io/library/python:3.13.9-slim"
+from modelplane.compose.images import HYDRATION
 
 _USER = 65532
 """The user and group of the Job, which own no file of the image."""
@@ -167,7 +166,7 @@ def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Ob
 def _container(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
     return {
         "name": "hydrate",
-        "image": IMAGE,
+        "image": HYDRATION.reference,
         "command": ["python", "-c", PROGRAM, _PATH, MARKER, REQUIREMENTS, str(_HOPELESS)],
         "env": _environment(cache, source, token),
         # The ModelCache reports the last line of the log as the cause of a failure.

@@ -4,7 +4,7 @@ They meet the restricted Pod Security Standard: no root, no privileges, nothing 
 their own. A pod gets its account's token in the one container that needs it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.install.identity import labels, metadata, selector
 from modelplane.install.options import Number
@@ -82,6 +82,12 @@ def container(name: str, image: str, arguments: Iterable[str], resources: object
             "readOnlyRootFilesystem": True,
         },
     }
+
+
+def containers(item: Object) -> Iterator[Object]:
+    """Yield the containers of an object's pods, if it has any."""
+    pod = item.get("spec", {}).get("template", {}).get("spec", {})
+    yield from (*pod.get("initContainers", ()), *pod.get("containers", ()))
 
 
 def connected() -> Object:

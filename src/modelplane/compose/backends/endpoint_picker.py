@@ -20,12 +20,12 @@ from modelplane.compose.backends.security import RESTRICTED
 from modelplane.compose.backends.workload import head, part_name
 from modelplane.compose.composition import Desired
 from modelplane.compose.engine_flags import flag
+from modelplane.compose.images import ENDPOINT_PICKER
 from modelplane.compose.readiness import exists, is_ready
 
 PICKER_KEY = "epp"
 """Key of the Deployment."""
 
-IMAGE = "ghcr.io/llm-d/llm-d-router-endpoint-picker:v0.9.0"
 PORT = 9002
 """Port for the gateway's requests, by Envoy's external processing protocol."""
 
@@ -229,7 +229,7 @@ def _container(replica: ModelReplica) -> dict[str, Any]:
     health = {"grpc": {"port": _HEALTH_PORT, "service": "inference-extension"}, "periodSeconds": 5}
     return {
         "name": "epp",
-        "image": IMAGE,
+        "image": ENDPOINT_PICKER.reference,
         "args": [
             f"--pool-name={pool_name(replica)}",
             f"--pool-namespace={replica.metadata.namespace}",

@@ -14,8 +14,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose.backends.security import RESTRICTED
 from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload, head
 from modelplane.compose.engine_flags import flag
-
-SIDECAR_IMAGE = "ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0"
+from modelplane.compose.images import ROUTING_SIDECAR
 
 _DECODE_PORT = 8001
 _SIDE_CHANNEL_PORT = "5557"
@@ -69,7 +68,7 @@ def sidecar(workload: Workload) -> dict[str, Any] | None:
         return None
     return {
         "name": "pd-sidecar",
-        "image": SIDECAR_IMAGE,
+        "image": ROUTING_SIDECAR.reference,
         "restartPolicy": "Always",
         "args": ["--secure-proxy=false", "--kv-connector=nixlv2", f"--vllm-port={workload.port}"],
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],

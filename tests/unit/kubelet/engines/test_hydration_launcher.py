@@ -2,10 +2,10 @@ import sys
 
 import pytest
 
-from modelplane.compose import hydration
 from modelplane.compose.cache_volume import MARKER
 from modelplane.compose.hydration_program import PROGRAM
 from modelplane.compose.hydration_requirements import REQUIREMENTS
+from modelplane.compose.images import HYDRATION
 from modelplane.kubelet.engines import launchers
 from modelplane.kubelet.engines.launchers import CannotLaunch
 
@@ -15,7 +15,7 @@ ENGINES = "start a container runtime (docker, podman or nerdctl), or allow comma
 def test_the_download_of_a_cache_runs_with_the_agents_own_python() -> None:
     arguments = ("/mnt/artifact", MARKER, REQUIREMENTS, "65")
     container = {
-        "image": hydration.IMAGE,
+        "image": HYDRATION.reference,
         "command": ["python", "-c", PROGRAM, *arguments],
         "volumeMounts": [{"name": "artifact", "mountPath": "/mnt/artifact"}],
     }
@@ -23,7 +23,7 @@ def test_the_download_of_a_cache_runs_with_the_agents_own_python() -> None:
     assert command == (sys.executable, "-E", "-P", "-c", PROGRAM, *arguments)
 
 
-@pytest.mark.parametrize("image", [hydration.IMAGE, "python:3.12"])
+@pytest.mark.parametrize("image", [HYDRATION.reference, "python:3.12"])
 def test_no_other_program_of_a_python_image_runs_unless_that_is_allowed(image: str) -> None:
     container = {"image": image, "command": ["python", "-c", "print(1)"]}
     with pytest.raises(CannotLaunch) as caught:

@@ -1,0 +1,70 @@
+"""``modelplane images``: the images, packages and charts that an installation pulls.
+
+They are read from the objects and tables that name them.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+from modelplane.cli.files import output_option
+from modelplane.cli.tables import show
+
+
+class Pulled(NamedTuple):
+    """An image, a package or a chart that a cluster pulls."""
+
+    type: str
+    reference: str
+    where: str
+    purpose: str
+
+
+@click.command()
+@output_option("text", "A table to read, or a JSON document.")
+def images(output: str) -> None:
+    """List the images, packages and charts that an installation of this version pulls.
+
+    The images of engines are not listed: each ModelDeployment names its own.
+    """
+    found = dict.fromkeys((*_control_plane(), *_crossplane(), *_inference_clusters(), *_serving_stack()))
+    if output == "json":
+        click.echo(json.dumps({"items": [each._asdict() for each in found]}, indent=2))
+    else:
+        show("", ("TYPE", "REFERENCE", "WHERE", "PURPOSE"), found)
+
+
+def _control_plane() -> Iterator[Pulled]:
+    from modelplane.install.manifests import manifests
+    from modelplane.install.options import Options
+    from modelplane.install.pods import containers
+
+    for item in manifests(Options()):
+        for container in containers(item):
+            yield Pulled("Image", container["image"], "control plane", "the controllers and the gateway")
+
+
+def _crossplane() -> Iterator[Pulled]:
+    from modelplane.crossplane.package.installation import installation
+
+    for item in installation():
+        if package := item["spec"].get("package"):
+            yield Pulled("Package", package, "Crossplane", f"the {item['kind']}")
+
+
+def _inference_clusters() -> Iterator[Pulled]:
+    from modelplane.compose.images import IMAGES
+
+    for each in IMAGES:
+        yield Pulled("Image", each.reference, "inference clusters", each.purpose)
+
+
+def _serving_stack() -> Iterator[Pulled]:
+    from modelplane.api.serving_stack import CHARTS, Versions
+
+    versions = Versions()
+    for component, address in CHARTS.items():
+        reference = f"{address}:{getattr(versions, component)}"
+        yield Pulled("Chart", reference, "inference clusters", "the serving stack")

@@ -1,0 +1,23 @@
+"""Images of the containers that Modelplane adds to inference clusters, beside those of engines."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image, and its purpose."""
+
+    reference: str
+    purpose: str
+
+
+HYDRATION = Image("docker.io/library/python:3.13.9-slim", "the Job that fills a ModelCache")
+ENDPOINT_PICKER = Image(
+    "ghcr.io/llm-d/llm-d-router-endpoint-picker:v0.9.0", "the endpoint picker of a replica"
+)
+ROUTING_SIDECAR = Image(
+    "ghcr.io/llm-d/llm-d-router-disagg-sidecar:v0.9.0", "the routing sidecar of decode pods"
+)
+
+IMAGES = (HYDRATION, ENDPOINT_PICKER, ROUTING_SIDECAR)
+"""Every such image."""

@@ -1,0 +1,94 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner, Result
+
+from modelplane.api.serving_stack import CHARTS
+from modelplane.cli.main import main
+from modelplane.install.manifests import manifests
+from modelplane.install.options import Options
+
+ROOT = Path(__file__).parents[3]
+GOLDENS = sorted((ROOT / "tests" / "golden" / "composition").glob("*/*/expected.yaml"))
+NAMES = {"image", "chart", "package"}
+"""Keys whose values name something to pull."""
+
+
+def run(*options: str) -> Result:
+    return CliRunner().invoke(main, ["images", *options])
+
+
+def listed(type_: str) -> set[str]:
+    items = json.loads(run("-o", "json").output)["items"]
+    return {each["reference"] for each in items if each["type"] == type_}
+
+
+def named(value: Any) -> Iterator[str]:
+    """Yield what the values below an object name."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in NAMES and not (isinstance(inner, dict) and "type" in inner):
+                yield str(inner)
+            yield from named(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from named(inner)
+
+
+def documents(path: Path) -> list[Any]:
+    return [*yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader)]
+
+
+def test_the_list_has_exactly_the_images_that_compositions_add_to_those_of_engines() -> None:
+    added: set[str] = set()
+    for golden in GOLDENS:
+        given = set(named(documents(golden.with_name("input.yaml"))))
+        added |= set(named(documents(golden))) - given
+    control_plane = set(named(manifests(Options())))
+    assert control_plane
+    assert listed("Image") == added | control_plane
+
+
+def test_the_list_has_the_image_of_the_helm_chart() -> None:
+    [values] = documents(ROOT / "package" / "helm" / "modelplane" / "values.yaml")
+    assert {*named(values)} <= listed("Image")
+
+
+def test_the_list_has_every_package_that_crossplane_is_told_to_install_and_their_dependencies() -> None:
+    [*installed] = documents(ROOT / "examples" / "getting-started" / "configuration.yaml")
+    assert set(named(installed)) == listed("Package")
+    needed = [
+        name
+        for page in (ROOT / "package" / "crossplane").glob("*/crossplane.yaml")
+        for name in named(documents(page))
+    ]
+    assert needed
+    assert set(needed) <= {each.rpartition(":")[0] for each in listed("Package")}
+
+
+def test_the_list_has_the_chart_of_every_component_in_the_version_that_the_api_defaults_to() -> None:
+    [definition] = documents(ROOT / "package" / "crds" / "infrastructure.modelplane.ai_servingstacks.yaml")
+    [version] = definition["spec"]["versions"]
+    stack = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    versions = {name: each["default"] for name, each in stack["versions"]["properties"].items()}
+    del versions["gatewayApi"]  # its CRDs are in Envoy Gateway's chart
+    charts = {
+        _camel(component): next(each for each in listed("Chart") if each.startswith(f"{address}:"))
+        for component, address in CHARTS.items()
+    }
+    assert {name: chart.rpartition(":")[2] for name, chart in charts.items()} == versions
+    assert len(listed("Chart")) == len(versions)
+
+
+def test_the_table_has_a_row_for_each_reference() -> None:
+    lines = run().output.splitlines()
+    assert lines[0].split() == ["TYPE", "REFERENCE", "WHERE", "PURPOSE"]
+    assert {line.split()[1] for line in lines[1:]} == listed("Image") | listed("Package") | listed("Chart")
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
