@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelplane.cli.api_server import Server, api_server_options, work
+from modelplane.cli.image_digests import pinned
 
 if TYPE_CHECKING:
     from modelplane.install.options import Options
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--image", metavar="IMAGE", help="Image to run; by default that of this version.")
+@click.option(
+    "--image-digests",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="YAML file with the digest of each image in the manifests, which then pull it by digest.",
+)
 @click.option(
     "--replicas",
     type=click.IntRange(min=1),
@@ -93,6 +100,10 @@ def install(
         raise click.UsageError(
             "--inference-cluster only prints manifests: apply them to the cluster with kubectl"
         )
+    if inference_cluster and chosen["image_digests"]:
+        raise click.UsageError(
+            "--image-digests has no effect with --inference-cluster: its manifests name no image"
+        )
     if inference_cluster:
         from modelplane.install import inference_cluster as registered
 
@@ -127,13 +138,19 @@ def _annotation(text: str) -> tuple[str, str]:
 
 
 def _options(
-    image: str | None, replicas: int, annotations: dict[str, str], no_network_policy: bool, **others: Any
+    *,
+    image: str | None,
+    image_digests: str | None,
+    replicas: int,
+    annotations: dict[str, str],
+    no_network_policy: bool,
+    **others: Any,
 ) -> "Options":
     from modelplane.install.options import Options
 
-    named: dict[str, Any] = {"image": image} if image else {}
+    image = image or Options().image
     return Options(
-        **named,
+        image=pinned(image_digests, image) if image_digests else image,
         controllers=replicas,
         gateways=replicas,
         gateway_annotations=annotations,

@@ -42,6 +42,82 @@ def test_every_option_reaches_the_manifests():
     assert [*yaml.safe_load_all(result.output)] == manifests(options)
 
 
+IMAGE = Options().image
+DIGEST = "sha256:" + "0a" * 32
+
+
+def test_a_digest_pins_the_image_of_every_container(tmp_path):
+    file = tmp_path / "digests.yaml"
+    file.write_text(f"# of a release\n{IMAGE}: {DIGEST}\n")
+    output = install("--image-digests", str(file)).output
+    assert [*yaml.safe_load_all(output)] == manifests(Options(image=f"{IMAGE}@{DIGEST}"))
+    file.write_text(f"example/modelplane:1: {DIGEST}\n")
+    output = install("--image", "example/modelplane:1", "--image-digests", str(file)).output
+    assert [*yaml.safe_load_all(output)] == manifests(Options(image=f"example/modelplane:1@{DIGEST}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(
+            f"{IMAGE}: {DIGEST}\nexample/other:1: {DIGEST}\n",
+            f':2: "example/other:1" is not pinned: the manifests pull only "{IMAGE}": remove it',
+            id="an image that is not pulled",
+        ),
+        *(
+            pytest.param(
+                f"{IMAGE}: {digest}\n",
+                f':1: the digest of "{IMAGE}" must be "sha256:" and 64 digits of 0-9 and a-f',
+                id=name,
+            )
+            for name, digest in {
+                "63 digits": DIGEST[:-1],
+                "65 digits": DIGEST + "0",
+                "capitals": DIGEST.upper(),
+                "another algorithm": "sha512:" + "0" * 128,
+                "no digest": "null",
+                "no text in its place": "[]",
+            }.items()
+        ),
+        pytest.param(
+            f"{IMAGE}: {DIGEST}\n{IMAGE}: {DIGEST[:-2]}00\n",
+            f':2: "{IMAGE}" has two digests: keep one',
+            id="two digests",
+        ),
+        pytest.param(
+            "{}", f': no digest of "{IMAGE}", which the manifests pull: add one', id="the image is missing"
+        ),
+        *(
+            pytest.param(
+                text, ": not one mapping of images to digests: write a line IMAGE: sha256:DIGEST", id=name
+            )
+            for name, text in {
+                "empty": "",
+                "a list": f"- {IMAGE}",
+                "two documents": f"{IMAGE}: {DIGEST}\n---\n{IMAGE}: {DIGEST}\n",
+            }.items()
+        ),
+        pytest.param("a: b: c\n", ":1: ", id="no YAML"),
+        pytest.param("\0", ":1: this is not text", id="no text"),
+        pytest.param("\xff", ": byte 1 is not UTF-8", id="another encoding"),
+    ],
+)
+def test_a_line_that_pins_nothing_is_an_error(text, said, tmp_path):
+    file = tmp_path / "digests.yaml"
+    file.write_text(text, encoding="latin-1")
+    result = install("--image-digests", str(file))
+    assert result.exit_code == 1
+    assert result.output.startswith(f"Error: {file}{said}")
+
+
+def test_an_image_with_a_digest_is_not_pinned_again(tmp_path):
+    file = tmp_path / "digests.yaml"
+    file.write_text(f"{IMAGE}: {DIGEST}\n")
+    result = install("--image", f"{IMAGE}@{DIGEST}", "--image-digests", str(file))
+    assert result.exit_code == 1
+    assert result.output == (f'Error: "{IMAGE}@{DIGEST}" has a digest already: omit it, or --image-digests\n')
+
+
 def test_a_trial_by_the_client_writes_the_manifests():
     assert install("--apply", "--dry-run", "client").output == install().output
 
@@ -63,6 +139,11 @@ def test_what_a_cluster_needs_comes_with_what_to_do():
             ["--inference-cluster", "--apply"],
             "--inference-cluster only prints manifests: apply them to the cluster with kubectl",
             id="another cluster's manifests applied",
+        ),
+        pytest.param(
+            ["--inference-cluster", "--image-digests", __file__],
+            "--image-digests has no effect with --inference-cluster: its manifests name no image",
+            id="digests of no image",
         ),
         pytest.param(
             ["--gateway-annotation", "a"], '"a" is not of the form KEY=VALUE', id="half an annotation"
