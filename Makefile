@@ -13,7 +13,7 @@ NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
 LAST_RELEASE := 6b2dccc
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test coverage test-kubernetes chaos check contract takeover format generate golden bench wheel clean
+.PHONY: help setup up down test coverage test-kubernetes chaos check contract takeover format generate golden bench wheel audit clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench: setup ## Measure from nothing to the first token
 
 wheel: setup ## Build the wheel that carries the control plane's binary, for this kind of machine
 	@$(BIN)/python package/wheel.py
+
+audit: setup ## Check dependencies for vulnerabilities and licenses, and write a bill of materials to build/audit
+	@$(BIN)/python package/audit.py
 
 clean: ## Remove what was built here
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
