@@ -73,7 +73,7 @@ def test_with_the_same_values_the_chart_makes_the_same_again(rendered):
         team_namespaces=("a", "b"),
         monitoring_namespaces=("watching",),
         service_monitor=True,
-        envoy_resources={"requests": {"cpu": "500m", "memory": "128Mi"}},
+        envoy_resources={"requests": {"cpu": "500m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
     )
     values = (
         *("image=example/modelplane:1", "controller.replicas=3", "gateway.replicas=1"),
