@@ -1,9 +1,9 @@
 # ruff: noqa: INP001  a script, not a package
 """Check what Modelplane depends on: known vulnerabilities and licenses. Write a bill of materials.
 
-Usage: ``python package/audit.py``. It installs Modelplane with the extras for users into an environment below
-``build/audit``, and the tools into another. The exit status is 1 if there is a problem, or if a package could
-not be checked.
+Usage: ``python package/audit.py``. It installs Modelplane with the extras for users into a temporary
+environment, and the tools into another. The exit status is 1 if there is a problem, or if a package could not
+be checked.
 """
 
 import json
@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import venv
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -59,7 +60,15 @@ EXCEPTIONS = {
 def main() -> int:
     """Run every check, print its problems, and return the exit status."""
     shutil.rmtree(FOLDER, ignore_errors=True)
-    tools, shipped = _environment("tools", *TOOLS), _environment("shipped", SHIPPED)
+    FOLDER.mkdir(parents=True)
+    # Not in /tmp, which may be memory: the environments have 720 MB.
+    with tempfile.TemporaryDirectory(dir=FOLDER) as temporary:
+        return _audit(
+            _environment(Path(temporary, "tools"), *TOOLS), _environment(Path(temporary, "shipped"), SHIPPED)
+        )
+
+
+def _audit(tools: Path, shipped: Path) -> int:
     bill = FOLDER / "sbom.cdx.json"
     about = ("--pyproject", "pyproject.toml", "--output-reproducible")
     subprocess.run(
@@ -129,10 +138,10 @@ def _advisories(tools: Path, versions: Mapping[str, str]) -> list[str]:
 _REPORT = ("--progress-spinner=off", "--format=json", "--output")
 
 
-def _environment(name: str, *packages: str) -> Path:
+def _environment(folder: Path, *packages: str) -> Path:
     """Make an environment with packages and without pip; return the folder of its programs."""
-    programs = FOLDER / name / "bin"
-    venv.create(FOLDER / name)
+    programs = folder / "bin"
+    venv.create(folder)
     pip = (sys.executable, "-m", "pip", "--python", programs / "python", "install", "--quiet")
     subprocess.run([*pip, "--disable-pip-version-check", *packages], cwd=ROOT, check=True)
     return programs
