@@ -44,6 +44,9 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "01-first-answer"
 SYSTEM = ("-n", "modelplane-system")
 EVERYTHING = "crd,ns,clusterrole,clusterrolebinding,role,rolebinding,sa,networkpolicy,svc,pdb,deploy"
 
+CLUSTER_GATEWAY = "127.0.0.3"
+"""Address of the cluster's gateway, another than that of the fleet's."""
+
 
 @pytest.fixture(scope="module")
 def cluster(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
@@ -146,7 +149,7 @@ async def _platform(cluster: Shell) -> None:
         own = (*cluster_objects.device_classes(devices), *cluster_objects.gateway(local.workload_gateway))
         for manifest in own:
             await client.apply(manifest)
-        at_home = {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}
+        at_home = {"addresses": [{"type": "IPAddress", "value": CLUSTER_GATEWAY}]}
         name, namespace = "inference-gateway", "modelplane-system"
         await client.patch(resources.GATEWAYS, name, {"status": at_home}, namespace, subresource="status")
         ingress = {"loadBalancer": {"ingress": [{"ip": "127.0.0.1"}]}}
@@ -155,6 +158,8 @@ async def _platform(cluster: Shell) -> None:
             if manifest["kind"] == "InferenceCluster":
                 manifest["spec"]["cluster"]["existing"]["secretRef"]["name"] = "gpu-1-kubeconfig"
             await client.apply(manifest)
+        allowed = {"spec": {"allowedDestinations": [f"{CLUSTER_GATEWAY}/32"]}}
+        await client.patch(fleet_resources.INFERENCE_GATEWAYS, "default", allowed)
 
 
 async def _open_the_way(cluster: Shell) -> None:
@@ -165,7 +170,7 @@ async def _open_the_way(cluster: Shell) -> None:
     port = settings.load(cluster.plane.home).ports.workload_gateway
     routes = workload_routes(*found, addresses.bound)
     envoy_files.write(
-        cluster.plane.home.envoy, files(Table((Listener("cluster-local", "127.0.0.1", port, routes),)))
+        cluster.plane.home.envoy, files(Table((Listener("cluster-local", CLUSTER_GATEWAY, port, routes),)))
     )
 
 

@@ -203,6 +203,8 @@ async def refusal(client: Client, manifest: dict[str, Any]) -> str:
             await client.apply(manifest, dry_run=True)
     except (errors.Forbidden, errors.Invalid) as error:
         return str(error)
+    except errors.Conflict:
+        return ""  # it was made before the policies acted
     return ""
 
 

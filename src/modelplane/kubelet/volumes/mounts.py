@@ -8,7 +8,7 @@ import asyncio
 import errno
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -86,11 +86,17 @@ def _make_anew(directory: Path, below: Iterable[Path]) -> None:
 
 
 def _shown(paths: Iterable[Path], covered: Iterable[Path]) -> tuple[Mount, ...]:
-    own = (Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1])
+    # Packages can be outside of the environment: a .pth file names them.
+    own = (Path(sys.prefix), Path(sys.base_prefix), Path(modelplane.__file__).parents[1], *_packages())
     found = {path.resolve() for path in (*own, *paths)}
     above = (_TEMPORARY.resolve(), *covered)
     below = sorted(path for path in found if any(path.is_relative_to(each) for each in above))
     return tuple(Mount(path, str(path), read_only=False) for path in below)
+
+
+def _packages() -> Iterator[Path]:
+    """Yield the directories that this program imports from."""
+    return (path for path in map(Path, sys.path) if path.is_absolute() and path.is_dir())
 
 
 async def _try(program: Iterable[str]) -> None:
