@@ -79,7 +79,9 @@ class Reconciler:
             await self._reporter.blocked(owner, str(error))
             return None
         requirements = _requirements(kind, decoded)
-        self._interests.set(key, requirements)
+        # What the last composition watched triggers another one until this one says anew what it watches.
+        watched = self._interests.of(key)
+        self._interests.set(key, (*requirements, *(each for each in watched if each not in requirements)))
         clusters = _clusters(requirements)
         observed = self._observed(owner, clusters)
         request = self._request(decoded, observed, requirements)
@@ -88,9 +90,14 @@ class Reconciler:
         composition = await _composed(key.kind, request)
         if isinstance(composition, Blocked):
             self._interests.set_unsatisfied(key, True)
+            late = self._changed_since(request, requirements)
             await self._reporter.blocked(owner, composition.cause)
-            return None
+            return 0.0 if late else None
         self._interests.set(key, (*requirements, *composition.also_watch))
+        # What triggers it only from now on may have changed while it was composed.
+        known = {(each.kind, each.name) for each in watched}
+        wider = any((each.kind, each.name) not in known for each in composition.also_watch)
+        late = (wider or composition.unsatisfied) and self._changed_since(request, requirements)
         self._interests.set_unsatisfied(key, composition.unsatisfied)
         problem = await self._writer.write(owner, observed, composition)
         written = self._observed(self._informers[key.kind].get(key.name, key.namespace) or owner, clusters)
@@ -102,7 +109,11 @@ class Reconciler:
         await self._reporter.composed(owner, observed, composition, problem)
         if problem:
             raise NotYet(problem)
-        return None
+        return 0.0 if late else None
+
+    def _changed_since(self, request: Request[Any], requirements: tuple[Requirement, ...]) -> bool:
+        """Return True if a requirement has changed since it was read for a request."""
+        return any(self._find(each) != request.required[each.key] for each in requirements)
 
     def compose(self, key: OwnerKey) -> Composed | None:
         """Compose an owner from the local copies, and write nothing; return None if it is gone."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modelplane.api.meta import API_VERSION
-from modelplane.compose.composition import Composition
+from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
@@ -20,7 +20,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.proxy.interface import GatewayAddress
 
-POD = {"spec": {"containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.23.0"}]}}
+EAST = Requirement("", API_VERSION, "InferenceCluster", name="east")
 CLASS = OwnerKey("InferenceClass", "", "l4")
 DEPLOYMENT = OwnerKey("ModelDeployment", "n", "model")
 CACHE = OwnerKey("ModelCache", "n", "weights")
@@ -64,30 +64,81 @@ async def test_who_uses_an_object_matters_only_once_it_is_to_go(client: Client, 
     assert [(each.kind, each.triggers) for each in bench.interests.of(CLASS)] == [("InferenceCluster", True)]
 
 
-async def test_a_placement_that_takes_long_stops_nothing_else(
-    client: Client, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class SlowPlacement:
+    """The placement of a deployment, which ends when the test lets it."""
+
+    def __init__(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, *, result: Composition | Blocked
+    ) -> None:
+        self._reconcile = bench.reconciler.reconcile
+        self._result = result
+        self._entered, self._leave = threading.Event(), threading.Event()
+        row = COMPOSERS[DEPLOYMENT.kind]
+        monkeypatch.setitem(COMPOSERS, DEPLOYMENT.kind, replace(row, decide=self._decide))
+
+    def _decide(self, _request: object) -> Composition | Blocked:
+        self._entered.set()
+        assert self._leave.wait(30)
+        return self._result
+
+    async def begun(self) -> "asyncio.Task[float | None]":
+        """Begin to reconcile; return once it is being placed."""
+        self._entered.clear()
+        self._leave.clear()
+        placement = asyncio.create_task(self._reconcile(DEPLOYMENT))
+        while not (self._entered.is_set() or placement.done()):
+            await asyncio.sleep(0.01)
+        return placement
+
+    async def ended(self, placement: "asyncio.Task[float | None]") -> float | None:
+        self._leave.set()
+        return await placement
+
+
+@pytest.fixture
+def deployed(client: Client, clusters: Clusters) -> Bench:
     bench = Bench(client, clusters)
-    entered, leave = threading.Event(), threading.Event()
+    bench.informers["ModelDeployment"].remember(_deployment(1))
+    return bench
 
-    def slow(_request: object) -> Composition:
-        entered.set()
-        assert leave.wait(30)
-        return Composition()
 
-    row = COMPOSERS[DEPLOYMENT.kind]
-    monkeypatch.setitem(COMPOSERS, DEPLOYMENT.kind, replace(row, decide=slow))
-    members = [
-        {"nodeSelector": {"devices": [{"name": "gpu", "selectors": [{"cel": "true"}]}]}, "template": POD}
-    ]
-    engines = [{"name": "model", "members": members}]
-    bench.informers["ModelDeployment"].remember(_object(DEPLOYMENT, {"replicas": 1, "engines": engines}))
-    placement = asyncio.create_task(bench.reconciler.reconcile(DEPLOYMENT))
-    while not entered.is_set():
-        await asyncio.sleep(0.01)
+async def test_a_placement_that_takes_long_stops_nothing_else(
+    deployed: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = SlowPlacement(deployed, monkeypatch, result=Composition())
+    placement = await slow.begun()
     assert not placement.done(), "the loop goes on while it is placed"
-    leave.set()
-    await placement
+    assert await slow.ended(placement) is None
+
+
+@pytest.mark.parametrize(
+    ("result", "triggered"),
+    [
+        pytest.param(Composition(also_watch=(EAST,)), [DEPLOYMENT], id="a replica is placed on it"),
+        pytest.param(Composition(unsatisfied=True), [DEPLOYMENT], id="a replica fits nowhere"),
+        pytest.param(Blocked("cannot list the fleet"), [DEPLOYMENT], id="the fleet cannot be read"),
+        pytest.param(Composition(), [], id="nothing is placed on it, or waits for it"),
+    ],
+)
+async def test_a_cluster_that_changes_during_a_placement_is_not_missed(
+    deployed: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    result: Composition | Blocked,
+    triggered: list[OwnerKey],
+) -> None:
+    slow = SlowPlacement(deployed, monkeypatch, result=result)
+    east = _cluster("east")
+
+    first = await slow.begun()
+    deployed.informers["InferenceCluster"].remember(east)
+    assert await slow.ended(first) == (0 if triggered else None), "it changed before it was watched"
+
+    # The server of these tests answers without the spec.
+    deployed.informers["ModelDeployment"]._put(_deployment(1))
+    second = await slow.begun()
+    assert not second.done()
+    assert list(dict.fromkeys(deployed.interests.triggered_by(east, ""))) == triggered
+    assert await slow.ended(second) is None
 
 
 @pytest.mark.virtual_time
