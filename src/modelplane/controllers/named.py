@@ -57,7 +57,8 @@ class NamedObjects(Runnable):
         copies = self._copies[name.namespace]
         if name not in copies:
             self._drop_unused(name.namespace)
-            if len(copies) >= MOST_PER_NAMESPACE:
+            # An object without a namespace is the platform team's, or a namespace itself.
+            if name.namespace and len(copies) >= MOST_PER_NAMESPACE:
                 self._refused[name] = requirement
                 return Unknown(_too_many(name))
             copies[name] = self._begin(name, requirement)

@@ -80,6 +80,12 @@ async def test_a_namespace_that_names_too_many_objects_takes_nothing_from_anothe
     assert 'at most 3 Secrets and ConfigMaps are watched for namespace "ml-team"' in str(found[3])
     assert await bench.answer(replace(TOKEN, namespace="other-team", name="token-of-others")) == ()
 
+    own = [Requirement("own-namespace", "v1", "Namespace", name=f"team-{number}") for number in range(5)]
+    bench.required += own
+    loading = Unknown("it is still being read", loading=True)
+    assert [bench.named.find(each) for each in own] == [loading] * 5, "they are in no namespace"
+    del bench.required[-5:]
+
     sweep = asyncio.create_task(bench.named.run())
     del bench.required[:2]
     await asyncio.sleep(15)
