@@ -3,9 +3,8 @@
 It holds a key once, however often the key is added; hands no key to two workers at a time; and returns failed
 keys after growing delays. This is the contract of client-go's rate-limited work queue, with three additions.
 Keys are in lanes, and the number of keys in progress is limited per lane, so a slow lane delays only its own
-keys. The keys of a lane belong to flows, which take turns, so that a flow of many keys does not delay the
-others (as in API Priority and Fairness). A key that has just failed is not retried at once even if it is
-added again, so two writers that undo each other's changes do not spin.
+keys. The keys of a lane belong to flows, which take turns. A key that has just failed is not retried at once
+even if it is added again, so two writers that undo each other's changes do not spin.
 """
 
 import asyncio
@@ -13,6 +12,8 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from modelplane.controllers.turns import Turns
 
 K = TypeVar("K", bound=Hashable)
 
@@ -46,7 +47,7 @@ class WorkQueue(Generic[K]):
         self._flow = flow
         self._waited = waited
         self._waiting: dict[K, float] = {}  # since when
-        self._lanes: dict[str, dict[str, dict[K, None]]] = {}
+        self._lanes: dict[str, Turns[K]] = {}
         self._running: dict[K, str] = {}
         self._busy: Counter[str] = Counter()
         self._again: set[K] = set()
@@ -95,30 +96,26 @@ class WorkQueue(Generic[K]):
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
-        flows = self._lanes.setdefault(self._lane(key), {})
+        turns = self._lanes.setdefault(self._lane(key), Turns(self._flow))
         self._waiting[key] = asyncio.get_running_loop().time()
-        flows.setdefault(self._flow(key), {})[key] = None
+        turns.add(key)
         self._arrived.set()
 
     async def get(self) -> K:
         """Wait for the next key and take it; end it with ``done`` or ``failed``."""
         while True:
-            for lane, flows in self._lanes.items():
+            for lane, turns in self._lanes.items():
                 if self._busy[lane] < self._width:
-                    return self._take(lane, flows)
+                    return self._take(lane, turns)
             self._arrived.clear()
             await self._arrived.wait()
 
-    def _take(self, lane: str, flows: dict[str, dict[K, None]]) -> K:
-        flow, keys = next(iter(flows.items()))
-        key = next(iter(keys))
+    def _take(self, lane: str, turns: Turns[K]) -> K:
+        key = turns.take()
         self._waited(asyncio.get_running_loop().time() - self._waiting.pop(key))
-        del keys[key], flows[flow], self._lanes[lane]
-        # Behind the others.
-        if keys:
-            flows[flow] = keys
-        if flows:
-            self._lanes[lane] = flows
+        del self._lanes[lane]
+        if turns:
+            self._lanes[lane] = turns  # behind the others
         self._running[key] = lane
         self._busy[lane] += 1
         return key

@@ -7,13 +7,14 @@ the others. An owner that cannot be composed keeps its routes.
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.interests import Interests, OwnerKey
+from modelplane.controllers.turns import Turns
 from modelplane.gateway.table import Route
 from modelplane.kube.informer import key_of
 from modelplane.kube.resources import Object
@@ -45,7 +46,7 @@ class Routes:
         self._interests = Interests()
         self._routes: dict[OwnerKey, tuple[Route, ...]] = {}
         self._problems: dict[OwnerKey, str] = {}
-        self._stale: defaultdict[str, dict[OwnerKey, None]] = defaultdict(dict)  # by namespace
+        self._stale: Turns[OwnerKey] = Turns(attrgetter("namespace"))
 
     def __iter__(self) -> Iterator[Route]:
         """Yield the routes, sorted by their owners."""
@@ -66,7 +67,7 @@ class Routes:
         if COMPOSERS[key.kind].is_routed:
             concerned[key] = None
         for owner in concerned:
-            self._stale[owner.namespace][owner] = None
+            self._stale.add(owner)
         return bool(concerned)
 
     async def update(self) -> bool:
@@ -74,7 +75,7 @@ class Routes:
         clock = asyncio.get_running_loop().time
         began = turn = clock()
         while self._stale and clock() - turn < _TURN_S:
-            key = self._next()
+            key = self._stale.take()
             try:
                 self._update(key, self._compose(key))
             except Exception:  # noqa: BLE001 - a bug in one composition takes no route from the others
@@ -83,15 +84,6 @@ class Routes:
                 await asyncio.sleep(0)
                 began = clock()
         return bool(self._stale)
-
-    def _next(self) -> OwnerKey:
-        """Take an owner of the namespace whose turn it is."""
-        namespace, owners = next(iter(self._stale.items()))
-        owner = next(iter(owners))
-        del owners[owner], self._stale[namespace]
-        if owners:
-            self._stale[namespace] = owners  # behind the others
-        return owner
 
     def _update(self, key: OwnerKey, composed: Composed | None) -> None:
         self._problems.pop(key, None)

@@ -25,7 +25,7 @@ _METADATA_SERVICES = {
     "fd00:42::42/128": "the metadata service of Scaleway",
     "fd20:ce::254/128": "the metadata service of Google Cloud",
 }
-_REFUSED = {
+_REFUSED_BLOCKS = {
     "0.0.0.0/8": "the unspecified address",
     "127.0.0.0/8": "the gateway's own loopback interface",
     "224.0.0.0/4": "a multicast address",
@@ -57,6 +57,7 @@ _IPV4_IN_IPV6 = (int(ipaddress.IPv6Address("::ffff:0:0")), int(ipaddress.IPv6Add
 """Prefixes of 96 bits in front of an IPv4 address (RFC 4291, section 2.5.5.2; RFC 6052, section 2.1)."""
 
 _LOW_32 = (1 << 32) - 1
+_REFUSED: dict[Network, str] = {ipaddress.ip_network(cidr): what for cidr, what in _REFUSED_BLOCKS.items()}
 _OWN_SERVICES = "modelplane-"
 
 
@@ -79,7 +80,7 @@ class Destinations:
     @property
     def refused(self) -> tuple[Network, ...]:
         """Return the networks that names must not resolve to, unless ``allowed`` contains the address."""
-        usual = () if self.is_local else tuple(map(ipaddress.ip_network, _REFUSED))
+        usual = () if self.is_local else tuple(_REFUSED)
         return tuple(_with_ipv6_forms((*usual, *self.denied)))
 
     def refusal(self, host: str, port: int) -> str:
@@ -96,8 +97,7 @@ class Destinations:
             return f"{address} is in {_DENIED}: use another"
         if self.is_local:
             return ""
-        known = (what for cidr, what in _REFUSED.items() if _within(address, [ipaddress.ip_network(cidr)]))
-        what = next(known, "")
+        what = next((what for network, what in _REFUSED.items() if address in network), "")
         return f"{address} is {what}: use another, or add it to {_ALLOWED}" if what else ""
 
     def _is_gateway(self, host: str, port: int) -> bool:

@@ -51,7 +51,7 @@ class Listener:
     port: int
     routes: tuple[Route, ...] = ()
     destinations: Destinations | None = None
-    """Where its backends may be, checked once names are resolved; None does not check it."""
+    """Allowed addresses of its backends, checked once names are resolved; None checks nothing."""
 
 
 @dataclass(frozen=True, slots=True)

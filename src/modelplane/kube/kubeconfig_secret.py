@@ -50,7 +50,7 @@ REFUSED: Final[Mapping[str, str]] = {
         "the certificate is verified for the host in server: use a name of the certificate there"
     ),
 }
-"""Why a known field is refused, with the remedy. Any other field that is not accepted is refused too."""
+"""Reasons against known fields, with the remedy. Any other field that is not accepted is refused too."""
 
 
 def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:

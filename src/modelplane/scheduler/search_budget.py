@@ -18,7 +18,7 @@ seconds. Sixteen usual selectors take as much for 4,000 different devices."""
 
 
 class SearchBudget:
-    """The steps that are left."""
+    """The steps and the units that are left."""
 
     def __init__(self) -> None:
         """Begin with all of them."""

@@ -90,14 +90,14 @@ def rejected(replica: ModelReplica, cluster: InferenceCluster) -> Rejected | Non
 
 def _rejections(replica: ModelReplica, cluster: InferenceCluster) -> Iterator[Rejected]:
     keys = cluster.spec.pod_keys
-    prefixes = {*REFUSED_PREFIXES, *keys.refuse} - {*keys.accept}
+    prefixes = sorted({*REFUSED_PREFIXES, *keys.refuse} - {*keys.accept})
     for engine in replica.spec.engines:
         for member in engine.members:
             metadata = member.template.metadata
             named = [("label", key) for key in metadata.labels]
             named += [("annotation", key) for key in metadata.annotations]
             for what, key in sorted(named):
-                if prefix := next((each for each in sorted(prefixes) if key.startswith(each)), ""):
+                if prefix := next((each for each in prefixes if key.startswith(each)), ""):
                     yield Rejected(
                         f'{what} "{key}" of the pods of engine "{engine.name}" is not accepted by '
                         f'InferenceCluster "{cluster.metadata.name}": remove it, or let the platform team '
