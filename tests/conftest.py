@@ -4,13 +4,16 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 from modelplane.local import binary
+from modelplane.local.home import Home
 from support import network_namespace
+from support.fleets import ControlPlane, control_plane_of
 
 # Else gRPC starts threads in every process that is forked off, and a process with threads
 # may not enter a user namespace.
@@ -71,3 +74,18 @@ def pytest_configure(config: pytest.Config) -> None:
         if go := shutil.which("go"):
             for module in ("helm", "oracle"):
                 subprocess.run([go, "mod", "download"], cwd=Path(__file__).parent / module, check=True)
+
+
+@pytest.fixture(scope="session")
+def kubernetes_binary() -> Path:
+    """The multi-call binary, built if it has to be."""
+    return binary.find_or_build(lambda _progress: None)
+
+
+@pytest.fixture(scope="module")
+def own_control_plane(
+    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A control plane for the tests of one module alone."""
+    with control_plane_of(Home(tmp_path_factory.mktemp("own-control-plane")), kubernetes_binary) as running:
+        yield running

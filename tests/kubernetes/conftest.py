@@ -11,15 +11,8 @@ import pytest
 
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
-from modelplane.local import binary
 from modelplane.local.home import Home
 from support.fleets import ControlPlane, Fleet, control_plane_of
-
-
-@pytest.fixture(scope="session")
-def kubernetes_binary() -> Path:
-    """The multi-call binary, built if it has to be."""
-    return binary.find_or_build(lambda _progress: None)
 
 
 @pytest.fixture(scope="session")
@@ -28,15 +21,6 @@ def control_plane(
 ) -> Iterator[ControlPlane]:
     """The four processes of a control plane, and nothing of Modelplane on it."""
     with control_plane_of(Home(tmp_path_factory.mktemp("control-plane")), kubernetes_binary) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def own_control_plane(
-    kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ControlPlane]:
-    """Another one, for the tests of one module alone."""
-    with control_plane_of(Home(tmp_path_factory.mktemp("own-control-plane")), kubernetes_binary) as running:
         yield running
 
 

@@ -1,11 +1,13 @@
-"""A real Envoy for the attacks on it."""
+"""Targets of attacks: a real Envoy, and the controllers of a real control plane."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from support.attacked import Attacked, attacked
 from support.envoys import Gateway, running_envoy
+from support.fleets import ControlPlane
 
 
 @pytest.fixture
@@ -13,3 +15,10 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     """An Envoy that has only been prepared."""
     async with running_envoy(tmp_path) as running:
         yield running
+
+
+@pytest.fixture
+async def fleet(own_control_plane: ControlPlane) -> AsyncIterator[Attacked]:
+    """A control plane that is prepared as a fleet of one cluster, its own."""
+    async with attacked(own_control_plane) as prepared:
+        yield prepared

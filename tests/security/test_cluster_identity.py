@@ -1,7 +1,7 @@
 """The fleet's identity on an inference cluster: its credential makes nobody an administrator there."""
 
 import copy
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,8 @@ from modelplane.install import admission, inference_cluster
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.local import binary
-from modelplane.local.home import Home
 from support.attacked import eventually
-from support.fleets import ControlPlane, control_plane_of
+from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig
 
 pytestmark = pytest.mark.kubernetes
@@ -155,16 +153,11 @@ ESCAPES = {
 }
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    home = Home(tmp_path_factory.mktemp("cluster"))
-    with control_plane_of(home, binary.find_or_build(lambda _progress: None)) as running:
-        yield running
-
-
 @pytest.fixture
-async def administrator(plane: ControlPlane) -> AsyncIterator[Client]:
-    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
+async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with Client.from_kubeconfig(
+        str(own_control_plane.kubeconfig), known=fleet_resources.known
+    ) as client:
         for manifest in inference_cluster.manifests():
             await client.apply(manifest)
         for name, own in ((TEAM, OURS), (OTHERS, {})):
@@ -176,9 +169,11 @@ async def administrator(plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-async def stolen(plane: ControlPlane, administrator: Client, tmp_path: Path) -> AsyncIterator[Client]:
+async def stolen(
+    own_control_plane: ControlPlane, administrator: Client, tmp_path: Path
+) -> AsyncIterator[Client]:
     """A client with the identity's credential, once the policies act."""
-    path = kubeconfig(plane, INFERENCE_CLUSTER, tmp_path / "kubeconfig")
+    path = kubeconfig(own_control_plane, INFERENCE_CLUSTER, tmp_path / "kubeconfig")
     async with Client.from_kubeconfig(str(path), known=fleet_resources.known) as client:
         # One of each policy: an API server takes a moment to act by a new one.
         probes = [

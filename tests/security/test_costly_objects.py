@@ -1,6 +1,5 @@
 """Objects that cost the controllers much: no tenant takes another's time."""
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -8,29 +7,13 @@ import pytest
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers.fleet_resources import MODEL_DEPLOYMENTS
 from modelplane.kube import errors, resources
-from modelplane.local import binary
-from modelplane.local.home import Home
-from support.attacked import API, Attacked, attacked
-from support.fleets import ControlPlane, control_plane_of
+from support.attacked import API, Attacked
 
 pytestmark = pytest.mark.kubernetes
 
 NUMBERS = f"[{','.join(map(str, range(40)))}]"
 LOOPS = f"{NUMBERS}.all(x, {NUMBERS}.all(y, {NUMBERS}.all(z, x + y + z >= %d))) && device.driver == 'none'"
 """A selector of no device, which costs 0.6 million units; the number makes it another one."""
-
-
-@pytest.fixture(scope="module")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    made = binary.find_or_build(lambda _progress: None)
-    with control_plane_of(Home(tmp_path_factory.mktemp("costly")), made) as running:
-        yield running
-
-
-@pytest.fixture
-async def fleet(control_plane: ControlPlane) -> AsyncIterator[Attacked]:
-    async with attacked(control_plane) as made:
-        yield made
 
 
 def deployment(name: str, *selectors: str) -> dict[str, Any]:

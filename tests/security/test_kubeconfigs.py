@@ -1,7 +1,6 @@
 """A kubeconfig in a Secret: its writer runs no program in the controllers and learns none of their files."""
 
 import base64
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,7 @@ import yaml
 
 from modelplane.controllers import fleet_resources
 from modelplane.kube import kubeconfig_secret, resources
-from modelplane.local import binary
-from modelplane.local.home import Home
-from support.attacked import Attacked, attacked
-from support.fleets import ControlPlane, control_plane_of
+from support.attacked import Attacked
 
 WHERE = 'Secret "west" in namespace "modelplane-system"'
 SERVER = {"server": "https://10.0.0.1:6443", "certificate-authority-data": "Q0E="}
@@ -135,26 +131,13 @@ def test_only_what_is_accepted_is_passed_on() -> None:
     assert read(content) == kubeconfig(SERVER, accepted)
 
 
-@pytest.fixture(scope="module")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    home = Home(tmp_path_factory.mktemp("control-plane"))
-    with control_plane_of(home, binary.find_or_build(lambda _progress: None)) as running:
-        yield running
-
-
-@pytest.fixture
-async def plane(control_plane: ControlPlane) -> AsyncIterator[Attacked]:
-    async with attacked(control_plane) as prepared:
-        yield prepared
-
-
 @pytest.mark.kubernetes
 @pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning")
 async def test_controllers_run_no_program_and_keep_the_replicas_of_the_cluster(
-    plane: Attacked, tmp_path: Path
+    fleet: Attacked, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
-    config = yaml.safe_load(plane.kubeconfig.read_text())
+    config = yaml.safe_load(fleet.kubeconfig.read_text())
     config["users"][0]["user"] = {
         "exec": {
             "apiVersion": "client.authentication.k8s.io/v1beta1",
@@ -163,17 +146,17 @@ async def test_controllers_run_no_program_and_keep_the_replicas_of_the_cluster(
         }
     }
     hostile = {"kubeconfig": base64.b64encode(yaml.safe_dump(config).encode()).decode()}
-    async with plane.controllers():
-        await plane.deploy("model", "team")
-        await plane.until_placed("model", "team")
-        before = await plane.workloads("team")
+    async with fleet.controllers():
+        await fleet.deploy("model", "team")
+        await fleet.until_placed("model", "team")
+        before = await fleet.workloads("team")
         assert before
-        await plane.client.patch(resources.SECRETS, "test-kubeconfig", {"data": hostile}, "modelplane-system")
+        await fleet.client.patch(resources.SECRETS, "test-kubeconfig", {"data": hostile}, "modelplane-system")
         # The connection that is there stays, and the cluster says what will not be used again.
-        said = await plane.until_said(fleet_resources.INFERENCE_CLUSTERS, "test", "ClusterReady", "exec")
+        said = await fleet.until_said(fleet_resources.INFERENCE_CLUSTERS, "test", "ClusterReady", "exec")
         assert (said["status"], said["reason"]) == ("True", "KubeconfigNotUsed")
-    async with plane.controllers():
-        said = await plane.until_said(
+    async with fleet.controllers():
+        said = await fleet.until_said(
             fleet_resources.INFERENCE_CLUSTERS, "test", "ClusterReady", "exec", status="False"
         )
         assert said["reason"] == "Unreachable"
@@ -181,38 +164,38 @@ async def test_controllers_run_no_program_and_keep_the_replicas_of_the_cluster(
             'key "kubeconfig" of Secret "test-kubeconfig" in namespace "modelplane-system" is not accepted, '
             f"field 'users[].user.exec': {PROGRAM}"
         )
-        assert await plane.workloads("team") == before
+        assert await fleet.workloads("team") == before
     assert not ran.exists()
 
 
 @pytest.mark.kubernetes
 @pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning")
 async def test_an_expired_credential_keeps_the_replicas_and_says_how_to_register_again(
-    plane: Attacked,
+    fleet: Attacked,
 ) -> None:
-    config = yaml.safe_load(plane.kubeconfig.read_text())
-    valid = base64.b64encode(plane.kubeconfig.read_bytes()).decode()
+    config = yaml.safe_load(fleet.kubeconfig.read_text())
+    valid = base64.b64encode(fleet.kubeconfig.read_bytes()).decode()
     config["users"][0]["user"] = {"token": "expired"}
     expired = base64.b64encode(yaml.safe_dump(config).encode()).decode()
 
     async def put(content: str) -> None:
         data = {"data": {"kubeconfig": content}}
-        await plane.client.patch(resources.SECRETS, "test-kubeconfig", data, "modelplane-system")
+        await fleet.client.patch(resources.SECRETS, "test-kubeconfig", data, "modelplane-system")
 
     cluster = (fleet_resources.INFERENCE_CLUSTERS, "test", "ClusterReady")
-    async with plane.controllers():
+    async with fleet.controllers():
         await put(valid)
-        await plane.deploy("kept", "kept")
-        await plane.until_placed("kept", "kept")
-        before = await plane.workloads("kept")
+        await fleet.deploy("kept", "kept")
+        await fleet.until_placed("kept", "kept")
+        before = await fleet.workloads("kept")
         await put(expired)
-        said = await plane.until_said(*cluster, "may have expired", status="False")
+        said = await fleet.until_said(*cluster, "may have expired", status="False")
         assert said["message"].endswith(
             "the API server does not accept the credential, which may have expired: put a new kubeconfig "
             'into Secret "test-kubeconfig" in namespace "modelplane-system", `modelplane install '
             "--inference-cluster` prints the commands"
         )
-        assert await plane.workloads("kept") == before
+        assert await fleet.workloads("kept") == before
         await put(valid)
-        await plane.until_said(*cluster, "its API server answers", status="True")
-        assert await plane.workloads("kept") == before
+        await fleet.until_said(*cluster, "its API server answers", status="True")
+        assert await fleet.workloads("kept") == before

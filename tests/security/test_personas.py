@@ -1,7 +1,7 @@
 """Personas: what the installed roles let people do, by the word of a real API server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,10 +11,8 @@ from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
-from modelplane.local import binary
-from modelplane.local.home import Home
 from support.attacked import eventually
-from support.fleets import ControlPlane, control_plane_of
+from support.fleets import ControlPlane
 
 pytestmark = pytest.mark.kubernetes
 
@@ -73,17 +71,12 @@ ALLOWED = {
 }
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    home = Home(tmp_path_factory.mktemp("fleet"))
-    with control_plane_of(home, binary.find_or_build(lambda _progress: None)) as running:
-        yield running
-
-
 @pytest.fixture
-async def client(plane: ControlPlane) -> AsyncIterator[Client]:
+async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
     """An administrator, after each persona was bound to its role."""
-    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
+    async with Client.from_kubeconfig(
+        str(own_control_plane.kubeconfig), known=fleet_resources.known
+    ) as client:
         for name in (TEAM, OTHERS, SYSTEM):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         roles = [each for each in manifests(Options()) if each["kind"] == "ClusterRole"]

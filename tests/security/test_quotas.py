@@ -4,7 +4,6 @@ An API server enforces the limits in a quota's status. A controller of Kubernete
 local fleet does not run, so these tests do.
 """
 
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,7 @@ from modelplane.api.meta import GROUP
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors
 from modelplane.kube.resources import Resource
-from modelplane.local import binary
-from modelplane.local.home import Home
-from support.attacked import Attacked, attacked
-from support.fleets import ControlPlane, control_plane_of
+from support.attacked import Attacked
 
 TEAM = "ml-team"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "quotas" / "resource-quota.yaml"
@@ -35,43 +31,30 @@ def test_the_example_limits_every_kind_of_a_namespace() -> None:
     assert {each for each in quota()["spec"]["hard"] if each.endswith(GROUP)} == kinds
 
 
-@pytest.fixture(scope="module")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    home = Home(tmp_path_factory.mktemp("control-plane"))
-    with control_plane_of(home, binary.find_or_build(lambda _progress: None)) as running:
-        yield running
-
-
-@pytest.fixture
-async def plane(control_plane: ControlPlane) -> AsyncIterator[Attacked]:
-    async with attacked(control_plane) as prepared:
-        yield prepared
-
-
-async def limit(plane: Attacked, **lower: int) -> None:
+async def limit(fleet: Attacked, **lower: int) -> None:
     """Apply the example's quota to the team, with some of its limits lower."""
-    await plane.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
-    await plane.client.apply(quota())
+    await fleet.client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
+    await fleet.client.apply(quota())
     hard = quota()["spec"]["hard"] | {f"count/{kind}.{GROUP}": str(most) for kind, most in lower.items()}
     status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
-    await plane.client.patch(QUOTAS, "modelplane", {"status": status}, TEAM, subresource="status")
+    await fleet.client.patch(QUOTAS, "modelplane", {"status": status}, TEAM, subresource="status")
 
 
 @pytest.mark.kubernetes
 @pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning")
-async def test_a_team_at_its_limit_is_told_so_and_delays_no_other(plane: Attacked) -> None:
-    await limit(plane, modelreplicas=2, modeldeployments=1)
-    async with plane.controllers():
-        await plane.deploy("greedy", TEAM)
+async def test_a_team_at_its_limit_is_told_so_and_delays_no_other(fleet: Attacked) -> None:
+    await limit(fleet, modelreplicas=2, modeldeployments=1)
+    async with fleet.controllers():
+        await fleet.deploy("greedy", TEAM)
         with pytest.raises(errors.Forbidden, match="exceeded quota: modelplane, requested: count/modeldepl"):
-            await plane.deploy("one-more", TEAM)
+            await fleet.deploy("one-more", TEAM)
         more = {"spec": {"replicas": 4}}
-        await plane.client.patch(fleet_resources.MODEL_DEPLOYMENTS, "greedy", more, TEAM)
+        await fleet.client.patch(fleet_resources.MODEL_DEPLOYMENTS, "greedy", more, TEAM)
         greedy = (fleet_resources.MODEL_DEPLOYMENTS, "greedy", "Synced")
-        await plane.until_said(*greedy, "exceeded quota: modelplane", TEAM, status="False")
+        await fleet.until_said(*greedy, "exceeded quota: modelplane", TEAM, status="False")
         # The replicas that were not made hold no devices: six of eight nodes are left.
         for each in range(6):
-            await plane.deploy(f"modest-{each}", "research")
+            await fleet.deploy(f"modest-{each}", "research")
         for each in range(6):
-            await plane.until_placed(f"modest-{each}", "research")
-        assert len((await plane.client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items) == 2
+            await fleet.until_placed(f"modest-{each}", "research")
+        assert len((await fleet.client.list(fleet_resources.MODEL_REPLICAS, TEAM)).items) == 2
