@@ -6,6 +6,7 @@ its name and the field, never read in part.
 
 from collections.abc import Mapping
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +15,10 @@ from modelplane.api.kinds import kind_named, kind_of
 from modelplane.api.meta import Model
 
 ModelT = TypeVar("ModelT", bound=Model)
+T = TypeVar("T")
+
+_converted: set[Any] = set()
+_first_conversion = Lock()
 
 
 class InvalidObject(ValueError):
@@ -50,12 +55,28 @@ def decode_as(type_: type[ModelT], obj: Mapping[str, Any]) -> ModelT:
     Raises ``InvalidObject`` naming the first field that does not fit.
     """
     try:
-        return msgspec.convert(obj, type_)
+        return convert(obj, type_)
     except msgspec.ValidationError as error:
         cause, _, path = str(error).partition(" - at `$")
         raise InvalidObject(
             type_.__name__, _name(obj), path.rstrip("`").lstrip("."), cause[:1].lower() + cause[1:]
         ) from None
+
+
+def convert(value: Any, type_: type[T]) -> T:
+    """Return a value of built-in types as the given type.
+
+    Raises ``msgspec.ValidationError``. Use it in place of ``msgspec.convert``: msgspec analyses a type, and
+    those of its fields, at the first conversion, and a second thread that meets one half analysed crashes
+    the process.
+    """
+    if type_ in _converted:
+        return msgspec.convert(value, type_)
+    with _first_conversion:
+        try:
+            return msgspec.convert(value, type_)
+        finally:
+            _converted.add(type_)
 
 
 def encode(model: Model) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 
 from modelplane import scheduler
 from modelplane.api import labels
-from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
 from modelplane.api.engines import Role, Serving
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
@@ -120,7 +120,7 @@ def _pool(pool: GPUPool) -> scheduler.Pool:
 @lru_cache(maxsize=4096)
 def _devices(encoded: bytes) -> tuple[scheduler.Device, ...]:
     """Return the same devices for the same content: the pools of one class share them."""
-    devices = msgspec.json.decode(encoded, type=tuple[Device, ...])
+    devices = convert(msgspec.json.decode(encoded), tuple[Device, ...])
     return tuple(
         scheduler.Device(
             name=device.name,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from modelplane.api.decode import convert
 from modelplane.gateway.hosts import authority
 from modelplane.gateway.table import Route
 from modelplane.offline.output import Output
@@ -54,7 +55,7 @@ def shown(route: Route, hidden: frozenset[str]) -> GatewayRoute:
         for host, port in backend.hosts
     )
     whole = GatewayRoute(prefix=route.prefix, backends=backends, unavailable=route.unavailable)
-    return msgspec.convert(redacted(msgspec.to_builtins(whole), hidden), GatewayRoute)
+    return convert(redacted(msgspec.to_builtins(whole), hidden), GatewayRoute)
 
 
 def lines(route: GatewayRoute) -> Iterator[str]:

@@ -1,4 +1,7 @@
 import copy
+import subprocess
+import sys
+import textwrap
 from typing import Any
 
 import pytest
@@ -171,3 +174,30 @@ def test_a_decoded_object_cannot_be_changed():
     spec: Any = decode_as(ModelDeployment, MANIFEST).spec
     with pytest.raises(AttributeError):
         spec.replicas = 3
+
+
+def test_threads_that_meet_types_for_the_first_time_do_not_crash_the_process() -> None:
+    """Every thread converts every kind, each in an order of its own, in a process that has converted none."""
+    program = """
+        import contextlib, sys, threading
+        from modelplane.api.decode import InvalidObject, decode
+        from modelplane.api.kinds import KINDS
+
+        def decode_all(first):
+            start.wait()
+            for kind in KINDS[first:] + KINDS[:first]:
+                with contextlib.suppress(InvalidObject):
+                    decode({"apiVersion": kind.api_version, "kind": kind.name, "spec": {}})
+
+        sys.setswitchinterval(1e-6)
+        start = threading.Barrier(len(KINDS))
+        threads = [threading.Thread(target=decode_all, args=(each,)) for each in range(len(KINDS))]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        print("alive")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "alive\n", "")

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 
 from modelplane.api.cluster_origin import ClusterOrigin
+from modelplane.api.decode import convert
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
@@ -76,7 +77,7 @@ class Kubeconfigs(Runnable):
 def _reference(cluster: Object) -> KubeconfigReference | Rejected | Unknown:
     # Of the origin alone: a pool that cannot be read is no reason to do without the connection.
     try:
-        origin = msgspec.convert(cluster["spec"]["cluster"], ClusterOrigin)
+        origin = convert(cluster["spec"]["cluster"], ClusterOrigin)
     except msgspec.ValidationError as error:
         return Unknown(f"cannot read spec.cluster: {error}")
     return kubeconfig_reference(origin)
