@@ -35,6 +35,9 @@ HEADERS_STARTED = "http2.send_request_headers.started"
 BODY_STARTED = "http2.send_request_body.started"
 """The steps that a request's extension ``trace`` is called with just before bytes go to the kernel."""
 
+HTTP_2, HTTP_1_1 = "h2", "http/1.1"
+"""Protocol identifiers of ALPN (RFC 7301)."""
+
 _Headers = list[tuple[bytes, bytes]]
 
 
@@ -42,7 +45,7 @@ class Connection(asyncio.Protocol):
     """One connection and the requests in flight on it."""
 
     protocol: str | None = None
-    """The application protocol that the server chose; set once the connection is made."""
+    """The application protocol that the server chose, HTTP/1.1 if it chose none; set once connected."""
 
     def __init__(self, ping_interval_s: float) -> None:
         """Ping a server that is silent for this long, and give it up after as long again."""
@@ -87,9 +90,11 @@ class Connection(asyncio.Protocol):
         return self._timed_out or self._going_away or self._requests >= _MAX_REQUESTS
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the connection preface."""
+        """Send the connection preface if the server speaks HTTP/2."""
         self._transport = transport  # type: ignore[assignment]  # a TCP connection's transport writes
-        self.protocol = transport.get_extra_info("ssl_object").selected_alpn_protocol()
+        self.protocol = transport.get_extra_info("ssl_object").selected_alpn_protocol() or HTTP_1_1
+        if self.protocol != HTTP_2:
+            return
         # The fence is checked just before a write: as little as possible may wait in this process after it.
         self._transport.set_write_buffer_limits(high=1)  # type: ignore[union-attr]  # as above
         self._liveness = asyncio.get_running_loop().call_later(self._ping_interval_s, self._check_liveness)

@@ -14,9 +14,8 @@ import ssl
 import httpx2
 
 from modelplane.kube import tls
-from modelplane.kube.http2 import Connection
+from modelplane.kube.http2 import HTTP_1_1, HTTP_2, Connection
 
-_PROTOCOLS = ("h2", "http/1.1")
 _PING_INTERVAL_S = 30.0
 
 
@@ -27,7 +26,7 @@ class Multiplexed(httpx2.AsyncBaseTransport):
         """Ping a server that is silent for ``ping_interval_s``, and give it up after as long again."""
         self._ping_interval_s = ping_interval_s
         self._http1 = httpx2.AsyncHTTPTransport(verify=context, trust_env=False)
-        context.set_alpn_protocols(_PROTOCOLS)
+        context.set_alpn_protocols((HTTP_2, HTTP_1_1))
         self._context = context
         self._connections: list[Connection] = []
         self._connecting: asyncio.Task[None] | None = None
@@ -68,7 +67,7 @@ class Multiplexed(httpx2.AsyncBaseTransport):
             raise httpx2.ConnectError(f"no connection to {url.netloc.decode()}: {_cause(error)}") from error
         if connection.protocol is None:
             raise httpx2.ConnectError(f"{url.netloc.decode()} closed the connection during the handshake")
-        if connection.protocol == _PROTOCOLS[0]:
+        if connection.protocol == HTTP_2:
             self._connections.append(connection)
         else:
             connection.close(httpx2.ReadError("the server does not offer HTTP/2"))

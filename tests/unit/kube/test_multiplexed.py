@@ -121,7 +121,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 def _server_side(certificates: Pki, *protocols: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.certificate("server"), certificates.key("server"))
-    context.set_alpn_protocols(protocols)
+    if protocols:
+        context.set_alpn_protocols(protocols)
     return context
 
 
@@ -403,20 +404,28 @@ async def test_a_request_can_be_stopped_at_the_last_moment(
     assert server.asked == [("/read", 0)]
 
 
-async def test_a_server_that_speaks_only_http_1_is_spoken_to_in_it(certificates: Pki) -> None:
+@pytest.mark.parametrize(
+    "protocols", [pytest.param(("http/1.1",), id="chosen"), pytest.param((), id="without ALPN")]
+)
+async def test_a_server_that_speaks_only_http_1_is_spoken_to_in_it(
+    certificates: Pki, protocols: tuple[str, ...]
+) -> None:
+    received: list[bytes] = []
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
+            received.append(await reader.readuntil(b"\r\n\r\n"))
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nold")
             await writer.drain()
         writer.close()
 
-    listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=_server_side(certificates, "http/1.1"))
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=_server_side(certificates, *protocols))
     port = listening.sockets[0].getsockname()[1]
     async with listening, _to(port, certificates.authority) as client:
         for _ in range(2):
             found = await client.get("/")
             assert (found.text, found.http_version) == ("old", "HTTP/1.1")
+    assert [each.split(b"\r\n")[0] for each in received] == [b"GET / HTTP/1.1"] * 2
 
 
 async def test_a_connection_is_left_before_its_numbers_run_out(
