@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from modelplane.api.meta import API_VERSION
+from modelplane.gateway.http_routes import SERVICE_NAME
+from modelplane.kube import resources
 from modelplane.kube.client import Client
 
 TENANT, VICTIM = "crowd", "victim"
@@ -117,6 +119,31 @@ def deployment(name: str) -> Manifest:
     }
 
 
+async def endpoint_slices(client: Client, port: int) -> tuple[Manifest, ...]:
+    """Place a model of the tenant's, and return slices with 5,000 more addresses of its Service."""
+    placed = deployment("addresses")
+    placed["spec"]["engines"][0]["members"][0]["nodeSelector"]["devices"][0]["selectors"] = [{"cel": "true"}]
+    await client.apply(placed)
+    async with asyncio.timeout(PATIENCE_S):
+        while not (routes := (await client.list(resources.HTTP_ROUTES, TENANT)).items):
+            await asyncio.sleep(0.1)
+    service_name = routes[0]["spec"]["rules"][0]["backendRefs"][0]["name"]
+    services = (await client.list(resources.SERVICES, TENANT, fields=f"metadata.name={service_name}")).items
+    name = services[0]["spec"]["ports"][0].get("name", "")
+    labels = {SERVICE_NAME: service_name, "modelplane.ai/managed-by": "modelplane"}
+    return tuple(
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": f"addresses-{at}", "namespace": TENANT, "labels": labels},
+            "addressType": "IPv4",
+            "ports": [{"name": name, "port": port}],
+            "endpoints": [{"addresses": [f"198.18.{at}.{each + 1}"]} for each in range(100)],
+        }
+        for at in range(50)
+    )
+
+
 def namespace(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
@@ -167,13 +194,15 @@ async def routed(client: Client, gateway: str, name: str, port: int) -> float:
 
 
 async def measure(kubeconfig: Path, gateway: str, port: int) -> dict[str, Any]:
-    asked, found = Asked(), []
+    asked = Asked()
+    found: list[dict[str, Any]] = []
     client = Client.from_kubeconfig(str(kubeconfig), field_manager="walls", timeout_s=60)
     async with client:
         await apply_all(client, (namespace(TENANT), namespace(VICTIM)))
         quiet = [await routed(client, gateway, f"quiet-{at}", port) for at in range(SAMPLES)]
         asking = asyncio.create_task(ask_on(f"{gateway}/{VICTIM}/quiet-0/v1/models", asked))
-        for name, manifests in crowds(port).items():
+        slices = {"5,000 addresses in EndpointSlices": await endpoint_slices(client, port)}
+        for name, manifests in (slices | crowds(port)).items():
             say(name)
             began = time.monotonic()
             storing = asyncio.create_task(apply_all(client, manifests))
