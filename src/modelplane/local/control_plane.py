@@ -51,6 +51,7 @@ _CONTROLLERS = (
     "pod-garbage-collector-controller",
     "replicaset-controller",
     "resourceclaim-controller",
+    "resourcequota-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
     "statefulset-controller",
@@ -185,6 +186,8 @@ class ControlPlane:
             "--use-service-account-credentials=true",
             f"--root-ca-file={self.pki.authority}",
             "--concurrent-gc-syncs=4",
+            # A quota that is created before its kinds are known is counted at the next of these times.
+            "--resource-quota-sync-period=10s",
             "--kube-api-qps=100",
             "--kube-api-burst=200",
         )
