@@ -13,13 +13,21 @@ import yaml
 
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import Backend
-from modelplane.compose.composition import Blocked, Composition, Desired, Request, Silence, Unknown
+from modelplane.compose.composition import (
+    Blocked,
+    Composition,
+    Credential,
+    Desired,
+    Request,
+    Silence,
+    Unknown,
+)
 from modelplane.compose.kinds import COMPOSERS
 
 FOLDER = Path(__file__).parent / "composition"
 CASES = sorted(FOLDER.glob("*/*/input.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
-FIELDS = {"reason", "owner", "observed", "required", "gatewayAddress", "proxy", "silence"}
+FIELDS = {"reason", "owner", "observed", "required", "gatewayAddress", "proxy", "silence", "credential"}
 
 
 def _compose(case: dict[str, Any]) -> Composition | Blocked:
@@ -37,6 +45,7 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         case.get("gatewayAddress", ""),
         Backend(case.get("proxy", Backend.ENVOY)),
         silence=Silence(**case["silence"]) if "silence" in case else None,
+        credential=Credential(**case["credential"]) if "credential" in case else None,
     )
     for requirement in kind.requirements(request.owner):
         required.setdefault(requirement.key, ())

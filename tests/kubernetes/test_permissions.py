@@ -106,13 +106,32 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
             bootstrap.prepare(files, ())
             _start(stack, fleet, folder, "gateway", GATEWAY, f"--dir={files}", "--drain-seconds=0")
             async with _kubelet(cluster):
-                access = kubeconfig(gpu, INFERENCE_CLUSTER, folder / "gpu.kubeconfig").read_bytes()
+                token = await _endless_token(cluster)
+                path = kubeconfig(gpu, INFERENCE_CLUSTER, folder / "gpu.kubeconfig", token)
+                access = path.read_bytes()
                 with ExitStack() as first:
                     _start_controllers(first, fleet, folder)
                     await _serve(control, cluster, base64.b64encode(access).decode())
                 # One that starts where there is something already has to find it.
                 _start_controllers(stack, fleet, folder)
                 await _delete(control, cluster)
+
+
+async def _endless_token(cluster: Client) -> str:
+    """Return a token of the identity as version 0.2.0 made it, which controllers replace at once."""
+    secret = _object("v1", "Secret", "endless", SYSTEM_NAMESPACE)
+    secret["metadata"]["annotations"] = {"kubernetes.io/service-account.name": INFERENCE_CLUSTER}
+    await cluster.create(secret | {"type": "kubernetes.io/service-account-token"})
+    token = ""
+
+    async def missing() -> list[str]:
+        nonlocal token
+        found = await cluster.get(resources.SECRETS, "endless", SYSTEM_NAMESPACE) or {}
+        token = base64.b64decode(found.get("data", {}).get("token", "")).decode()
+        return [] if token else ["the token"]
+
+    await _until_nothing(missing)
+    return token
 
 
 def _start_controllers(stack: ExitStack, fleet: ControlPlane, folder: Path) -> None:
@@ -199,11 +218,15 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
 
     seen: set[str] = set()
 
+    async def unrenewed() -> list[str]:
+        found = (await control.list(resources.SECRETS, SYSTEM_NAMESPACE)).items
+        return [each["metadata"]["name"] for each in found if each["data"].get("kubeconfig") == access]
+
     async def missing() -> list[str]:
         # A Job is there for as long as it works.
         seen.update([kind.kind for kind in CHILDREN if await _children(cluster, kind)])
         deployment = await control.get(fleet_resources.MODEL_DEPLOYMENTS, "settings", TEAM)
-        unseen = [kind.kind for kind in CHILDREN if kind.kind not in seen]
+        unseen = [kind.kind for kind in CHILDREN if kind.kind not in seen] + await unrenewed()
         return unseen + ([] if is_true(deployment or {}, "Ready") else ["a deployment that serves"])
 
     await _until_nothing(missing)
@@ -295,6 +318,7 @@ GRANTED = [
     *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in permissions.SYSTEM),
     *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in permissions.COMPANION),
     *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in permissions.on_cluster()),
+    *((INFERENCE_CLUSTER, SYSTEM_NAMESPACE, rule) for rule in permissions.OWN_TOKEN),
 ]
 """Who may do what, and in which namespace that was to be seen."""
 

@@ -1,6 +1,7 @@
 """The fleet's identity on an inference cluster: its credential makes nobody an administrator there."""
 
 import copy
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from support.attacked import eventually
 from support.fleets import ControlPlane
+from support.rules import rules_in, table
 from support.service_accounts import kubeconfig
 
 pytestmark = pytest.mark.kubernetes
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.kubernetes
 OURS = {"modelplane.ai/managed-by": "modelplane"}
 TEAM = "ml-team"
 OTHERS = "monitoring"
+RULES = Path(__file__).with_name("identity_rules.txt")
 LABEL = "the namespace is not Modelplane's: kubectl label namespace NAME modelplane.ai/managed-by=modelplane"
 
 
@@ -249,3 +252,19 @@ def test_every_kind_that_is_written_is_limited() -> None:
         for plural in rule["resources"]
     }
     assert written <= limited
+
+
+NAMESPACES = {TEAM: "a labeled one", "modelplane-system": "the system's", OTHERS: "an unlabeled one"}
+
+
+async def test_everything_that_the_identity_may_do_is_written_down(stolen: Client) -> None:
+    allowed = {f"{name} ({which})": await rules_in(stolen, name) for name, which in NAMESPACES.items()}
+    found = table(
+        "What the fleet's identity may do on an inference cluster by RBAC, as its API server says "
+        "(SelfSubjectRulesReview).\n# Admission policies refuse part of it: see ESCAPES in "
+        "test_cluster_identity.py.",
+        allowed,
+    )
+    if os.environ.get("MODELPLANE_UPDATE_GOLDEN"):
+        RULES.write_text(found)
+    assert RULES.read_text() == found

@@ -23,9 +23,10 @@ def kubectl(plane: ControlPlane, *arguments: str, stdin: str = "") -> str:
     return done.stdout
 
 
-def kubeconfig(plane: ControlPlane, account: str, path: Path) -> Path:
-    """Write the kubeconfig of a service account of the system namespace, with a token of an hour."""
-    token = kubectl(plane, "create", "token", account, "-n", "modelplane-system", "--duration=1h").strip()
+def kubeconfig(plane: ControlPlane, account: str, path: Path, token: str = "") -> Path:
+    """Write the kubeconfig of a service account of the system namespace, with a token, or one of an hour."""
+    namespace = ("-n", "modelplane-system")
+    token = token or kubectl(plane, "create", "token", account, *namespace, "--duration=1h").strip()
     known = yaml.safe_load(plane.kubeconfig.read_text())
     name = {"name": account, "context": {"cluster": known["clusters"][0]["name"], "user": account}}
     known |= {

@@ -223,6 +223,15 @@ class Capabilities(Model):
     inference_pool: Annotated[bool, about("True if an endpoint picker can route (InferencePool).")]
 
 
+class ClusterCredential(Model):
+    """The credential of the kubeconfig."""
+
+    expiration_time: Annotated[
+        dt.datetime,
+        about("Time at which it expires: that which the cluster granted, not that which was asked for."),
+    ]
+
+
 class InferenceClusterStatus(Status):
     """Status of the cluster."""
 
@@ -242,6 +251,13 @@ class InferenceClusterStatus(Status):
     capabilities: (
         Annotated[
             Capabilities, about("Capabilities found on the cluster. Absent until the cluster was observed.")
+        ]
+        | None
+    ) = None
+    credential: (
+        Annotated[
+            ClusterCredential,
+            about("The token in the kubeconfig. Absent for a credential that is not known to expire."),
         ]
         | None
     ) = None

@@ -105,6 +105,11 @@ DOCUMENTED = (
             _CLUSTER.KUBECONFIG_NOT_USED,
             "The cluster's API server answers, and the Secret no longer has a kubeconfig that is accepted.",
         ),
+        (
+            True,
+            _CLUSTER.CREDENTIAL_EXPIRING,
+            "The cluster's API server answers, and less than a quarter of the credential's life is left.",
+        ),
         (False, _CLUSTER.WAITING_FOR_CLASSES, "A node pool names an InferenceClass that does not exist."),
         (
             False,

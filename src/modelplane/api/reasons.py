@@ -61,6 +61,7 @@ class InferenceClusterReason(StrEnum):
 
     CLUSTER_RUNNING = "ClusterRunning"
     KUBECONFIG_NOT_USED = "KubeconfigNotUsed"
+    CREDENTIAL_EXPIRING = "CredentialExpiring"
     WAITING_FOR_CLASSES = "WaitingForClasses"
     INVALID_NODE_POOL = "InvalidNodePool"
     PROVISIONING = "Provisioning"

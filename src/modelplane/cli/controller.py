@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.cli import durations
 from modelplane.cli.connection import connect
 from modelplane.cli.errors import FAILED, NOT_OURS
 from modelplane.cli.health import health
 from modelplane.cli.log_format import FORMATS, log_to_stderr
-from modelplane.cli.options import gateway_address_option
+from modelplane.cli.options import credential_lifetime_option, gateway_address_option
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
@@ -31,6 +32,7 @@ class _Options:
     gateway_dir: Path | None
     gateway_address: str
     gateway_service: str
+    credential_lifetime: str
     metrics_address: str | None
 
 
@@ -61,6 +63,7 @@ class _Options:
     metavar="NAME",
     help="Service of the Envoys in the cluster, which read their configuration from ConfigMaps.",
 )
+@credential_lifetime_option
 @click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
 @click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
 @click.option("--debug", is_flag=True, help="Log every step.")
@@ -94,7 +97,13 @@ async def _run(options: _Options) -> None:
             election = Election(own, options.namespace)
         fence = election.fence if election else None
         client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=known))
-        manager = Manager(client, proxy=_proxy(options, client), dial=addresses.bound, fence=fence)
+        manager = Manager(
+            client,
+            proxy=_proxy(options, client),
+            dial=addresses.bound,
+            fence=fence,
+            credential_lifetime_s=durations.seconds(options.credential_lifetime, ""),
+        )
 
         async def work() -> None:
             metrics.leading(True)

@@ -8,6 +8,7 @@ import click
 
 from modelplane.cli.api_server import Server, api_server_options, work
 from modelplane.cli.image_digests import pinned
+from modelplane.cli.options import credential_lifetime_option
 
 if TYPE_CHECKING:
     from modelplane.install.options import Options
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     metavar="NAMESPACE",
     help="Namespace in which models' Secrets may be read; may be repeated; by default every namespace.",
 )
+@credential_lifetime_option
 @click.option("--no-network-policy", is_flag=True, help="Leave out the network policies.")
 @click.option(
     "--monitoring-namespace",

@@ -1,7 +1,5 @@
 """``modelplane logs``: print the log of a process of this machine's fleet, or of an object's engines."""
 
-import math
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -9,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelplane.api.listing import in_order
-from modelplane.cli import named
+from modelplane.cli import durations, named
 from modelplane.cli.errors import FAILED, UserError
 from modelplane.cli.live import Live, live_options, read
 from modelplane.cli.options import ListedArgument
@@ -23,22 +21,12 @@ if TYPE_CHECKING:
 _MAX_LISTED = 20
 """Limit of listed processes, and of listed objects."""
 
-_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-"""Units of Go's durations, which kubectl takes, and days."""
-_PART = rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNITS_S)})"
-_LONGEST_D = 36_500
-
 
 def _parse_duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
     """Return a duration in seconds, rounded up: API servers take whole seconds, and at least one."""
     if text is None:
         return None
-    if not re.fullmatch(f"(?:{_PART})+", text):
-        raise click.BadParameter(f'"{text}" is not a duration: write it like 30s, 10m, 1h30m, 1.5h or 7d')
-    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in re.findall(_PART, text))
-    if seconds > _LONGEST_D * _UNITS_S["d"]:
-        raise click.BadParameter(f'"{text}" is longer than {_LONGEST_D}d: leave --since out for all lines')
-    return math.ceil(seconds)
+    return durations.seconds(text, "leave --since out for all lines")
 
 
 def _targets() -> list[str]:

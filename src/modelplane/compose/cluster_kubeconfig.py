@@ -5,10 +5,17 @@ Secret needs a change in one place only.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from modelplane.api.cluster_origin import ClusterOrigin, Source
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
+
+ACCOUNT: Final = "modelplane-inference-cluster"
+"""The ServiceAccount of a fleet on one of its clusters, in the namespace of the system."""
+
+SUBJECT: Final = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{ACCOUNT}"
+"""The account as API servers name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +37,8 @@ def kubeconfig_reference(origin: ClusterOrigin) -> KubeconfigReference | Rejecte
         return Rejected(f"a cluster of source {origin.source} has no kubeconfig yet")
     secret = origin.existing.secret_ref
     return KubeconfigReference(secret.name, secret.key)
+
+
+def replacement(secret: str) -> str:
+    """Return the remedy for a credential that a cluster does not accept, or soon will not."""
+    return f"put a new kubeconfig into {secret}, `modelplane install --inference-cluster` prints the commands"

@@ -79,6 +79,16 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
+class Credential:
+    """A cluster's credential that expires."""
+
+    expires: str
+    """Time at which it expires (RFC 3339)."""
+    problem: str = ""
+    """The reason for which nothing replaces it, with the remedy; empty while there is time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request(Generic[Owner]):
     """All inputs of a composition function."""
 
@@ -103,6 +113,8 @@ class Request(Generic[Owner]):
     """The connection error that writing or reading the owner's objects on its cluster ended with."""
     kubeconfig_problem: str = ""
     """The reason for which the kubeconfig of the owner, an InferenceCluster, cannot be used; else empty."""
+    credential: Credential | None = None
+    """The credential of the owner, an InferenceCluster; None if it is not known to expire."""
 
     def found(self, key: str) -> tuple[Object, ...]:
         """Return the objects of a requirement; empty if it is unknown."""

@@ -107,6 +107,12 @@ def _conditions(
         problem = request.kubeconfig_problem
         message = f"its API server answers, but its kubeconfig cannot be used any more: {problem}"
         running = true(Type.CLUSTER_READY, Reason.KUBECONFIG_NOT_USED, message)
+    elif request.credential and request.credential.problem:
+        message = (
+            f"its API server answers, but its credential expires at {request.credential.expires} and "
+            f"{request.credential.problem}"
+        )
+        running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     if not _gateway_address(request):
         message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
         return running, false(Type.BACKEND_READY, Reason.INSTALLING, message)
@@ -168,6 +174,8 @@ def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict
         status["gateway"] = {"address": address}
     if storage := _cache_storage(cluster):
         status["cache"] = {"storageClassName": storage}
+    if request.credential:
+        status["credential"] = {"expirationTime": request.credential.expires}
     if silence is not None and silence.since:
         status["unreachableSince"] = silence.since
     return status

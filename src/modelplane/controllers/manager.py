@@ -21,6 +21,7 @@ from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.definition_check import Definitions
@@ -68,14 +69,14 @@ class Manager:
         proxy: Proxy | None,
         dial: Callable[[str], str],
         fence: Fence | None = None,
+        credential_lifetime_s: int = LIFETIME_S,
     ) -> None:
         """``fence`` is asked before each write to a cluster; ``client`` has its own."""
         self._client = client
+        self._credential_lifetime_s = credential_lifetime_s
         self._definitions = Definitions(client)
         self._waiting = ""
-        self._decisions: WorkQueue[OwnerKey] = WorkQueue(
-            1, flow=_namespace, waited=partial(metrics.waited, "decisions")
-        )
+        self._decisions = WorkQueue[OwnerKey](1, flow=_namespace, waited=partial(metrics.waited, "decisions"))
         self._work: WorkQueue[OwnerKey] = WorkQueue(
             _AT_A_TIME, self._cluster_of, _namespace, partial(metrics.waited, "work")
         )
@@ -113,11 +114,13 @@ class Manager:
 
     def _control_loops(self) -> tuple[Runnable, ...]:
         """Return every control loop, in the order in which they start."""
+        kubeconfigs = Kubeconfigs(self._client, self._informers[_CLUSTER], self._clusters)
         return (
-            Kubeconfigs(self._client, self._informers[_CLUSTER], self._clusters),
+            kubeconfigs,
             self._children,
             self._named,
             self._gateway,
+            Credentials(self._client, kubeconfigs, self._clusters, self._credential_lifetime_s),
             Workers("decisions", self._decisions, self._reconciler.reconcile),
             Workers("work", self._work, self._reconciler.reconcile),
         )

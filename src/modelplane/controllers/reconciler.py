@@ -142,6 +142,7 @@ class Reconciler:
             gateway_address=gateway.address,
             gateway_problem=gateway.problem,
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
+            credential=self._clusters.credential(registered) if registered else None,
             gateway_is_local=self._gateway_is_local,
         )
 

@@ -8,9 +8,9 @@ its credential is stolen or the controllers have a bug. They limit no other iden
 from typing import Final, NamedTuple
 
 from modelplane.api import labels
-from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import workload_kinds
+from modelplane.compose.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster_namespace import OURS
 from modelplane.compose.workload_kinds import Place
 from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF
@@ -18,7 +18,6 @@ from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube.resources import Object
 
 _API = "admissionregistration.k8s.io/v1"
-_IDENTITY = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{INFERENCE_CLUSTER}"
 _LABEL = next(f"{key}={value}" for key, value in OURS.items())
 
 # Distinct from the installation's labels: a cluster may be registered with itself, and upgrades keep this.
@@ -156,9 +155,7 @@ def _policy(
                 for group in sorted({group for group, _ in kinds})
             ]
         },
-        "matchConditions": [
-            {"name": "identity", "expression": f"request.userInfo.username == '{_IDENTITY}'"}
-        ],
+        "matchConditions": [{"name": "identity", "expression": f"request.userInfo.username == '{SUBJECT}'"}],
         "validations": [{**each._asdict(), "reason": "Forbidden"} for each in validations],
     }
     if variables:

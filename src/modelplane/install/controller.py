@@ -24,6 +24,8 @@ def _deployment(options: Options) -> Object:
         "controller",
         "--leader-elect",
         f"--gateway-service={GATEWAY}",
+        "--credential-lifetime",
+        options.credential_lifetime,
         f"--metrics-address=0.0.0.0:{PORT}",
         "--log-format=json",
     )

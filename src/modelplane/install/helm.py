@@ -59,6 +59,12 @@ CONTROLLERS = Value(
 CONTROLLER_RESOURCES = Value(
     "controller.resources", _DEFAULTS.controller_resources, "What each of them needs.", _OBJECT
 )
+CREDENTIAL_LIFETIME = Value(
+    "controller.credentialLifetime",
+    _DEFAULTS.credential_lifetime,
+    "Lifetime of the tokens that they request from clusters, at least 10m; a cluster may grant less.",
+    {"type": "string", "pattern": "^([0-9.]+[a-z]+)+$"},
+)
 GATEWAYS = Value("gateway.replicas", _DEFAULTS.gateways, "Replicas of the gateway.", _COUNT)
 SERVICE_TYPE = Value(
     "gateway.serviceType",
@@ -113,6 +119,7 @@ VALUES = (
     IMAGE,
     CONTROLLERS,
     CONTROLLER_RESOURCES,
+    CREDENTIAL_LIFETIME,
     GATEWAYS,
     SERVICE_TYPE,
     ANNOTATIONS,
@@ -132,6 +139,7 @@ _OPTIONS = Options(
     gateways=GATEWAYS.number(),
     gateway_service_type=SERVICE_TYPE.text(),
     gateway_annotations=ANNOTATIONS.block(),
+    credential_lifetime=CREDENTIAL_LIFETIME.text(),
     monitoring_namespaces=MONITORING_NAMESPACES.block(),
     service_monitor=True,
     controller_resources=CONTROLLER_RESOURCES.block(),

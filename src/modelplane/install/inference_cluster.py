@@ -1,19 +1,20 @@
 """Requirements of an inference cluster: the fleet's identity, its permissions, and their limits.
 
-Applied to the cluster that is to be registered. Its token goes, in a kubeconfig, into a Secret of the
-control plane.
+Applied to the cluster that is to be registered. A token of the identity goes, in a kubeconfig, into a Secret
+of the control plane.
 """
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.install.admission import LABELS, policies
 from modelplane.install.identity import namespace
-from modelplane.install.permissions import INFERENCE_CLUSTER, Role, account, on_cluster
+from modelplane.install.options import CREDENTIAL_LIFETIME
+from modelplane.install.permissions import INFERENCE_CLUSTER, OWN_TOKEN, Role, account, on_cluster
 from modelplane.kube.resources import Object
 
 
 def manifests() -> list[Object]:
     """Return the objects, in an order in which nothing needs later objects."""
-    about = {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": LABELS}
+    identity = account(INFERENCE_CLUSTER)
     return [
         namespace(),
         # The limits before the permissions.
@@ -21,16 +22,11 @@ def manifests() -> list[Object]:
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
-            "metadata": about,
+            "metadata": {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": LABELS},
             "automountServiceAccountToken": False,
         },
-        *Role("ClusterRole", INFERENCE_CLUSTER, on_cluster(), LABELS).bound_to(account(INFERENCE_CLUSTER)),
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": about | {"annotations": {"kubernetes.io/service-account.name": INFERENCE_CLUSTER}},
-            "type": "kubernetes.io/service-account-token",
-        },
+        *Role("ClusterRole", INFERENCE_CLUSTER, on_cluster(), LABELS).bound_to(identity),
+        *Role("Role", INFERENCE_CLUSTER, OWN_TOKEN, LABELS).bound_to(identity, SYSTEM_NAMESPACE),
     ]
 
 
@@ -41,21 +37,25 @@ def instructions() -> str:
 
 _FILE = "gpu-1.kubeconfig"
 _STEPS = f"""\
-What a fleet may do on this cluster. To register the cluster as "gpu-1", where GPU and CONTROL are the
-kubectl contexts of the two:
+What a fleet may do on this cluster. To register the cluster as "gpu-1", or to replace its credential,
+where GPU and CONTROL are the kubectl contexts of the two:
 
   modelplane install --inference-cluster | kubectl --context GPU apply -f -
-  kubectl --context GPU wait --for=jsonpath='{{.data.token}}' -n {SYSTEM_NAMESPACE} \\
-    secret/{INFERENCE_CLUSTER}
-  token=$(kubectl --context GPU get secret {INFERENCE_CLUSTER} -n {SYSTEM_NAMESPACE} \\
-    -o jsonpath='{{.data.token}}' | base64 -d)
+  token=$(kubectl --context GPU create token {INFERENCE_CLUSTER} -n {SYSTEM_NAMESPACE} \\
+    --duration {CREDENTIAL_LIFETIME})
   (umask 077; kubectl --context GPU config view --raw --minify --flatten > {_FILE})
   kubectl config --kubeconfig={_FILE} unset users
   kubectl config --kubeconfig={_FILE} set-credentials modelplane --token="$token"
   kubectl config --kubeconfig={_FILE} set-context --current --user=modelplane
   kubectl --context CONTROL create secret generic gpu-1-kubeconfig -n {SYSTEM_NAMESPACE} \\
-    --from-file=kubeconfig={_FILE}
+    --from-file=kubeconfig={_FILE} --dry-run=client -o yaml |
+    kubectl --context CONTROL apply --server-side --force-conflicts -f -
   rm {_FILE}
 
 Then name the Secret in an InferenceCluster, under spec.cluster.existing.secretRef.
+
+The token is valid for 30 days, or for as long as the cluster grants. The controllers renew it at half of
+its life and write the new one into the Secret. Under Crossplane nothing renews it: choose a longer
+--duration, and repeat the commands before the time in status.credential.expirationTime of the
+InferenceCluster.
 """

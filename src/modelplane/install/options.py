@@ -10,6 +10,9 @@ from enum import StrEnum
 
 from modelplane import __version__
 
+CREDENTIAL_LIFETIME = "720h"
+"""30 days."""
+
 Number = int | str
 Block = Mapping[str, object] | str
 
@@ -34,6 +37,8 @@ class Options:
     """Annotations of the gateway's Service, for example for an internal load balancer."""
     team_namespaces: tuple[str, ...] = ()
     """Namespaces whose Secrets and ConfigMaps may be read for models; all if empty."""
+    credential_lifetime: str = CREDENTIAL_LIFETIME
+    """Lifetime of the tokens that the controllers request from clusters; one may grant less."""
     network_policy: bool = True
     monitoring_namespaces: tuple[str, ...] | str = ("monitoring",)
     """Namespaces whose pods may read the metrics."""

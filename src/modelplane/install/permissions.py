@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from modelplane.api.meta import GROUP, SYSTEM_NAMESPACE
 from modelplane.compose import workload_kinds
+from modelplane.compose.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place
 from modelplane.install.identity import CONTROLLER, GATEWAY, labels
@@ -27,8 +28,8 @@ _EDIT = ("create", "delete", "patch", "update")
 TEAM_OBJECTS = "modelplane-team-objects"
 """The role that reads the objects that models name, in their teams' namespaces."""
 
-INFERENCE_CLUSTER = "modelplane-inference-cluster"
-"""The identity of a fleet on one of its clusters, and the identity's role."""
+INFERENCE_CLUSTER = ACCOUNT
+"""The identity of a fleet on one of its clusters, and the identity's roles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,13 @@ TEAMS = (
 
 SYSTEM = (
     Rule("", ("secrets",), _READ, "The kubeconfigs of the clusters."),
+    Rule(
+        "",
+        ("secrets",),
+        ("patch",),
+        "A renewed token of a cluster is written into its kubeconfig. The platform team chooses the names of "
+        "these Secrets.",
+    ),
     Rule(
         "coordination.k8s.io", ("leases",), ("create",), "The first of several controllers makes the Lease."
     ),
@@ -202,6 +210,18 @@ _READ_ON_CLUSTERS = (
 def on_cluster() -> tuple[Rule, ...]:
     """Return the rules on an inference cluster, in all namespaces: workloads, and objects read about them."""
     return (*_children(Place.CLUSTERS), *_READ_ON_CLUSTERS)
+
+
+OWN_TOKEN = (
+    Rule(
+        "",
+        ("serviceaccounts/token",),
+        ("create",),
+        "The controllers renew the identity's token with the present one. For this account only.",
+        names=(INFERENCE_CLUSTER,),
+    ),
+)
+"""On an inference cluster, in the namespace of the system."""
 
 
 PEOPLE = {

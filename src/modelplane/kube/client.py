@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 import httpx2
 import msgspec
+from lightkube.config.client_adapter import BearerAuth
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
 from modelplane.kube import connection, errors, list_watch, resources, responses
@@ -231,6 +232,21 @@ class Client:
             await self._request("DELETE", resource.path(namespace, name), None, options)
         except errors.NotFound:
             return
+
+    async def create_token(self, account: str, namespace: str, lifetime_s: int) -> str:
+        """Return a new token of a service account; the server may grant another lifetime (TokenRequest)."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": lifetime_s},
+        }
+        path = resources.SERVICE_ACCOUNTS.path(namespace, account, "token")
+        status = (await self._request("POST", path, None, body)).get("status")
+        return str(status.get("token", "")) if isinstance(status, dict) else ""
+
+    def use_token(self, token: str) -> None:
+        """Send every later request with another bearer token; open watches continue."""
+        self._http.auth = BearerAuth(token)
 
     async def resource_of(self, manifest: Mapping[str, Any]) -> Resource:
         """Return the resource that serves a manifest; ``NotInstalled`` if the server has no such kind."""

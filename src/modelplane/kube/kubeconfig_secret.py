@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import yaml
 
 # The one in C is ten times as fast, and not in every build of the library.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader of every kubeconfig from a Secret."""
 
 _DEEPEST = 20
 """Deepest nesting of a kubeconfig; an ordinary one has six levels."""
@@ -75,17 +76,28 @@ def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
         )
     try:
         _check_events(text)
-        kubeconfig = dict(yaml.load(text, _LOADER))  # noqa: S506 - a safe loader, whichever of the two
+        kubeconfig = dict(yaml.load(text, LOADER))  # noqa: S506 - a safe loader, whichever of the two
     except Exception:  # noqa: BLE001 - constructors of YAML's tags raise whatever their code happens to
         # Not the parser's message: it quotes the text, which has credentials.
         raise ValueError(f"{named} is not a kubeconfig") from None
     return _current(kubeconfig, named)
 
 
+def token_of(kubeconfig: Mapping[str, Any]) -> str:
+    """Return the token of a kubeconfig that was ``parsed``; empty if its user has none."""
+    return str(kubeconfig["users"][0]["user"].get("token", ""))
+
+
+def with_token(kubeconfig: Mapping[str, Any], token: str) -> dict[str, Any]:
+    """Return a kubeconfig that was ``parsed``, with another token."""
+    [entry] = kubeconfig["users"]
+    return {**kubeconfig, "users": [{**entry, "user": {**entry["user"], "token": token}}]}
+
+
 def _check_events(text: bytes) -> None:
     """Raise ``ValueError`` for what would overflow the loader's stack or memory, and end the process."""
     depth = 0
-    for event in yaml.parse(text, _LOADER):
+    for event in yaml.parse(text, LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         # Aliases that merge one another multiply.
         if depth > _DEEPEST or isinstance(event, yaml.AliasEvent):

@@ -18,6 +18,11 @@ def ago(seconds: float) -> str:
     return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def at(seconds: float) -> str:
+    """Return the time so many seconds after the beginning of 1970."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def parse(text: str) -> datetime:
     """Return the time in a text; ``ValueError`` if there is none."""
     # The standard library reads six digits of a second at most, the records have nine.

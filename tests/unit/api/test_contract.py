@@ -265,6 +265,8 @@ ADDITIONS = {
     "InferenceCluster spec.nodePools[].fabric.name": "pools that a gang may span",
     "ModelCache spec.huggingFace.files": "weights without code",
     "InferenceCluster status.capabilities*": "what was found on the cluster",
+    "InferenceCluster status.credential": "the credential of the kubeconfig, if it is known to expire",
+    "InferenceCluster status.credential.expirationTime": "when it expires, as the cluster granted it",
     "InferenceCluster status.unreachableSince": "since when its API server has not answered",
     "InferenceCluster status.gpuPools[].accounting": "for the scheduler",
     "InferenceCluster status.gpuPools[].fabric": "for the scheduler",

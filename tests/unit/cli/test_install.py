@@ -27,6 +27,7 @@ def test_every_option_reaches_the_manifests():
         *("--image", "example/modelplane:1", "--replicas", "3", "--gateway-service-type", "NodePort"),
         *("--gateway-annotation", "a=b=c", "--team-namespace", "x", "--team-namespace", "y"),
         *("--no-network-policy", "--monitoring-namespace", "watching", "--service-monitor"),
+        *("--credential-lifetime", "24h"),
     )
     options = Options(
         image="example/modelplane:1",
@@ -35,6 +36,7 @@ def test_every_option_reaches_the_manifests():
         gateway_service_type="NodePort",
         gateway_annotations={"a": "b=c"},
         team_namespaces=("x", "y"),
+        credential_lifetime="24h",
         network_policy=False,
         monitoring_namespaces=("watching",),
         service_monitor=True,
@@ -131,6 +133,16 @@ def test_what_a_cluster_needs_comes_with_what_to_do():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        pytest.param(
+            ["--credential-lifetime", "9m59s"],
+            '"9m59s" is shorter than 10m, the shortest that API servers grant',
+            id="a lifetime that no server grants",
+        ),
+        pytest.param(
+            ["--credential-lifetime", "36501d"],
+            '"36501d" is longer than 36500d: choose a shorter one',
+            id="a lifetime without end",
+        ),
         pytest.param(["--upgrade"], "--upgrade and --dry-run need --apply", id="an upgrade of nothing"),
         pytest.param(
             ["--dry-run", "server"], "--upgrade and --dry-run need --apply", id="a trial of nothing"

@@ -13,6 +13,7 @@ from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.clusters import connections
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.fleet_resources import known
 from modelplane.kube import errors, resources, timestamps
 from modelplane.kube.client import Client
 
@@ -107,7 +108,71 @@ async def test_a_secret_that_becomes_unusable_cuts_nobody_off(
 async def test_another_identity_is_another_connection(clusters: Clusters) -> None:
     _connect(clusters, GOOD)
     before = clusters.get("east")
+    _connect(clusters, _secret(_kubeconfig(username="u", password="p")))
+    assert clusters.get("east") is not before
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch, east: Any) -> set[str]:
+    """The tokens that the cluster accepts, in place of the connection of each kubeconfig."""
+    accepted = {"one", "two"}
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.headers["authorization"].removeprefix("Bearer ") not in accepted:
+            return httpx2.Response(401, json={"kind": "Status", "message": "Unauthorized"})
+        response: httpx2.Response = await east(request)
+        return response
+
+    def connect(content: dict[str, Any], **_: object) -> Client:
+        http = httpx2.AsyncClient(base_url="http://east", transport=httpx2.MockTransport(answer))
+        client = Client(http, "modelplane", known=known)
+        client.use_token(content["users"][0]["user"]["token"])
+        return client
+
+    monkeypatch.setattr(Client, "from_kubeconfig", connect)
+    return accepted
+
+
+async def test_another_token_of_the_same_identity_keeps_the_connection_and_its_copies(
+    clusters: Clusters, taken: set[str]
+) -> None:
+    _connect(clusters, GOOD)
+    await asyncio.sleep(1)
+    before = clusters.get("east")
+    assert clusters.find(PODS) == ()
     _connect(clusters, _secret(_kubeconfig(token="two")))
+    taken.remove("one")
+    assert clusters.get("east") is before
+    assert clusters.find(PODS) == (), "it is not read again"
+    await asyncio.sleep(1)
+    assert before
+    await before.client.get(resources.PODS, "p", "n")
+    assert clusters.get("east") is before
+
+
+async def test_a_token_that_the_cluster_does_not_accept_is_said_at_once(
+    clusters: Clusters, taken: set[str]
+) -> None:
+    _connect(clusters, GOOD)
+    await asyncio.sleep(1)
+    _connect(clusters, _secret(_kubeconfig(token="three")))
+    await asyncio.sleep(1)
+    assert clusters.problem("east") == (
+        "the API server does not accept the credential, which may have expired: put a new kubeconfig into "
+        f"{WHERE}, `modelplane install --inference-cluster` prints the commands"
+    )
+    taken.add("four")
+    _connect(clusters, _secret(_kubeconfig(token="four")))
+    await asyncio.sleep(1)
+    assert clusters.problem("east") == "", "the next one is used at once"
+
+
+async def test_another_server_is_another_connection(clusters: Clusters, taken: set[str]) -> None:
+    assert taken
+    _connect(clusters, GOOD)
+    await asyncio.sleep(1)
+    before = clusters.get("east")
+    _connect(clusters, _secret(_kubeconfig(token="two").replace(b"127.0.0.1", b"127.0.0.2")))
     assert clusters.get("east") is not before
 
 

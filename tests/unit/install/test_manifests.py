@@ -208,7 +208,8 @@ def test_a_cluster_that_is_registered_gets_one_account_with_its_permissions_and_
         ("ServiceAccount", "modelplane-inference-cluster"),
         ("ClusterRole", "modelplane-inference-cluster"),
         ("ClusterRoleBinding", "modelplane-inference-cluster"),
-        ("Secret", "modelplane-inference-cluster"),
+        ("Role", "modelplane-inference-cluster"),
+        ("RoleBinding", "modelplane-inference-cluster"),
     ]
     parts = {each["metadata"]["labels"]["app.kubernetes.io/part-of"] for each in written[1:]}
     assert INSTALLATION not in parts, "an upgrade and an uninstall of the fleet leave it alone"

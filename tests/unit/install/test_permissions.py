@@ -6,6 +6,7 @@ from modelplane.install.permissions import Role, Rule, account
 
 TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION")}
 TABLES["on cluster"] = permissions.on_cluster()
+TABLES["own token"] = permissions.OWN_TOKEN
 TABLES |= {name: permissions.PEOPLE[name] for name in ("platform", "gateway-operator")}
 RULES = {
     f"{name}: {', '.join(rule.verbs)} {', '.join(rule.resources)}": rule
@@ -21,15 +22,29 @@ def test_a_rule_has_a_reason_and_no_wildcard(rule):
     assert {"escalate", "bind", "impersonate", "deletecollection"} & {*rule.verbs} == set()
 
 
-def test_on_the_control_plane_secrets_are_only_read():
+def test_on_the_control_plane_secrets_are_read_and_only_kubeconfigs_are_patched():
     verbs = {
-        verb
+        (name, verb)
         for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION")
         for rule in TABLES[name]
         if "secrets" in rule.resources
         for verb in rule.verbs
     }
-    assert verbs == {"list", "watch"}
+    read = {(name, verb) for name in ("TEAMS", "SYSTEM") for verb in ("list", "watch")}
+    assert verbs == read | {("SYSTEM", "patch")}
+
+
+def test_the_identity_on_a_cluster_gets_tokens_of_itself_only():
+    [rule] = [
+        rule
+        for rule in (*permissions.on_cluster(), *permissions.OWN_TOKEN)
+        if any("token" in resource for resource in rule.resources)
+    ]
+    assert (rule.resources, rule.verbs, rule.names) == (
+        ("serviceaccounts/token",),
+        ("create",),
+        ("modelplane-inference-cluster",),
+    )
 
 
 def test_a_role_is_in_a_namespace_and_a_cluster_role_is_not():

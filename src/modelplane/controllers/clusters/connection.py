@@ -11,6 +11,7 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.compose import cluster_namespace
+from modelplane.compose.cluster_kubeconfig import replacement
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.health import Health
@@ -82,8 +83,7 @@ class Connection:
         problem = self._health.problem
         if problem != errors.UNAUTHORIZED:
             return problem
-        commands = "`modelplane install --inference-cluster` prints the commands"
-        return f"{problem}: put a new kubeconfig into {self._credential}, {commands}"
+        return f"{problem}: {replacement(self._credential)}"
 
     @property
     def lost(self) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from modelplane.compose.composition import Requirement, Unknown
+from modelplane.compose.composition import Credential, Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.controllers import fleet_resources
+from modelplane.controllers.clusters.access import Access
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.watches import Changed
-from modelplane.kube import kubeconfig_secret
+from modelplane.kube import errors, kubeconfig_secret, timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
 from modelplane.kube.resources import Object
@@ -41,8 +42,9 @@ class Clusters:
         self._on_problem = on_problem
         self._fence = fence
         self._connections: dict[str, Connection] = {}
-        self._kubeconfigs: dict[str, bytes] = {}
+        self._accesses: dict[str, Access] = {}
         self._problems: dict[str, str] = {}
+        self._expiring: dict[str, str] = {}
         self._turn = asyncio.Semaphore(_OPENED_AT_A_TIME)
         self._opening: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
@@ -72,6 +74,16 @@ class Clusters:
         """
         return self._problems.get(name, "")
 
+    def access(self, name: str) -> Access | None:
+        """Return the kubeconfig that a cluster's connection uses; None if there is no connection."""
+        return self._accesses.get(name)
+
+    def credential(self, name: str) -> Credential | None:
+        """Return a cluster's credential if it is known to expire."""
+        access = self._accesses.get(name)
+        lifetime = access.claims.lifetime if access and access.claims else None
+        return Credential(timestamps.at(lifetime.expires), self._expiring.get(name, "")) if lifetime else None
+
     def lost(self, name: str) -> str:
         """Return the cause if a cluster has been silent for minutes or has no connection; else empty."""
         connection = self._connections.get(name)
@@ -88,24 +100,52 @@ class Clusters:
         """Connect to a cluster with the kubeconfig that a Secret holds; ``where`` names it in messages."""
         try:
             content = kubeconfig_secret.content(secret, key, where)
-            if self._kubeconfigs.get(name) == content:
+            known = self._accesses.get(name)
+            if known is not None and known.content == content:
                 if self._problems.pop(name, ""):
                     self._on_problem(name)
                 return
-            kubeconfig = kubeconfig_secret.parsed(content, key, where)
-            client = Client.from_kubeconfig(kubeconfig, fence=self._fence, known=fleet_resources.known)
+            access = Access.of(content, key, where)
+            connection = self._connections.get(name)
+            # A connection with a problem is made anew, so that a new token is used at once.
+            if connection and known and not connection.problem and access.differs_in_token_only(known):
+                self._hand_over(connection, access)
+            else:
+                self._connect(name, access)
         except ValueError as error:
             # A present connection stays: a Secret may be half-written.
             self.report(name, str(error))
-            return
+
+    def _connect(self, name: str, access: Access) -> None:
+        client = Client.from_kubeconfig(access.kubeconfig, fence=self._fence, known=fleet_resources.known)
         self.disconnect(name)
-        self._kubeconfigs[name] = content
+        self._accesses[name] = access
         connection = Connection(
-            name, client, self._on_change, self._on_problem, routes=self._routes, credential=where
+            name, client, self._on_change, self._on_problem, routes=self._routes, credential=access.where
         )
         self._connections[name] = connection
         _keep(asyncio.create_task(self._open(connection)), self._opening)
         _log.info("connected to cluster %s", name, extra=fields(cluster=name))
+
+    def _hand_over(self, connection: Connection, access: Access) -> None:
+        """Give a new token to a connection, which keeps its copies and its open watches."""
+        name = connection.name
+        self._accesses[name] = access
+        self._problems.pop(name, None)
+        self._expiring.pop(name, None)
+        connection.client.use_token(access.token)
+        self._on_problem(name)
+        _keep(asyncio.create_task(self._check(connection, access)), self._opening)
+        _log.info("cluster %s: a new token is in use", name, extra=fields(cluster=name))
+
+    async def _check(self, connection: Connection, access: Access) -> None:
+        """Connect anew if a cluster does not accept a new token: open watches do not show it for an hour."""
+        try:
+            await connection.client.get_raw("/version")
+        except errors.KubernetesError as error:
+            is_refused = isinstance(error, errors.ApiError) and error.code == 401
+            if is_refused and self._accesses.get(connection.name) is access:
+                self._connect(connection.name, access)
 
     async def _open(self, connection: Connection) -> None:
         """Read a cluster in its turn; one that does not answer soon continues beside the others."""
@@ -127,10 +167,17 @@ class Clusters:
             self._problems[name] = why
             self._on_problem(name)
 
+    def report_expiry(self, name: str, why: str) -> None:
+        """Report why nothing replaces a cluster's credential before it expires; empty if something does."""
+        if self._expiring.get(name, "") != why:
+            self._expiring[name] = why
+            self._on_problem(name)
+
     def disconnect(self, name: str) -> None:
         """Drop a cluster's connection and its copies."""
-        self._kubeconfigs.pop(name, None)
+        self._accesses.pop(name, None)
         self._problems.pop(name, None)
+        self._expiring.pop(name, None)
         connection = self._connections.pop(name, None)
         if connection is not None:
             _keep(asyncio.create_task(connection.close()), self._closing)

@@ -47,6 +47,18 @@ class Kubeconfigs(Runnable):
         """Close every connection."""
         await self._clusters.close()
 
+    def secret_of(self, name: str) -> Object | None:
+        """Return the Secret of a cluster's kubeconfig; None if it is not there or not known."""
+        cluster = self._registered.get(name)
+        reference = _reference(cluster) if cluster else None
+        if not isinstance(reference, KubeconfigReference):
+            return None
+        return self._secrets.get(reference.name, reference.namespace)
+
+    def remember(self, secret: Object) -> None:
+        """Take a Secret that was written, without waiting for the watch."""
+        self._secrets.remember(secret)
+
     def _secret_changed(self, secret: Object) -> None:
         if not self._secrets.synced:
             return

@@ -22,8 +22,8 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.api.rejected import Rejected
 from modelplane.compose import definition_owner
-from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
-from modelplane.compose.composition import Guard, Requirement, Unknown
+from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference, replacement
+from modelplane.compose.composition import Credential, Guard, Requirement, Unknown
 from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.inference_cluster import CRD_API_VERSION
 from modelplane.compose.model_replica import CLUSTER_KEY, ENDPOINT_KEY
@@ -33,7 +33,8 @@ from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway import gateway_api
 from modelplane.gateway.hosts import authority
-from modelplane.kube import kubeconfig_secret
+from modelplane.kube import kubeconfig_secret, timestamps
+from modelplane.kube.token_claims import claims_of
 
 _DEFINITION = "definition"
 _REVISION = "revision"
@@ -132,22 +133,28 @@ class RequiredResources:
         given = self._given.get(CLUSTER_KEY, ())
         return any(is_true(cluster, InferenceClusterCondition.CLUSTER_READY) for cluster in given)
 
-    def kubeconfig_problem(self, owner: Any) -> str:
-        """Return why the kubeconfig of an InferenceCluster is not accepted; empty if it is.
+    def kubeconfig(self, owner: Any, now: float) -> tuple[str, Credential | None]:
+        """Return why the kubeconfig of an InferenceCluster is not accepted, and its credential if it expires.
 
-        It is also empty if there is no Secret, which the provider itself reports.
+        Both are empty if there is no Secret, which the provider itself reports.
         """
         if _KUBECONFIG in self._unreadable:
-            return str(self._unreadable[_KUBECONFIG])
+            return str(self._unreadable[_KUBECONFIG]), None
         secrets = self._given.get(_KUBECONFIG, ())
         reference = kubeconfig_reference(owner.spec.cluster) if secrets else None
-        if isinstance(reference, KubeconfigReference):
-            try:
-                text = kubeconfig_secret.content(secrets[0], reference.key, str(reference))
-                kubeconfig_secret.parsed(text, reference.key, str(reference))
-            except ValueError as error:
-                return str(error)
-        return ""
+        if not isinstance(reference, KubeconfigReference):
+            return "", None
+        try:
+            text = kubeconfig_secret.content(secrets[0], reference.key, str(reference))
+            kubeconfig = kubeconfig_secret.parsed(text, reference.key, str(reference))
+        except ValueError as error:
+            return str(error), None
+        claims = claims_of(kubeconfig_secret.token_of(kubeconfig))
+        if claims is None or claims.lifetime is None:
+            return "", None
+        is_late = now >= claims.lifetime.last_quarter
+        problem = f"is not renewed under Crossplane: {replacement(str(reference))}" if is_late else ""
+        return "", Credential(timestamps.at(claims.lifetime.expires), problem)
 
     def revision(self) -> str:
         """Return the latest CompositionRevision for children of ours; empty if none is known."""

@@ -121,6 +121,7 @@ class Runner:
         if rejected := given.owned_by_other():
             return Blocked(rejected.message)
         address, proxy = given.gateway()
+        kubeconfig_problem, credential = given.kubeconfig(decoded, self._now().timestamp())
         asked: Request[Any] = Request(
             decoded,
             observation.children,
@@ -130,7 +131,8 @@ class Runner:
             routed_by=given.routed_by(backend_of_leaving(decoded, composed)),
             unobserved=observation.unobserved,
             silence=reach.silence(composed),
-            kubeconfig_problem=given.kubeconfig_problem(decoded),
+            kubeconfig_problem=kubeconfig_problem,
+            credential=credential,
         )
         composition = self._decided(composer, asked)
         if isinstance(composition, Blocked):

@@ -3,6 +3,7 @@
 import base64
 import copy
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.function import remote
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from modelplane.kube import timestamps
 from modelplane.telemetry import metric_definitions, metrics
 from modelplane.telemetry.metric_definitions import Program, Result
+from support.tokens import kubeconfig, token
 from unit.crossplane.function.conftest import DEFINITION, Ask, children, conditions, fatal
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "composition"
@@ -165,7 +168,8 @@ def test_a_cluster_whose_kubeconfig_would_run_a_program_is_not_connected(ask: As
     assert kept.keys() == connected.keys()
 
 
-def test_a_cluster_whose_gateway_was_seen_is_ready(ask: Ask) -> None:
+def _observed_cluster() -> dict[str, Any]:
+    """Return the observing children of a cluster that answers."""
     gateway = {
         "metadata": {"name": "g"},
         "spec": {"listeners": [{"port": 80}]},
@@ -173,13 +177,52 @@ def test_a_cluster_whose_gateway_was_seen_is_ready(ask: Ask) -> None:
     }
     absent = [{"type": "Synced", "status": "False", "message": "external resource does not exist"}]
     look = {"apiVersion": remote.API_VERSION, "kind": "Object", "metadata": {"name": "o"}, "spec": {}}
-    observed = {
+    return {
         "crossplane-gateway": {**look, "status": {"atProvider": {"manifest": gateway}}},
         "crossplane-leaderWorkerSet": {**look, "status": {"conditions": absent}},
         "crossplane-inferencePool": {**look, "status": {"conditions": absent}},
     }
+
+
+@pytest.mark.parametrize(
+    ("life", "condition"),
+    [
+        pytest.param((-1000, 9000), ("ClusterRunning", "its API server answers"), id="a new one"),
+        pytest.param(
+            (-8000, 2000),
+            (
+                "CredentialExpiring",
+                (
+                    "its API server answers, but its credential expires at EXPIRES and is not renewed under "
+                    'Crossplane: put a new kubeconfig into Secret "east-kubeconfig" in namespace '
+                    '"modelplane-system", `modelplane install --inference-cluster` prints the commands'
+                ),
+            ),
+            id="one in the last quarter of its life",
+        ),
+    ],
+)
+def test_a_token_that_expires_is_shown_and_named_in_time(
+    ask: Ask, life: tuple[float, float], condition: tuple[str, str]
+) -> None:
+    now = time.time()
+    issued, expires = (now + part for part in life)
+    content = kubeconfig(token=token(iat=issued, exp=expires))
+    metadata = {"name": "east-kubeconfig", "namespace": "modelplane-system"}
+    secret = {"kind": "Secret", "metadata": metadata}
+    secret["data"] = {"kubeconfig": base64.b64encode(content).decode()}
     required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
-    answered = ask(CLUSTER, required, observed)
+    answered = ask(CLUSTER, required | {"kubeconfig": [secret]}, _observed_cluster())
+    shown = timestamps.at(expires)
+    status = answered.desired.composite.resource["status"]
+    assert dict(status["credential"]) == {"expirationTime": shown}
+    reason, message = condition
+    assert conditions(answered)["ClusterReady"] == ("TRUE", reason, message.replace("EXPIRES", shown))
+
+
+def test_a_cluster_whose_gateway_was_seen_is_ready(ask: Ask) -> None:
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    answered = ask(CLUSTER, required, _observed_cluster())
     status = answered.desired.composite.resource["status"]
     assert status["gateway"]["address"] == "192.0.2.1"
     assert dict(status["capabilities"]) == {"dra": True, "leaderWorkerSet": False, "inferencePool": False}

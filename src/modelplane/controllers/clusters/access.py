@@ -1,0 +1,42 @@
+"""Access to a cluster: the kubeconfig that its connection uses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from modelplane.kube import kubeconfig_secret, kubeconfig_text
+from modelplane.kube.token_claims import Claims, claims_of
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A kubeconfig from a Secret."""
+
+    key: str
+    where: str
+    """The Secret as messages name it."""
+    content: bytes = field(repr=False)
+    kubeconfig: Mapping[str, Any] = field(repr=False)
+    """Its current context."""
+    claims: Claims | None
+    """The claims of its token; None if it has none."""
+
+    @classmethod
+    def of(cls, content: bytes, key: str, where: str) -> Self:
+        """Read a kubeconfig. Raises ``ValueError`` for one that is not accepted."""
+        kubeconfig = kubeconfig_secret.parsed(content, key, where)
+        return cls(key, where, content, kubeconfig, claims_of(kubeconfig_secret.token_of(kubeconfig)))
+
+    @property
+    def token(self) -> str:
+        """The token; empty if it has none."""
+        return kubeconfig_secret.token_of(self.kubeconfig)
+
+    def differs_in_token_only(self, other: "Access") -> bool:
+        """Return True if another access has a token too, and is the same otherwise."""
+        same = (self.key, self.where) == (other.key, other.where) and self.token and other.token
+        return bool(same) and self.kubeconfig == kubeconfig_secret.with_token(other.kubeconfig, self.token)
+
+    def with_token(self, token: str) -> bytes:
+        """Return its text with another token. Raises ``ValueError`` if that is not possible."""
+        return kubeconfig_text.rewritten(self.content, token, self.key, self.where)

@@ -1,0 +1,224 @@
+"""The credential of a cluster is renewed before it expires, by itself only, and nothing is lost by that."""
+
+import asyncio
+import base64
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from modelplane.compose.composition import Credential
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.clusters.connection import Connection
+from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.clusters.credentials import Credentials
+from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
+from modelplane.controllers.runnable import run_all
+from modelplane.install import inference_cluster
+from modelplane.install.permissions import INFERENCE_CLUSTER
+from modelplane.kube import errors, resources, timestamps
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
+from modelplane.kube.token_claims import Lifetime, claims_of
+from modelplane.local.certificate_files import Pki
+from support.attacked import Attacked, attacked, eventually
+from support.controllers import running_controllers
+from support.fleets import ControlPlane
+from support.service_accounts import kubeconfig, kubectl
+from support.tokens import signed
+
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
+]
+
+SYSTEM = "modelplane-system"
+NAME = "test-kubeconfig"
+
+
+class Registered:
+    """A fleet whose cluster is registered with the identity that is printed for clusters."""
+
+    def __init__(self, fleet: Attacked, folder: Path) -> None:
+        self.fleet = fleet
+        self._folder = folder
+
+    async def put(self, token: str) -> None:
+        """Write a kubeconfig with a token into the Secret."""
+        path = kubeconfig(self.fleet.control_plane, INFERENCE_CLUSTER, self._folder / "kubeconfig", token)
+        data = {"kubeconfig": base64.b64encode(path.read_bytes()).decode()}
+        await self.fleet.client.patch(resources.SECRETS, NAME, {"data": data}, SYSTEM)
+
+    async def secret(self) -> Object:
+        """Return the Secret of the kubeconfig."""
+        return await self.fleet.client.get(resources.SECRETS, NAME, SYSTEM) or {}
+
+    async def token(self) -> str:
+        """Return the token in the Secret."""
+        content = yaml.safe_load(base64.b64decode((await self.secret())["data"]["kubeconfig"]))
+        return str(content["users"][0]["user"]["token"])
+
+    @asynccontextmanager
+    async def connected(self, clock: Any) -> AsyncIterator[tuple[Clusters, Credentials]]:
+        """Connect to the cluster as the controllers do, under their identity."""
+        path = str(self.fleet.kubeconfig)
+        async with Client.from_kubeconfig(path, known=fleet_resources.known) as client:
+            clusters = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
+            registered = Informer(client, fleet_resources.INFERENCE_CLUSTERS)
+            kubeconfigs = Kubeconfigs(client, registered, clusters)
+            task = asyncio.create_task(run_all((kubeconfigs,), (registered,)))
+
+            async def is_read() -> bool:
+                return not clusters.problem("test")
+
+            try:
+                await eventually(is_read)
+                yield clusters, Credentials(client, kubeconfigs, clusters, 600, clock)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+async def registered(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Registered]:
+    async with attacked(own_control_plane) as fleet:
+        for manifest in inference_cluster.manifests():
+            await fleet.client.apply(manifest)
+        found = Registered(fleet, tmp_path)
+        arguments = ("create", "token", INFERENCE_CLUSTER, "-n", SYSTEM, "--duration=10m")
+        await found.put(kubectl(own_control_plane, *arguments).strip())
+        yield found
+
+
+def connection_of(clusters: Clusters) -> Connection:
+    connection = clusters.get("test")
+    assert connection
+    return connection
+
+
+def token_in_use(clusters: Clusters) -> str:
+    access = clusters.access("test")
+    assert access
+    return access.token
+
+
+def lifetime_of(token: str) -> Lifetime:
+    claims = claims_of(token)
+    assert claims
+    assert claims.lifetime
+    return claims.lifetime
+
+
+def half_of_ten_minutes_later() -> float:
+    return time.time() + 335
+
+
+async def test_a_token_is_renewed_and_the_copies_of_the_cluster_stay(
+    registered: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await registered.token()
+    async with registered.connected(half_of_ten_minutes_later) as (clusters, credentials):
+        connection = connection_of(clusters)
+        listed: list[str] = []
+        usual = Client.list
+
+        async def counted(client: Client, resource: Any, *arguments: Any, **options: Any) -> Any:
+            if client is connection.client:
+                listed.append(resource.plural)
+            return await usual(client, resource, *arguments, **options)
+
+        monkeypatch.setattr(Client, "list", counted)
+        await credentials.look()
+        after = await registered.token()
+        assert after != before
+        assert token_in_use(clusters) == after
+        granted = lifetime_of(after)
+        assert granted.expires - granted.issued == 600
+        assert clusters.credential("test") == Credential(timestamps.at(granted.expires))
+        await asyncio.sleep(1)
+        assert clusters.get("test") is connection
+        assert (clusters.problem("test"), listed) == ("", [])
+        await connection.client.list(resources.NAMESPACES)
+
+
+async def test_a_concurrent_change_of_the_secret_wins_and_the_old_token_stays_in_use(
+    registered: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await registered.token()
+    request = Client.create_token
+
+    async def slow(client: Client, *arguments: Any) -> str:
+        token = await request(client, *arguments)
+        change = {"metadata": {"annotations": {"changed": "meanwhile"}}}
+        await registered.fleet.client.patch(resources.SECRETS, NAME, change, SYSTEM)
+        return token
+
+    async with registered.connected(half_of_ten_minutes_later) as (clusters, credentials):
+        monkeypatch.setattr(Client, "create_token", slow)
+        await credentials.look()
+        assert await registered.token() == before
+        assert token_in_use(clusters) == before
+        assert clusters.problem("test") == ""
+
+
+@pytest.mark.parametrize(
+    ("account", "namespace"),
+    [("default", SYSTEM), ("modelplane-controller", SYSTEM), (INFERENCE_CLUSTER, "default")],
+)
+async def test_the_identity_gets_no_token_of_another_account(
+    registered: Registered, account: str, namespace: str
+) -> None:
+    async with registered.connected(time.time) as (clusters, _):
+        connection = connection_of(clusters)
+        with pytest.raises(errors.Forbidden, match='cannot create resource "serviceaccounts/token"'):
+            await connection.client.create_token(account, namespace, 600)
+
+
+async def test_an_expired_token_is_a_condition_and_the_replicas_stay(registered: Registered) -> None:
+    fleet = registered.fleet
+    account = await fleet.client.get(resources.SERVICE_ACCOUNTS, INFERENCE_CLUSTER, SYSTEM)
+    assert account
+    key = Pki(fleet.control_plane.home.pki).service_accounts
+
+    def token(begun_s: float, left_s: float) -> str:
+        return signed(key, account["metadata"]["uid"], time.time() - begun_s, time.time() + left_s)
+
+    cluster = (fleet_resources.INFERENCE_CLUSTERS, "test", "ClusterReady")
+    label = {"metadata": {"name": "kept", "labels": {"modelplane.ai/managed-by": "modelplane"}}}
+    await fleet.client.apply({"apiVersion": "v1", "kind": "Namespace", **label})
+    status = {"addresses": [{"type": "IPAddress", "value": "10.0.0.1"}]}
+    gateway = ("inference-gateway", {"status": status}, SYSTEM)
+    await fleet.client.patch(resources.GATEWAYS, *gateway, subresource="status")
+    await registered.put(token(60, 36_000))
+    async with running_controllers(fleet.control_plane):
+        await fleet.deploy("kept", "kept")
+        await fleet.until_placed("kept", "kept")
+        before = await fleet.workloads("kept")
+        await registered.put(token(3600, -60))
+        said = await fleet.until_said(*cluster, "may have expired", status="False")
+        assert said["reason"] == "Unreachable"
+        assert said["message"].endswith(
+            f'put a new kubeconfig into Secret "{NAME}" in namespace "{SYSTEM}", `modelplane install '
+            "--inference-cluster` prints the commands"
+        )
+        assert await fleet.workloads("kept") == before
+        # One that the controllers renew by themselves.
+        valid = token(3600, 3000)
+        await registered.put(valid)
+        await fleet.until_said(*cluster, "its API server answers", status="True")
+
+        async def is_renewed() -> bool:
+            return await registered.token() != valid
+
+        await eventually(is_renewed)
+        assert await fleet.workloads("kept") == before
+        item = await fleet.client.get(fleet_resources.INFERENCE_CLUSTERS, "test")
+        granted = lifetime_of(await registered.token())
+        assert item
+        assert granted.expires - granted.issued == 30 * 24 * 3600
+        assert item["status"]["credential"] == {"expirationTime": timestamps.at(granted.expires)}
