@@ -26,7 +26,6 @@ from modelplane.gateway.table import Listener, Table
 from modelplane.host import addresses
 from modelplane.install.identity import CONTROLLER, GATEWAY
 from modelplane.install.inference_cluster import instructions
-from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kubelet.devices.discovery import discover
@@ -74,24 +73,13 @@ def installed(cluster: Shell) -> str:
 def fleet(cluster: Shell, installed: str) -> Iterator[int]:  # noqa: ARG001 - what was done, not said
     """The fleet of that one cluster, and the port of the gateway; the processes run until the end."""
     # The lines for a shell, as a reader takes them from the comments.
-    first, *steps = [line[4:] for line in instructions().splitlines() if line.startswith("#   ")]
-    cluster.run(first)
-    _issue_token(cluster)
+    steps = [line[4:] for line in instructions().splitlines() if line.startswith("#   ")]
     cluster.run("\n".join(steps))
     asyncio.run(_platform(cluster))
     [port] = _free_ports(1)
     with _controller(cluster), _gateway(cluster, port):
         cluster.run("kubectl wait --for=condition=Ready ic/local ig/default --timeout=60s")
         yield port
-
-
-def _issue_token(cluster: Shell) -> None:
-    """Put the token into its Secret, as the one controller would that this control plane does not run."""
-    token = cluster.run(
-        f"kubectl create token {INFERENCE_CLUSTER} {shlex.join(SYSTEM)} --duration=1h"
-    ).strip()
-    patch = shlex.quote(json.dumps({"stringData": {"token": token}}))
-    cluster.run(f"kubectl patch secret {INFERENCE_CLUSTER} {shlex.join(SYSTEM)} -p {patch}")
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import applying, cluster_objects, lifecycle, setup
+from modelplane.local.certificate_files import Pki
 from modelplane.local.home import Home
 from modelplane.local.processes import CONTROL_PLANE
 from modelplane.proxy import bootstrap
@@ -38,6 +39,7 @@ from support.audit import Asked, asked, audited
 from support.fleets import ControlPlane
 from support.service_accounts import kubeconfig
 from support.third_party_crds import definitions
+from support.tokens import endless
 
 pytestmark = pytest.mark.kubernetes
 
@@ -106,7 +108,7 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
             bootstrap.prepare(files, ())
             _start(stack, fleet, folder, "gateway", GATEWAY, f"--dir={files}", "--drain-seconds=0")
             async with _kubelet(cluster):
-                token = await _endless_token(cluster)
+                token = await _endless_token(gpu, cluster)
                 path = kubeconfig(gpu, INFERENCE_CLUSTER, folder / "gpu.kubeconfig", token)
                 access = path.read_bytes()
                 with ExitStack() as first:
@@ -117,20 +119,16 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
                 await _delete(control, cluster)
 
 
-async def _endless_token(cluster: Client) -> str:
-    """Return a token of the identity as version 0.2.0 made it, which controllers replace at once."""
+async def _endless_token(gpu: ControlPlane, cluster: Client) -> str:
+    """Return a token of the identity as version 0.2.0 had it, which controllers replace at once."""
+    account = await cluster.get(resources.SERVICE_ACCOUNTS, INFERENCE_CLUSTER, SYSTEM_NAMESPACE)
+    assert account
+    token = endless(Pki(gpu.home.pki).service_accounts, account["metadata"]["uid"], "endless")
     secret = _object("v1", "Secret", "endless", SYSTEM_NAMESPACE)
     secret["metadata"]["annotations"] = {"kubernetes.io/service-account.name": INFERENCE_CLUSTER}
-    await cluster.create(secret | {"type": "kubernetes.io/service-account-token"})
-    token = ""
-
-    async def missing() -> list[str]:
-        nonlocal token
-        found = await cluster.get(resources.SECRETS, "endless", SYSTEM_NAMESPACE) or {}
-        token = base64.b64decode(found.get("data", {}).get("token", "")).decode()
-        return [] if token else ["the token"]
-
-    await _until_nothing(missing)
+    # This control plane has no controller that would write the token into the Secret.
+    more = {"type": "kubernetes.io/service-account-token", "stringData": {"token": token}}
+    await cluster.create(secret | more)
     return token
 
 

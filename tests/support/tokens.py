@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-SUBJECT = "system:serviceaccount:modelplane-system:modelplane-inference-cluster"
+NAMESPACE = "modelplane-system"
+ACCOUNT = "modelplane-inference-cluster"
+SUBJECT = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 
 
 def token(subject: str = SUBJECT, **claims: float) -> str:
@@ -32,17 +35,23 @@ def kubeconfig(**user: str) -> bytes:
 
 def signed(key: Path, uid: str, issued: float, expires: float) -> str:
     """Return a token of the identity with any lifetime, by the key of an API server of ours."""
-    name = SUBJECT.rpartition(":")[2]
-    claims = {
-        "iss": "https://kubernetes.default.svc.cluster.local",
-        "aud": ["https://kubernetes.default.svc.cluster.local"],
-        "sub": SUBJECT,
-        "iat": int(issued),
-        "exp": int(expires),
-        "kubernetes.io": {"namespace": "modelplane-system", "serviceaccount": {"name": name, "uid": uid}},
-    }
-    header = {"alg": "ES256", "typ": "JWT"}
-    text = ".".join(_encoded(json.dumps(part).encode()) for part in (header, claims))
+    issuer = "https://kubernetes.default.svc.cluster.local"
+    account = {"namespace": NAMESPACE, "serviceaccount": {"name": ACCOUNT, "uid": uid}}
+    times = {"iat": int(issued), "exp": int(expires)}
+    return _signed(key, {"iss": issuer, "aud": [issuer], "sub": SUBJECT, "kubernetes.io": account, **times})
+
+
+def endless(key: Path, uid: str, secret: str) -> str:
+    """Return a token of the identity as a controller of Kubernetes writes it into a Secret, for ever."""
+    about = {"namespace": NAMESPACE, "secret.name": secret}
+    about |= {"service-account.name": ACCOUNT, "service-account.uid": uid}
+    claims = {f"kubernetes.io/serviceaccount/{name}": value for name, value in about.items()}
+    return _signed(key, {"iss": "kubernetes/serviceaccount", "sub": SUBJECT, **claims})
+
+
+def _signed(key: Path, claims: Mapping[str, Any]) -> str:
+    parts: tuple[Mapping[str, Any], ...] = ({"alg": "ES256", "typ": "JWT"}, claims)
+    text = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
     loaded = serialization.load_pem_private_key(key.read_bytes(), password=None)
     assert isinstance(loaded, ec.EllipticCurvePrivateKey)
     numbers = decode_dss_signature(loaded.sign(text.encode(), ec.ECDSA(hashes.SHA256())))

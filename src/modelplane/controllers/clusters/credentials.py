@@ -34,7 +34,8 @@ SHORTEST_S: Final = 600
 """The shortest lifetime that an API server grants."""
 
 _LOOK_S = 10.0
-_AT_A_TIME = 16
+_WRITES_AT_A_TIME = 4
+"""Writes to the control plane, which reconciles need too."""
 _FIRST_RETRY_S = 10.0
 _LAST_RETRY_S = 3600.0
 
@@ -49,10 +50,17 @@ def renewal_of(claims: Claims | None, share: float) -> float:
     return claims.lifetime.renewal(share) if claims.lifetime else -math.inf
 
 
+def longest_pause_s(lifetime_s: float) -> float:
+    """Return the longest delay before another attempt, and the delay after a success.
+
+    So a tool that restores an old token, or a cluster that grants odd ones, causes few writes.
+    """
+    return min(_LAST_RETRY_S, max(_FIRST_RETRY_S, lifetime_s / 20))
+
+
 def pause_s(failures: int, lifetime_s: float) -> float:
-    """Return the delay before the next attempt: it doubles up to a twentieth of the lifetime, or an hour."""
-    longest = min(_LAST_RETRY_S, max(_FIRST_RETRY_S, lifetime_s / 20))
-    return min(_FIRST_RETRY_S * 2.0 ** min(failures, 10), longest)
+    """Return the delay before the next attempt, which doubles with each failure."""
+    return min(_FIRST_RETRY_S * 2.0 ** min(failures, 10), longest_pause_s(lifetime_s))
 
 
 def share_of(cluster: str) -> float:
@@ -90,7 +98,7 @@ class Credentials(Runnable):
         self._lifetime_s = lifetime_s
         self._clock = clock
         self._attempts: dict[str, _Attempts] = {}
-        self._turn = asyncio.Semaphore(_AT_A_TIME)
+        self._writing = asyncio.Semaphore(_WRITES_AT_A_TIME)
 
     async def run(self) -> None:
         """Look at every cluster's token every few seconds, until cancelled."""
@@ -100,21 +108,18 @@ class Credentials(Runnable):
 
     async def look(self) -> None:
         """Renew the tokens that are due, and report those that expire soon."""
-        connections = tuple(self._clusters)
-        self._attempts = {each.name: self._attempts.get(each.name, _Attempts()) for each in connections}
-        await asyncio.gather(*(self._renew(each) for each in connections if self._is_due(each)))
+        found = [(each, access) for each in self._clusters if (access := self._clusters.access(each.name))]
+        self._attempts = {each.name: self._attempts.get(each.name, _Attempts()) for each, _ in found}
+        # All at once: one that does not answer delays no other by more than the time-out of a request.
+        await asyncio.gather(*(self._renew(*each) for each in found if self._is_due(*each)))
         for name in self._attempts:
             if access := self._clusters.access(name):
                 self._clusters.report_expiry(name, self._problem(name, access))
 
-    def _is_due(self, connection: Connection) -> bool:
-        access = self._clusters.access(connection.name)
-        if access is None or connection.loading:
-            return False
-        due = max(
-            renewal_of(access.claims, share_of(connection.name)), self._attempts[connection.name].not_before
-        )
-        return self._clock() >= due
+    def _is_due(self, connection: Connection, access: Access) -> bool:
+        name = connection.name
+        due = max(renewal_of(access.claims, share_of(name)), self._attempts[name].not_before)
+        return self._clock() >= due and not connection.loading
 
     def _problem(self, name: str, access: Access) -> str:
         lifetime = access.claims.lifetime if access.claims else None
@@ -128,42 +133,37 @@ class Credentials(Runnable):
             return ""
         return f"{why}: {replacement(access.where)}"
 
-    async def _renew(self, connection: Connection) -> None:
+    async def _renew(self, connection: Connection, access: Access) -> None:
         """Try to renew a cluster's token."""
-        name, attempts = connection.name, self._attempts[connection.name]
-        async with self._turn:
-            access = self._clusters.access(name)
-            if access is None:
-                return
-            known = access.claims.lifetime if access.claims else None
-            try:
-                granted = await self._renewed(connection, access)
-            except (errors.KubernetesError, ValueError) as error:
-                attempts.problem = errors.sentence(error)
-            except Exception:  # noqa: BLE001 - the tokens of the other clusters expire too
-                _log.exception("cannot renew the credential of cluster %s: a bug", name)
-                attempts.problem = "a bug in Modelplane: see the log of the controllers"
-            else:
-                self._attempts[name] = _Attempts(
-                    self._clock() + pause_s(10, granted.expires - granted.issued)
-                )
-                until = timestamps.at(granted.expires)
-                _log.info(
-                    "renewed the credential of cluster %s: valid until %s",
-                    name,
-                    until,
-                    extra=fields(cluster=name),
-                )
-                return
-        lasts_s = known.expires - known.issued if known else self._lifetime_s
+        name = connection.name
+        try:
+            granted = await self._renewed(connection, access)
+        except (errors.KubernetesError, ValueError) as error:
+            self._failed(name, access, errors.sentence(error))
+        except Exception:  # noqa: BLE001 - the tokens of the other clusters expire too
+            _log.exception("cannot renew the credential of cluster %s", name, extra=fields(cluster=name))
+            self._failed(name, access, "a bug in Modelplane: see the log of the controllers")
+        else:
+            rests_s = longest_pause_s(granted.expires - granted.issued)
+            self._attempts[name] = _Attempts(self._clock() + rests_s)
+            until = timestamps.at(granted.expires)
+            _log.info(
+                "renewed the credential of cluster %s until %s", name, until, extra=fields(cluster=name)
+            )
+
+    def _failed(self, name: str, access: Access, cause: str) -> None:
+        """Log a failure, and put off the next attempt."""
+        attempts, lifetime = self._attempts[name], access.claims.lifetime if access.claims else None
+        lasts_s = lifetime.expires - lifetime.issued if lifetime else self._lifetime_s
         attempts.not_before = self._clock() + pause_s(attempts.failures, lasts_s)
         attempts.failures += 1
-        until = f"valid until {timestamps.at(known.expires)}" if known else "which does not expire"
+        attempts.problem = cause
+        until = f"valid until {timestamps.at(lifetime.expires)}" if lifetime else "which does not expire"
         _log.warning(
             "cannot renew the credential of cluster %s, %s: %s",
             name,
             until,
-            attempts.problem,
+            cause,
             extra=fields(cluster=name),
         )
 
@@ -174,7 +174,7 @@ class Credentials(Runnable):
         """
         secret = self._kubeconfigs.secret_of(connection.name)
         # Read before the request: a change of the Secret from here on is a conflict, and wins.
-        if kubeconfig_secret.content(secret, access.key, access.where) != access.content or secret is None:
+        if secret is None or kubeconfig_secret.content(secret, access.key, access.where) != access.content:
             raise ValueError(f"{access.where} has another kubeconfig, which is not in use")
         token = await connection.client.create_token(ACCOUNT, SYSTEM_NAMESPACE, self._lifetime_s)
         claims = claims_of(token)
@@ -186,6 +186,9 @@ class Credentials(Runnable):
             "metadata": {"resourceVersion": metadata["resourceVersion"]},
             "data": {access.key: base64.b64encode(access.with_token(token)).decode()},
         }
-        written = await self._client.patch(resources.SECRETS, metadata["name"], body, metadata["namespace"])
+        async with self._writing:
+            written = await self._client.patch(
+                resources.SECRETS, metadata["name"], body, metadata["namespace"]
+            )
         self._kubeconfigs.remember(written)
         return granted
