@@ -42,7 +42,7 @@ def signed(key: Path, uid: str, issued: float, expires: float) -> str:
 
 
 def endless(key: Path, uid: str, secret: str) -> str:
-    """Return a token of the identity as a controller of Kubernetes writes it into a Secret, for ever."""
+    """Return a token of the identity as Kubernetes writes it into a Secret, valid forever."""
     about = {"namespace": NAMESPACE, "secret.name": secret}
     about |= {"service-account.name": ACCOUNT, "service-account.uid": uid}
     claims = {f"kubernetes.io/serviceaccount/{name}": value for name, value in about.items()}

@@ -109,7 +109,7 @@ def install(
     if inference_cluster:
         from modelplane.install import inference_cluster as registered
 
-        click.echo(registered.instructions(), nl=False)
+        click.echo(registered.instructions(chosen["credential_lifetime"]), nl=False)
         _write(registered.manifests())
     elif not applied or dry_run == "client":
         from modelplane.install.manifests import manifests

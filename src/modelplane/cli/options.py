@@ -62,14 +62,15 @@ def credential_lifetime_option(command: F) -> F:
         show_default=True,
         callback=_lifetime,
         metavar="DURATION",
-        help="Lifetime of the tokens that the controllers request from clusters, at least 10m.",
+        help="Lifetime of the tokens that are requested from clusters, at least 10m.",
     )(command)
 
 
 def _lifetime(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    if durations.seconds(text, "choose a shorter one") < 600:
+    seconds = durations.seconds(text, "choose a shorter one")
+    if seconds < 600:
         raise click.BadParameter(f'"{text}" is shorter than 10m, the shortest that API servers grant')
-    return text
+    return f"{seconds}s" if "d" in text else text  # kubectl has no days
 
 
 def renamed(former: str, current: str) -> Callable[[F], F]:

@@ -30,9 +30,13 @@ def manifests() -> list[Object]:
     ]
 
 
-def instructions() -> str:
-    """Return instructions for the manifests, as comments to print before them."""
-    return "".join(f"# {line}".rstrip() + "\n" for line in _STEPS.splitlines())
+def instructions(lifetime: str = CREDENTIAL_LIFETIME) -> str:
+    """Return instructions for the manifests, as comments to print before them.
+
+    ``lifetime`` is that of the first token, as kubectl takes it.
+    """
+    steps = _STEPS.replace("LIFETIME", lifetime)
+    return "".join(f"# {line}".rstrip() + "\n" for line in steps.splitlines())
 
 
 _FILE = "gpu-1.kubeconfig"
@@ -42,7 +46,7 @@ where GPU and CONTROL are the kubectl contexts of the two:
 
   modelplane install --inference-cluster | kubectl --context GPU apply -f -
   token=$(kubectl --context GPU create token {INFERENCE_CLUSTER} -n {SYSTEM_NAMESPACE} \\
-    --duration {CREDENTIAL_LIFETIME})
+    --duration LIFETIME)
   (umask 077; kubectl --context GPU config view --raw --minify --flatten > {_FILE})
   kubectl config --kubeconfig={_FILE} unset users
   kubectl config --kubeconfig={_FILE} set-credentials modelplane --token="$token"
@@ -54,8 +58,8 @@ where GPU and CONTROL are the kubectl contexts of the two:
 
 Then name the Secret in an InferenceCluster, under spec.cluster.existing.secretRef.
 
-The token is valid for 30 days, or for as long as the cluster grants. The controllers renew it at half of
+The token is valid for LIFETIME, or for as long as the cluster grants. The controllers renew it at half of
 its life and write the new one into the Secret. Under Crossplane nothing renews it: choose a longer
---duration, and repeat the commands before the time in status.credential.expirationTime of the
+--credential-lifetime, and repeat the commands before the time in status.credential.expirationTime of the
 InferenceCluster.
 """

@@ -130,6 +130,13 @@ def test_what_a_cluster_needs_comes_with_what_to_do():
     assert [*yaml.safe_load_all(output)] == inference_cluster.manifests()
 
 
+@pytest.mark.parametrize(("chosen", "printed"), [("720h", "720h"), ("1h30m", "1h30m"), ("365d", "31536000s")])
+def test_the_commands_request_a_token_of_the_chosen_lifetime(chosen, printed):
+    output = install("--inference-cluster", "--credential-lifetime", chosen).output
+    assert f"--duration {printed})" in output
+    assert [*yaml.safe_load_all(output)] == inference_cluster.manifests(), "the account is the same"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
