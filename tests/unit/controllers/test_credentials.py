@@ -203,6 +203,13 @@ async def test_a_token_at_half_of_its_life_is_replaced_in_the_secret_and_then_in
     assert len(plane.wrote("PATCH")) == 1
 
 
+@pytest.mark.usefixtures("renewer")
+async def test_a_credential_is_in_no_text_about_its_use(clusters: Clusters) -> None:
+    text = repr(clusters.access("east"))
+    assert "Claims" in text
+    assert OLD.split(".")[1] not in text
+
+
 @pytest.mark.parametrize(
     ("user", "now"),
     [
