@@ -211,6 +211,7 @@ def _fields(place: tuple[str | int, ...], value: Any) -> Iterator[tuple[str | in
 _INSTALL = (
     (),
     ("--inference-cluster",),
+    ("--inference-cluster", "--crossplane"),
     ("--image", "registry.example/modelplane:1", "--replicas", "3"),
     ("--gateway-service-type", "NodePort", "--gateway-annotation", "example.org/internal=true"),
     ("--gateway-service-type", "ClusterIP", "--no-network-policy", "--service-monitor"),
@@ -218,6 +219,7 @@ _INSTALL = (
     ("--apply", "--dry-run", "client"),
     ("--upgrade",),
     ("--inference-cluster", "--apply"),
+    ("--crossplane",),
     ("--gateway-annotation", "no-value"),
 )
 """Of every option of ``install``, both ways; --help shows an option that is missing here."""

@@ -1,6 +1,9 @@
 """The fleet's identity on an inference cluster: its credential makes nobody an administrator there."""
 
+import base64
 import copy
+import itertools
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from modelplane.compose import copy_access
 from modelplane.controllers import fleet_resources
+from modelplane.controllers.clusters.copy_access import CopyAccess
 from modelplane.install import admission, inference_cluster
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import errors, resources
@@ -50,6 +55,11 @@ def elsewhere(manifest: dict[str, Any]) -> dict[str, Any]:
     return moved
 
 
+def binding(**changed: Any) -> dict[str, Any]:
+    """Return the binding that the identity makes for itself, changed."""
+    return copy_access.binding(TEAM) | changed
+
+
 def of_the_node(field: str, value: Any) -> dict[str, Any]:
     return workload({"volumes": [{"name": "v", field: value}]})
 
@@ -60,12 +70,24 @@ PRIVILEGES = "containers of Modelplane have no privileges, capabilities or ports
 UNPRIVILEGED = "disallowed by cluster policy"
 """This API server has no privileged pods at all, and says so before any policy is asked."""
 TOKEN = "a Secret of Modelplane is no token of an account or of a node"
-ADMIN = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": INFERENCE_CLUSTER}
+RBAC = "rbac.authorization.k8s.io"
+ADMIN = {"apiGroup": RBAC, "kind": "ClusterRole", "name": INFERENCE_CLUSTER}
+BINDING = (
+    "a RoleBinding of Modelplane is for a Role of its namespace, or gives the fleet's identity alone the "
+    "role modelplane-inference-cluster-copies"
+)
+DEFAULT = {"kind": "ServiceAccount", "name": "default", "namespace": TEAM}
+OWN_COPIES = copy_access.binding(TEAM)
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
+PASSWORD = "hunter-2-of-others"
+ENCODED = base64.b64encode(PASSWORD.encode()).decode()
 
-ESCAPES = {
+ESCAPES: dict[str, tuple[dict[str, Any], str]] = {
     "a workload in another's namespace": (elsewhere(workload()), LABEL),
-    "a Secret in another's namespace": (elsewhere(item("v1", "Secret")), LABEL),
+    "a Secret in another's namespace": (
+        elsewhere(item("v1", "Secret")),
+        'cannot patch resource "secrets" in API group "" in the namespace "monitoring"',
+    ),
     "an account in the system's namespace": (
         item("v1", "ServiceAccount", namespace="kube-system"),
         LABEL,
@@ -123,13 +145,40 @@ ESCAPES = {
     ),
     "a token of a new node": (item("v1", "Secret", type="bootstrap.kubernetes.io/token"), TOKEN),
     "its own rights for a team": (
+        item(f"{RBAC}/v1", "RoleBinding", roleRef=ADMIN, subjects=[DEFAULT]),
+        BINDING,
+    ),
+    "its own rights once more": (
+        item(f"{RBAC}/v1", "RoleBinding", roleRef=ADMIN, subjects=OWN_COPIES["subjects"]),
+        BINDING,
+    ),
+    "an administrator's rights": (
         item(
-            "rbac.authorization.k8s.io/v1",
+            f"{RBAC}/v1",
             "RoleBinding",
-            roleRef=ADMIN,
-            subjects=[{"kind": "ServiceAccount", "name": "default", "namespace": TEAM}],
+            roleRef=ADMIN | {"name": "cluster-admin"},
+            subjects=OWN_COPIES["subjects"],
         ),
-        "a RoleBinding of Modelplane is for a Role of its namespace",
+        "attempting to grant RBAC permissions not currently held",
+    ),
+    "the copies for a team": (binding(subjects=[DEFAULT]), BINDING),
+    "the copies for a team too": (binding(subjects=[*OWN_COPIES["subjects"], DEFAULT]), BINDING),
+    "the copies for everyone": (
+        binding(subjects=[{"apiGroup": RBAC, "kind": "Group", "name": "system:authenticated"}]),
+        BINDING,
+    ),
+    "the copies by another name": (binding(metadata=OWN_COPIES["metadata"] | {"name": "escape"}), BINDING),
+    "Secrets in another's namespace": (elsewhere(OWN_COPIES), LABEL),
+    "Secrets in the system's namespace": (copy_access.binding("kube-system"), LABEL),
+    "kubeconfigs": (copy_access.binding("modelplane-system"), LABEL),
+    "Secrets in all namespaces": (
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": copy_access.ROLE, "labels": OURS},
+            **{part: OWN_COPIES[part] for part in ("roleRef", "subjects")},
+        },
+        'cannot patch resource "clusterrolebindings"',
     ),
     "an object without the label": (
         {**item("v1", "ConfigMap"), "metadata": {"name": "escape", "namespace": TEAM}},
@@ -168,6 +217,13 @@ async def administrator(own_control_plane: ControlPlane) -> AsyncIterator[Client
         await client.apply(
             {**item("v1", "ConfigMap", "there"), "metadata": {"name": "there", "namespace": TEAM}}
         )
+        foreign = {"stringData": {"password": PASSWORD}}
+        for namespace in (OTHERS, TEAM):
+            metadata = {"name": "foreign", "namespace": namespace}
+            await client.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **foreign})
+            await client.apply(
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": foreign["stringData"]}
+            )
         yield client
 
 
@@ -181,11 +237,17 @@ async def stolen(
         # One of each policy: an API server takes a moment to act by a new one.
         probes = [
             ESCAPES[name][0]
-            for name in ("the node's files", "a namespace without the label", "an object without the label")
+            for name in (
+                "the node's files",
+                "a namespace without the label",
+                "an account in the system's namespace",
+            )
         ]
 
         async def acts() -> bool:
-            return all([await refusal(client, probe) for probe in probes])
+            await administrator.delete(resources.ROLE_BINDINGS, copy_access.ROLE, TEAM)
+            bound = await CopyAccess(client).has(resources.SECRETS, TEAM)
+            return not bound and all([await refusal(client, probe) for probe in probes])
 
         await eventually(acts)
         assert not await refusal(administrator, probes[0]), "the policies limit no other identity"
@@ -207,21 +269,89 @@ async def refusal(client: Client, manifest: dict[str, Any]) -> str:
 
 
 async def test_no_escape_of_the_fleets_identity_succeeds(stolen: Client) -> None:
+    await CopyAccess(stolen).take(resources.SECRETS, TEAM)
     refused = {name: await refusal(stolen, manifest) for name, (manifest, _) in ESCAPES.items()}
     assert {name: why in refused[name] for name, (_, why) in ESCAPES.items()} == dict.fromkeys(
         ESCAPES, True
     ), refused
 
 
+async def test_it_reads_no_secret_without_a_binding_and_others_not_even_with_it(stolen: Client) -> None:
+    for bound in (False, True):
+        if bound:
+            await CopyAccess(stolen).take(resources.SECRETS, TEAM)
+        for resource in (resources.SECRETS, resources.CONFIG_MAPS):
+            for where in (None, OTHERS):
+                with pytest.raises(errors.Forbidden):
+                    await stolen.list(resource, where)
+                with pytest.raises(errors.Forbidden):
+                    await anext(stolen.watch(resource, "1", where))
+            for where in (OTHERS, TEAM):
+                with pytest.raises(errors.Forbidden):
+                    await stolen.get(resource, "foreign", where)
+    assert (await stolen.list(resources.SECRETS, TEAM)).items
+
+
+PATCHES: dict[str, tuple[str, Any]] = {
+    "nothing": ("merge", {}),
+    "no operation": ("json", []),
+    "an apply of nothing": ("apply", {}),
+    "a label": ("merge", {"metadata": {"labels": OURS}}),
+    "a value where it must not change": ("json", [{"op": "copy", "from": "/data/password", "path": "/type"}]),
+    "a value where another type belongs": (
+        "json",
+        [{"op": "copy", "from": "/data/password", "path": "/metadata/labels"}],
+    ),
+    "a guess": ("json", [{"op": "test", "path": "/data/password", "value": ENCODED}]),
+}
+
+
+async def test_the_answer_to_a_patch_of_a_foreign_secret_tells_nothing(stolen: Client) -> None:
+    """A patch is validated before admission policies are asked: only roles are asked earlier."""
+    await CopyAccess(stolen).take(resources.SECRETS, TEAM)
+    answers = {}
+    for resource, dry_run in itertools.product((resources.SECRETS, resources.CONFIG_MAPS), (False, True)):
+        for name, (kind, body) in PATCHES.items():
+            response = await stolen._http.patch(
+                resource.path(OTHERS, "foreign"),
+                params={"fieldManager": "thief"} | ({"dryRun": "All"} if dry_run else {}),
+                content=json.dumps(body),
+                headers={"Content-Type": f"application/{kind}-patch+{'yaml' if kind == 'apply' else 'json'}"},
+            )
+            answers[resource.kind, name, dry_run] = (
+                response.status_code,
+                f'cannot patch resource "{resource.plural}"' in response.json()["message"],
+                any(secret in response.text for secret in (PASSWORD, ENCODED)),
+            )
+    assert set(answers.values()) == {(403, True, False)}, answers
+
+
+async def test_it_takes_and_gives_back_the_copies_of_a_labeled_namespace(stolen: Client) -> None:
+    access = CopyAccess(stolen)
+    assert not await access.has(resources.SECRETS, TEAM)
+    assert await access.take(resources.SECRETS, TEAM)
+    assert not await access.take(resources.CONFIG_MAPS, TEAM), "one binding for both"
+    await stolen.apply(item("v1", "Secret", "copy"))
+    await access.give_back(TEAM)
+
+    async def given_back() -> bool:
+        return not await access.has(resources.SECRETS, TEAM)
+
+    await eventually(given_back)
+    await stolen.delete(resources.SECRETS, "copy", TEAM)
+
+
 async def test_it_changes_and_deletes_only_what_is_modelplanes(stolen: Client) -> None:
     why = "the object is not Modelplane's: it has no label modelplane.ai/managed-by=modelplane"
     with pytest.raises(errors.Forbidden, match=why):
         await stolen.delete(resources.CONFIG_MAPS, "there", TEAM)
+    await CopyAccess(stolen).take(resources.CONFIG_MAPS, TEAM)
     with pytest.raises(errors.Forbidden, match=why):
         await stolen.patch(resources.CONFIG_MAPS, "there", {"metadata": {"labels": OURS}}, TEAM)
 
 
 async def test_it_writes_what_replicas_need(stolen: Client) -> None:
+    await CopyAccess(stolen).take(resources.SECRETS, TEAM)
     permitted = [
         workload({"volumes": [{"name": "v", "emptyDir": {}}], "serviceAccountName": "escape"}),
         workload(
@@ -243,10 +373,10 @@ def test_every_kind_that_is_written_is_limited() -> None:
         for group in rule["apiGroups"]
         for plural in rule["resources"]
     }
-    role = next(each for each in inference_cluster.manifests() if each["kind"] == "ClusterRole")
     written = {
         (group, plural)
-        for rule in role["rules"]
+        for role in inference_cluster.manifests()
+        for rule in role.get("rules", ())
         if {"create", "patch", "delete"} & {*rule["verbs"]}
         for group in rule["apiGroups"]
         for plural in rule["resources"]

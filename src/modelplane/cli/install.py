@@ -72,6 +72,11 @@ if TYPE_CHECKING:
     help="Print the manifests and steps that register a cluster with a fleet.",
 )
 @click.option(
+    "--crossplane",
+    is_flag=True,
+    help="With --inference-cluster: permit what provider-kubernetes reads, which is every Secret.",
+)
+@click.option(
     "--apply", "applied", is_flag=True, help="Apply the manifests, and wait until the pods are ready."
 )
 @click.option(
@@ -86,6 +91,7 @@ if TYPE_CHECKING:
 def install(
     *,
     inference_cluster: bool,
+    crossplane: bool,
     applied: bool,
     upgrade: bool,
     dry_run: str | None,
@@ -98,6 +104,8 @@ def install(
     """
     if (upgrade or dry_run) and not applied:
         raise click.UsageError("--upgrade and --dry-run need --apply")
+    if crossplane and not inference_cluster:
+        raise click.UsageError("--crossplane needs --inference-cluster")
     if inference_cluster and applied:
         raise click.UsageError(
             "--inference-cluster only prints manifests: apply them to the cluster with kubectl"
@@ -109,8 +117,9 @@ def install(
     if inference_cluster:
         from modelplane.install import inference_cluster as registered
 
-        click.echo(registered.instructions(chosen["credential_lifetime"]), nl=False)
-        _write(registered.manifests())
+        lifetime = chosen["credential_lifetime"]
+        click.echo(registered.instructions(lifetime, crossplane=crossplane), nl=False)
+        _write(registered.manifests(crossplane=crossplane))
     elif not applied or dry_run == "client":
         from modelplane.install.manifests import manifests
 

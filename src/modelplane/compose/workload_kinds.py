@@ -107,6 +107,8 @@ class WorkloadKind:
     """True if it is immutable: a change is a new object, and the old one stays while pods need it."""
     answered: bool = False
     """True if other controllers report in its status, so that its changes matter even when it is ready."""
+    scoped: bool = False
+    """True if the fleet's identity may read and write it only in namespaces with copies (``copy_access``)."""
     capability: str = ""
     """The capability of clusters that have it, in an InferenceCluster's status; empty if all have it."""
 
@@ -127,9 +129,10 @@ class WorkloadKind:
 
 
 _NEEDS_OF_PODS = (
-    "What pods need: settings, staged weights, copies of what they name, an identity, an address. Only "
-    "objects labelled as Modelplane's are asked for, which a role cannot say."
+    "What pods need: staged weights, an identity, an address. Only objects labelled as Modelplane's are "
+    "asked for, which a role cannot say."
 )
+_COPIES = "Settings, and copies of what pods name."
 _RBAC = "rbac.authorization.k8s.io"
 _PICKERS = "An endpoint picker may see the pods that it picks from."
 
@@ -188,7 +191,7 @@ _ROWS = (
         "poddisruptionbudgets",
         "A drain of nodes leaves a replica serving.",
     ),
-    WorkloadKind("", "v1", "ConfigMap", "configmaps", _NEEDS_OF_PODS, immutable=True),
+    WorkloadKind("", "v1", "ConfigMap", "configmaps", _COPIES, immutable=True, scoped=True),
     WorkloadKind(
         "",
         "v1",
@@ -197,7 +200,7 @@ _ROWS = (
         _NEEDS_OF_PODS,
         ready=InPhase("Bound"),
     ),
-    WorkloadKind("", "v1", "Secret", "secrets", _NEEDS_OF_PODS),
+    WorkloadKind("", "v1", "Secret", "secrets", _COPIES, scoped=True),
     WorkloadKind("", "v1", "ServiceAccount", "serviceaccounts", _NEEDS_OF_PODS),
     WorkloadKind("", "v1", "Service", "services", _NEEDS_OF_PODS, vital=True),
     WorkloadKind(_RBAC, "v1", "RoleBinding", "rolebindings", _PICKERS),

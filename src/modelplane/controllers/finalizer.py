@@ -110,7 +110,7 @@ class Finalizer:
 
     async def _left(self, owner: Object) -> list[str]:
         """Delete the remaining children, here and on the recorded clusters, and return them."""
-        uid = owner["metadata"]["uid"]
+        uid, namespace = owner["metadata"]["uid"], owner["metadata"].get("namespace", "")
         for child in self._children.of(uid):
             await delete(self._client, child)
         left: list[str] = []
@@ -133,7 +133,7 @@ class Finalizer:
         # The clusters themselves decide: a copy may be stale, and there is no later check.
         for connection in reached:
             try:
-                left += await self._delete(connection, await connection.look_for(uid))
+                left += await self._delete(connection, await connection.look_for(uid, namespace))
             except errors.KubernetesError as error:
                 left.append(f'what is on "{connection.name}" ({error})')
         return left

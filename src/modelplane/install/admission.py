@@ -8,8 +8,9 @@ its credential is stolen or the controllers have a bug. They limit no other iden
 from typing import Final, NamedTuple
 
 from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
-from modelplane.compose import workload_kinds
+from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster_namespace import OURS
 from modelplane.compose.workload_kinds import Place
@@ -58,8 +59,13 @@ _OBJECTS = (
         "a Secret of Modelplane is no token of an account or of a node",
     ),
     _Validation(
-        "object == null || object.kind != 'RoleBinding' || object.roleRef.kind == 'Role'",
-        "a RoleBinding of Modelplane is for a Role of its namespace",
+        "object == null || object.kind != 'RoleBinding' || object.roleRef.kind == 'Role' || "
+        f"(object.metadata.name == '{copy_access.ROLE}' && object.roleRef.name == '{copy_access.ROLE}' && "
+        "object.?subjects.orValue([]).size() == 1 && object.subjects.all(each, "
+        f"each.kind == 'ServiceAccount' && each.name == '{INFERENCE_CLUSTER}' && "
+        f"each.?namespace.orValue('') == '{SYSTEM_NAMESPACE}'))",
+        "a RoleBinding of Modelplane is for a Role of its namespace, or gives the fleet's identity alone the "
+        f"role {copy_access.ROLE}",
     ),
 )
 

@@ -5,15 +5,31 @@ of the control plane.
 """
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose import copy_access
 from modelplane.install.admission import LABELS, policies
 from modelplane.install.identity import namespace
 from modelplane.install.options import CREDENTIAL_LIFETIME
-from modelplane.install.permissions import INFERENCE_CLUSTER, OWN_TOKEN, Role, account, on_cluster
+from modelplane.install.permissions import (
+    BIND_COPIES,
+    INFERENCE_CLUSTER,
+    OWN_TOKEN,
+    Role,
+    account,
+    copies,
+    for_crossplane,
+    on_cluster,
+)
 from modelplane.kube.resources import Object
 
 
-def manifests() -> list[Object]:
-    """Return the objects, in an order in which nothing needs later objects."""
+def manifests(*, crossplane: bool = False) -> list[Object]:
+    """Return the objects, in an order in which nothing needs later objects.
+
+    ``crossplane``: provider-kubernetes is to use the identity too.
+    """
+    everywhere = (*on_cluster(), BIND_COPIES)
+    if crossplane:
+        everywhere = for_crossplane((*everywhere, *copies()))
     identity = account(INFERENCE_CLUSTER)
     return [
         namespace(),
@@ -25,17 +41,21 @@ def manifests() -> list[Object]:
             "metadata": {"name": INFERENCE_CLUSTER, "namespace": SYSTEM_NAMESPACE, "labels": LABELS},
             "automountServiceAccountToken": False,
         },
-        *Role("ClusterRole", INFERENCE_CLUSTER, on_cluster(), LABELS).bound_to(identity),
+        Role("ClusterRole", copy_access.ROLE, copies(), LABELS).manifest(),
+        *Role("ClusterRole", INFERENCE_CLUSTER, everywhere, LABELS).bound_to(identity),
         *Role("Role", INFERENCE_CLUSTER, OWN_TOKEN, LABELS).bound_to(identity, SYSTEM_NAMESPACE),
     ]
 
 
-def instructions(lifetime: str = CREDENTIAL_LIFETIME) -> str:
+def instructions(lifetime: str = CREDENTIAL_LIFETIME, *, crossplane: bool = False) -> str:
     """Return instructions for the manifests, as comments to print before them.
 
     ``lifetime`` is that of the first token, as kubectl takes it.
     """
     steps = _STEPS.replace("LIFETIME", lifetime)
+    if crossplane:
+        command = "modelplane install --inference-cluster"
+        steps = steps.replace(command, f"{command} --crossplane")
     return "".join(f"# {line}".rstrip() + "\n" for line in steps.splitlines())
 
 

@@ -7,10 +7,10 @@ is ``patch``, and also ``create`` if the object may not exist yet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from modelplane.api.meta import GROUP, SYSTEM_NAMESPACE
-from modelplane.compose import workload_kinds
+from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place
@@ -148,9 +148,11 @@ COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the contro
 
 
 def _children(place: Place) -> Iterator[Rule]:
-    """Yield the permission to write each kind of children to a place."""
+    """Yield the permission to write each kind of children to a place, in all namespaces."""
     shared: dict[tuple[str, str], list[str]] = {}
     for row in workload_kinds.rows(place):
+        if row.scoped:
+            continue
         shared.setdefault((row.group, row.why), []).append(row.plural)
     for (group, why), plurals in shared.items():
         yield Rule(group, tuple(sorted(plurals)), _WRITE, why)
@@ -209,7 +211,45 @@ _READ_ON_CLUSTERS = (
 
 def on_cluster() -> tuple[Rule, ...]:
     """Return the rules on an inference cluster, in all namespaces: workloads, and objects read about them."""
-    return (*_children(Place.CLUSTERS), *_READ_ON_CLUSTERS)
+    deleted = _scoped(("delete",), "Copies are deleted, also where they may no longer be read.")
+    return (*_children(Place.CLUSTERS), *deleted, *_READ_ON_CLUSTERS)
+
+
+def _scoped(verbs: tuple[str, ...], why: str) -> tuple[Rule, ...]:
+    rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row.scoped]
+    groups = {row.group: sorted(each.plural for each in rows if each.group == row.group) for row in rows}
+    return tuple(Rule(group, tuple(plurals), verbs, why) for group, plurals in groups.items())
+
+
+def copies() -> tuple[Rule, ...]:
+    """Return the rules for copies, for the namespaces of a cluster that have some."""
+    return _scoped(
+        (*_READ, "create", "patch"),
+        "Copies of what pods name. A patch is a permission to read: a JSON patch that copies a value into a "
+        "field that must not change is refused with that value, before any admission policy is asked.",
+    )
+
+
+BIND_COPIES = Rule(
+    _RBAC,
+    ("clusterroles",),
+    ("bind",),
+    "The fleet's identity gives itself the copies of a namespace.",
+    names=(copy_access.ROLE,),
+    unseen="the API server asks its authorizer itself when the binding is written",
+)
+
+
+def for_crossplane(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return the rules with the permission to read each object by its name.
+
+    provider-kubernetes does so before each write, and children of a replica are written together, so that no
+    binding could be there in time.
+    """
+    return tuple(
+        replace(rule, verbs=tuple(dict.fromkeys(("get", *rule.verbs)))) if "list" in rule.verbs else rule
+        for rule in rules
+    )
 
 
 OWN_TOKEN = (

@@ -31,6 +31,10 @@ class ApiError(KubernetesError):
 class NotFound(ApiError):
     """404: no such object, or no such kind."""
 
+    def is_of_namespace(self, name: str) -> bool:
+        """Return True if a namespace is missing that an object was to be written into."""
+        return bool(name) and f'namespaces "{name}" not found' in self.message
+
 
 class NotInstalled(NotFound):
     """404, and by its own word the API server has no such kind."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
@@ -128,14 +128,20 @@ class Informer:
         if _version(item) > (self._seen if known is None else _version(known)):
             self._put(item)
 
-    async def run(self) -> None:
-        """Keep the copy up to date until cancelled; a server that is away is waited for."""
+    async def run(self, before_list: Callable[[], Awaitable[bool]] | None = None) -> None:
+        """Keep the copy up to date until cancelled; a server that is away is waited for.
+
+        ``before_list`` returns False if there is nothing left to copy: then this ends, with an empty copy.
+        """
         loop = asyncio.get_running_loop()
         retry_s = _FIRST_RETRY_S
         while True:
             began = loop.time()
             try:
                 if not self._listed:
+                    if before_list is not None and not await before_list():
+                        self._empty()
+                        return
                     await self._list()
                 await self._watch()
             except errors.Gone:
@@ -176,11 +182,18 @@ class Informer:
             if await self._client.serves(self.resource):
                 raise
             # A server that does not know the kind has none of it; the kind may be installed later.
-            for gone in self:
-                self._drop(gone)
-        else:
-            self._replace(answer)
-            self._listed = True
+            self._empty()
+            return
+        self._replace(answer)
+        self._listed = True
+        self._answered()
+
+    def _empty(self) -> None:
+        for gone in self:
+            self._drop(gone)
+        self._answered()
+
+    def _answered(self) -> None:
         self.problem = ""
         self._synced.set()
         self._on_answer(self)

@@ -78,6 +78,9 @@ ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "role
 SECRETS = Resource("", "v1", "Secret", "secrets")
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 SERVICE_MONITORS = Resource("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors")
+SELF_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
 SERVICES = Resource("", "v1", "Service", "services")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 

@@ -7,6 +7,7 @@ from modelplane.install.permissions import (
     TEAMS,
     Role,
     Rule,
+    copies,
     on_cluster,
     on_control_plane,
 )
@@ -68,8 +69,9 @@ def of_the_fleet() -> list[Object]:
 
 def of_a_cluster() -> list[Object]:
     """Return the system namespace, and the roles of controllers and node on a cluster that runs models."""
+    rules = (*on_cluster(), *copies(), *_OWN_GATEWAY)
     return [
         _NAMESPACE,
-        *Role("ClusterRole", INFERENCE_CLUSTER, on_cluster() + _OWN_GATEWAY, {}).bound_to(_GROUP),
+        *Role("ClusterRole", INFERENCE_CLUSTER, rules, {}).bound_to(_GROUP),
         *Role("ClusterRole", "modelplane-node", _NODE, {}).bound_to(_NODES),
     ]

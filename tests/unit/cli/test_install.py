@@ -137,6 +137,12 @@ def test_the_commands_request_a_token_of_the_chosen_lifetime(chosen, printed):
     assert [*yaml.safe_load_all(output)] == inference_cluster.manifests(), "the account is the same"
 
 
+def test_what_provider_kubernetes_needs_comes_with_its_own_option():
+    output = install("--inference-cluster", "--crossplane").output
+    assert "#   modelplane install --inference-cluster --crossplane | kubectl" in output
+    assert [*yaml.safe_load_all(output)] == inference_cluster.manifests(crossplane=True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -154,6 +160,7 @@ def test_the_commands_request_a_token_of_the_chosen_lifetime(chosen, printed):
         pytest.param(
             ["--dry-run", "server"], "--upgrade and --dry-run need --apply", id="a trial of nothing"
         ),
+        pytest.param(["--crossplane"], "--crossplane needs --inference-cluster", id="an option of another"),
         pytest.param(
             ["--inference-cluster", "--apply"],
             "--inference-cluster only prints manifests: apply them to the cluster with kubectl",

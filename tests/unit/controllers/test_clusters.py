@@ -458,7 +458,7 @@ async def test_an_owner_is_found_by_uid_whatever_the_kind_of_what_is_left(
 ) -> None:
     connection = await connected(clusters, "east", east)
     east.has([_job("a")])
-    assert [child["kind"] for child in await connection.look_for("u")] == ["Job"]
+    assert [child["kind"] for child in await connection.look_for("u", "n")] == ["Job"]
 
 
 async def test_a_kind_that_may_not_be_read_holds_an_owner_only_where_it_is_known_to_have_some(
@@ -466,7 +466,7 @@ async def test_a_kind_that_may_not_be_read_holds_an_owner_only_where_it_is_known
 ) -> None:
     connection = await connected(clusters, "east", east)
     east.refuse("GET", "/apis/batch/v1/jobs", 403, "jobs is forbidden")
-    assert await connection.look_for("u") == ()
+    assert await connection.look_for("u", "n") == ()
     await connection.apply(_job("a"), force=False)
     with pytest.raises(errors.Forbidden):
-        await connection.look_for("u")
+        await connection.look_for("u", "n")

@@ -1,4 +1,5 @@
 import itertools
+from typing import Any
 
 import pytest
 
@@ -206,6 +207,7 @@ def test_a_cluster_that_is_registered_gets_one_account_with_its_permissions_and_
             for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
         ),
         ("ServiceAccount", "modelplane-inference-cluster"),
+        ("ClusterRole", "modelplane-inference-cluster-copies"),
         ("ClusterRole", "modelplane-inference-cluster"),
         ("ClusterRoleBinding", "modelplane-inference-cluster"),
         ("Role", "modelplane-inference-cluster"),
@@ -213,3 +215,22 @@ def test_a_cluster_that_is_registered_gets_one_account_with_its_permissions_and_
     ]
     parts = {each["metadata"]["labels"]["app.kubernetes.io/part-of"] for each in written[1:]}
     assert INSTALLATION not in parts, "an upgrade and an uninstall of the fleet leave it alone"
+
+
+def _verbs(manifests: list[Any], role: str, plural: str) -> set[str]:
+    [found] = [
+        each for each in manifests if (each["kind"], each["metadata"]["name"]) == ("ClusterRole", role)
+    ]
+    return {verb for rule in found["rules"] for verb in rule["verbs"] if plural in rule["resources"]}
+
+
+@pytest.mark.parametrize("plural", ["secrets", "configmaps"])
+def test_only_under_crossplane_an_identity_reads_copies_in_all_namespaces(plural: str) -> None:
+    role, copies = "modelplane-inference-cluster", "modelplane-inference-cluster-copies"
+    assert _verbs(of_a_cluster(), role, plural) == {"delete"}
+    shared = of_a_cluster(crossplane=True)
+    assert _verbs(shared, role, plural) == {"get", "list", "watch", "create", "patch", "delete"}
+    assert _verbs(shared, role, "deployments") == {"get", "list", "watch", "create", "patch", "delete"}
+    for each in (of_a_cluster(), shared):
+        assert _verbs(each, copies, plural) == {"list", "watch", "create", "patch"}
+        assert _verbs(each, role, "clusterroles") == {"bind"}

@@ -15,7 +15,7 @@ from modelplane.compose.cluster_kubeconfig import replacement
 from modelplane.compose.composition import Requirement, Unknown
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.health import Health
-from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds
+from modelplane.controllers.clusters.watches import LOADING, Changed, Watches, child_kinds, is_scoped
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.kube import errors
 from modelplane.kube.client import Client
@@ -105,9 +105,9 @@ class Connection:
         """Index of the children in the copies, by their owner's uid."""
         return self._watches.children
 
-    def informer(self, resource: Resource) -> Informer:
-        """Return the copy of one kind that is watched."""
-        return self._watches.informer(resource)
+    def informer(self, resource: Resource, namespace: str = "") -> Informer:
+        """Return the copy of one kind that is watched: where it is scoped, in the namespace."""
+        return self._watches.informer(resource, namespace)
 
     def objects(self, resource: Resource) -> tuple[Object, ...]:
         """Return the objects of one kind; none if the kind is not watched."""
@@ -119,25 +119,31 @@ class Connection:
             since = self._health.unreachable_since()
             return Unknown(self.problem, loading=self.loading, since=since)
         resource = resource_for(requirement.api_version, requirement.kind)
-        if resource in self._watches.refused:
-            return Unknown(self._watches.refused[resource])
+        if refusal := self._watches.refusal(resource, requirement.namespace):
+            return Unknown(refusal)
         if resource == NAMESPACES:
             self._watches.follow_namespace(requirement.name)
-        informer = self._watches.copy_for(resource, requirement)
-        if informer is None:
-            return ()  # it was looked for, and nothing has been written since
-        if not informer.synced:
-            return Unknown(informer.problem or LOADING, loading=not informer.problem)
-        if problem := self._health.silence_of(informer):
-            return Unknown(problem)
-        return tuple(item for item in informer if requirement.matches(item))
+        # Without a copy, the kind was looked for, and nothing has been written since.
+        copies = self._watches.copies_for(resource, requirement)
+        for informer in copies:
+            if not informer.synced:
+                return Unknown(informer.problem or LOADING, loading=not informer.problem)
+            if problem := self._health.silence_of(informer):
+                return Unknown(problem)
+        return tuple(item for informer in copies for item in informer if requirement.matches(item))
 
-    async def look_for(self, uid: str) -> tuple[Object, ...]:
-        """List an owner's children on the cluster itself, not in the copies."""
+    async def look_for(self, uid: str, namespace: str) -> tuple[Object, ...]:
+        """List an owner's children on the cluster itself, not in the copies.
+
+        They are in the namespace of the owner's name.
+        """
         selector = f"{labels.OWNER_UID}={uid}"
         found: list[Object] = []
         # One after the other: a deletion is not urgent.
         for resource in child_kinds():
+            if is_scoped(resource):
+                found += await self._watches.copies_of(resource, selector, namespace)
+                continue
             try:
                 found += await self._watches.ours(resource, selector)
             except errors.Forbidden:
@@ -152,14 +158,28 @@ class Connection:
         name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace", "")
         with traces.span("write", cluster=self.name, kind=manifest["kind"], namespace=namespace, name=name):
             try:
-                written = await self.client.apply(manifest, force=force)
+                written = await self._write(resource, manifest, force=force)
             except errors.NotFound as error:
-                if not namespace or f'namespaces "{namespace}" not found' not in error.message:
+                if not error.is_of_namespace(namespace):
                     raise
                 await self._create_namespace(namespace)
-                written = await self.client.apply(manifest, force=force)
+                written = await self._write(resource, manifest, force=force)
         self._watches.remember(resource, written)
         return written
+
+    async def _write(self, resource: Resource, manifest: Mapping[str, Any], *, force: bool) -> Object:
+        """Apply an object; of a scoped kind, once the access to its namespace is there."""
+        if not is_scoped(resource):
+            return await self.client.apply(manifest, force=force)
+        access, namespace = self._watches.access, manifest["metadata"]["namespace"]
+        await access.before_write(resource, namespace)
+        try:
+            return await self.client.apply(manifest, force=force)
+        except errors.Forbidden:
+            # The access may have been taken away since; if not, the object itself is refused.
+            if not await access.take(resource, namespace):
+                raise
+        return await self.client.apply(manifest, force=force)
 
     async def _create_namespace(self, name: str) -> None:
         with suppress(errors.Conflict):

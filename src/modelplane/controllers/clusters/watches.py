@@ -3,20 +3,25 @@
 A kind of children is watched only where children of it exist: each kind is looked for once, and the first
 write of a kind begins its watch. A cluster without children costs three watches: its gateway and the
 definitions of its capabilities.
+
+Copies of Secrets and ConfigMaps are watched in each namespace that has some, because the identity may read
+them nowhere else (``copy_access``): one watch for each such namespace and kind.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose import workload_kinds
+from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.composition import Requirement
 from modelplane.compose.workload_kinds import Place, WorkloadKind
 from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.clusters.copy_access import CopyAccess
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.kube import errors, resources
@@ -49,6 +54,12 @@ def child_kinds() -> tuple[Resource, ...]:
     return tuple(map(of_row, rows))
 
 
+def is_scoped(resource: Resource) -> bool:
+    """Return True if a kind is watched namespace by namespace."""
+    row = _row(resource)
+    return row is not None and row.scoped
+
+
 def _row(resource: Resource) -> WorkloadKind | None:
     return workload_kinds.ROWS.get((resource.api_version, resource.kind))
 
@@ -76,8 +87,10 @@ class Watches:
         self.children = ChildIndex(lambda item: item["metadata"].get("labels", {}).get(labels.OWNER_UID, ""))
         self._tasks: list[asyncio.Task[None]] = []
         self._informers: dict[tuple[Resource, str], Informer] = {}
-        self.refused: dict[Resource, str] = {}
-        """The cause for each kind that may not be read."""
+        self.access = CopyAccess(client)
+        self._refused: dict[tuple[Resource, str], str] = {}
+        """The cause for each kind, or its copies in a namespace, that may not be read."""
+        self._used: set[str] = set()  # namespaces with children, as far as they were looked for
         self._latest = 0  # the newest version of the cluster that is known
         self._none_until: dict[Resource, int] = {}
         self.vital: list[Informer] = []
@@ -102,20 +115,38 @@ class Watches:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def __contains__(self, resource: Resource) -> bool:
-        return (resource, "") in self._informers
+    def watches(self, resource: Resource, namespace: str = "") -> bool:
+        """Return True if a kind is watched: where it is scoped, in the namespace."""
+        return (resource, _place(resource, namespace)) in self._informers
 
-    def informer(self, resource: Resource) -> Informer:
-        """Return the copy of one kind that is watched."""
-        return self._informers[resource, ""]
+    def informer(self, resource: Resource, namespace: str = "") -> Informer:
+        """Return the copy of one kind that is watched: where it is scoped, in the namespace."""
+        return self._informers[resource, _place(resource, namespace)]
 
     def objects(self, resource: Resource) -> tuple[Object, ...]:
         """Return the objects of one kind; none if the kind is not watched."""
-        return tuple(self._informers.get((resource, ""), ()))
+        return tuple(item for informer in self._informers_of(resource, "") for item in informer)
 
-    def copy_for(self, resource: Resource, requirement: Requirement) -> Informer | None:
-        """Return the copy that holds the required objects; None if the kind is not watched."""
-        return self._informers.get((resource, _slot(resource, requirement)))
+    def copies_for(self, resource: Resource, requirement: Requirement) -> tuple[Informer, ...]:
+        """Return the copies that hold the required objects; none if the kind is not watched."""
+        return self._informers_of(resource, _slot(resource, requirement))
+
+    def refusal(self, resource: Resource, namespace: str = "") -> str:
+        """Return the cause if a kind, or one namespace's objects of it, may not be read; else empty."""
+        return next(
+            (
+                cause
+                for (refused, place), cause in self._refused.items()
+                if refused == resource and (not namespace or place in ("", namespace))
+            ),
+            "",
+        )
+
+    def _informers_of(self, resource: Resource, slot: str) -> tuple[Informer, ...]:
+        if slot or not is_scoped(resource):
+            informer = self._informers.get((resource, slot))
+            return () if informer is None else (informer,)
+        return tuple(informer for (kind, _), informer in self._informers.items() if kind == resource)
 
     @property
     def routable(self) -> bool:
@@ -125,20 +156,24 @@ class Watches:
 
     def expect(self, resource: Resource) -> None:
         """Record, before the first write of a kind, up to which version there was no object of it."""
-        if resource not in self:
+        if not (is_scoped(resource) or self.watches(resource)):
             # The kind was looked for, and later writes have newer versions than the latest known one.
             self._none_until.setdefault(resource, self._latest)
 
     def remember(self, resource: Resource, written: Object) -> None:
         """Put a written object into its copy, without waiting for the watch."""
         version = int(written["metadata"]["resourceVersion"])
+        namespace = written["metadata"].get("namespace", "")
         self._latest = max(self._latest, version)
-        if resource not in self:
+        if is_scoped(resource):
+            if not self.watches(resource, namespace):
+                self._watch_copies(resource, namespace)
+        elif not self.watches(resource):
             # No list is needed, unless kinds are stored apart and their versions are not comparable.
             none_until = self._none_until[resource]
             self._watch_children(resource, none_until if none_until < version else None)
-        self.refused.pop(resource, None)
-        self.informer(resource).remember(written)
+        self._refused.pop((resource, _place(resource, namespace)), None)
+        self.informer(resource, namespace).remember(written)
 
     def follow_namespace(self, name: str) -> None:
         """Watch a namespace by its name, unless it is watched."""
@@ -158,14 +193,28 @@ class Watches:
     def may_do_without(self, resource: Resource) -> bool:
         """Return True if a kind may stay unread: without the permission, no object of it was written."""
         row = _row(resource)
-        return resource not in self and not (row is not None and row.vital)
+        return not self.watches(resource) and not (row is not None and row.vital)
+
+    async def copies_of(self, resource: Resource, selector: str, namespace: str) -> tuple[Object, ...]:
+        """Return the objects of a scoped kind in a namespace, as the cluster has them."""
+        doubtful = self.watches(resource, namespace) or self.refusal(resource, namespace)
+        if not doubtful and not await self.access.has(resource, namespace):
+            return ()  # it was looked for, and nothing has been written since
+        if not await self._may_read(resource, namespace):
+            return ()
+        return await self.ours(resource, selector, namespace)
 
     async def ours(
-        self, resource: Resource, selector: str, *, metadata_only: bool = False
+        self,
+        resource: Resource,
+        selector: str,
+        namespace: str | None = None,
+        *,
+        metadata_only: bool = False,
     ) -> tuple[Object, ...]:
         """Return the objects of a kind that may not be installed."""
         try:
-            found = await self._client.list(resource, labels=selector, metadata_only=metadata_only)
+            found = await self._client.list(resource, namespace, labels=selector, metadata_only=metadata_only)
         except errors.NotFound:
             if await self._client.serves(resource):
                 raise
@@ -216,26 +265,57 @@ class Watches:
             begun.append(self._watch(slices, selector=_OURS, empty_until=empty_until))
         return begun
 
+    def _watch_copies(self, resource: Resource, namespace: str) -> Informer:
+        """Watch the copies in a namespace, until it is gone; before each list, take the access to them."""
+        informer = Informer(
+            self._client,
+            resource,
+            namespace=namespace,
+            labels=_OURS,
+            on_change=lambda item: self._on_change(self._name, item),
+            on_answer=self._on_answer,
+        )
+        self._informers[resource, namespace] = informer
+        self.children.follow(informer)
+
+        async def run() -> None:
+            await informer.run(lambda: self._may_read(resource, namespace))
+            del self._informers[resource, namespace]
+
+        self._start(run(), f"{resource.plural} of {namespace}")
+        return informer
+
+    async def _may_read(self, resource: Resource, namespace: str) -> bool:
+        """Take the access to a namespace's copies; return False if the namespace is gone."""
+        try:
+            await self.access.take(resource, namespace)
+        except errors.NotFound as error:
+            if not error.is_of_namespace(namespace):
+                raise
+            return False
+        return True
+
     async def _look(self) -> None:
         """Watch every kind of which the cluster has children."""
-        unknown = list(child_kinds())
+        kinds = [resource for resource in child_kinds() if not is_scoped(resource)]
+        unknown: list[Callable[[], Awaitable[None]]] = [partial(self._look_for_kind, each) for each in kinds]
+        unknown.append(self._look_for_copies)
         while unknown:
-            resource = unknown[0]
             try:
-                await self._look_for_kind(resource)
+                await unknown[0]()
                 del unknown[0]
             except errors.KubernetesError as error:
                 self.looking = str(error)
                 await asyncio.sleep(_LOOK_AGAIN_S)
         self.looking = ""
         self._on_looked()
-        while self.refused:
+        while self._refused:
             await asyncio.sleep(_REFUSED_AGAIN_S)
-            before = tuple(self.refused)
-            for resource in before:
+            before = tuple(self._refused)
+            for resource, namespace in before:
                 with suppress(errors.KubernetesError):
-                    await self._look_for_kind(resource)
-            if tuple(self.refused) != before:
+                    await (self._look_in(namespace) if namespace else self._look_for_kind(resource))
+            if tuple(self._refused) != before:
                 self._on_looked()
 
     async def _look_for_kind(self, resource: Resource) -> None:
@@ -244,13 +324,48 @@ class Watches:
         except errors.Forbidden as error:
             if not self.may_do_without(resource):
                 raise
-            if resource not in self.refused:
-                _log.info("cluster %s: %s", self._name, error, extra=fields(cluster=self._name))
-            self.refused[resource] = str(error)
+            self._refuse(resource, "", error)
             return
-        self.refused.pop(resource, None)
-        if found and resource not in self:
+        self._refused.pop((resource, ""), None)
+        children = [each for each in found if not copy_access.is_binding(each)]
+        self.access.bound |= {_namespace(each) for each in found if each not in children}
+        self._used |= {_namespace(each) for each in children}
+        if children and not self.watches(resource):
             self.awaited += self._watch_children(resource)
+
+    def _refuse(self, resource: Resource, namespace: str, error: errors.Forbidden) -> None:
+        if (resource, namespace) not in self._refused:
+            _log.info("cluster %s: %s", self._name, error, extra=fields(cluster=self._name))
+        self._refused[resource, namespace] = str(error)
+
+    async def _look_for_copies(self) -> None:
+        """Look for copies where other children are, and in the other namespaces that are Modelplane's."""
+        labeled: tuple[Object, ...] = ()
+        with suppress(errors.Forbidden):  # the identity of 0.2.0 may not read namespaces
+            labeled = await self.ours(resources.NAMESPACES, _OURS, metadata_only=True)
+        places = self._used | self.access.bound | {each["metadata"]["name"] for each in labeled}
+        outcomes = await asyncio.gather(*map(self._look_in, sorted(places)), return_exceptions=True)
+        for failure in filter(None, outcomes):
+            raise failure
+
+    async def _look_in(self, namespace: str) -> None:
+        """Watch the copies in a namespace; without copies, give the access to them back."""
+        scoped = tuple(filter(is_scoped, child_kinds()))
+        for resource in scoped:
+            if self.watches(resource, namespace):
+                continue
+            try:
+                found: tuple[Object, ...] = ()
+                if await self._may_read(resource, namespace):
+                    found = await self.ours(resource, _OURS, namespace, metadata_only=True)
+            except errors.Forbidden as error:
+                self._refuse(resource, namespace, error)
+                continue
+            self._refused.pop((resource, namespace), None)
+            if found and not self.watches(resource, namespace):
+                self.awaited.append(self._watch_copies(resource, namespace))
+        if not any(self.watches(each, namespace) or self.refusal(each, namespace) for each in scoped):
+            await self.access.give_back(namespace)
 
 
 def _slot(resource: Resource, requirement: Requirement) -> str:
@@ -259,4 +374,13 @@ def _slot(resource: Resource, requirement: Requirement) -> str:
         return requirement.name
     if resource == resources.PODS:
         return next(iter(workload_kinds.pod_labels() & requirement.labels.keys()), labels.WORKLOAD)
-    return ""
+    return _place(resource, requirement.namespace)
+
+
+def _place(resource: Resource, namespace: str) -> str:
+    """Return the slot of the copy of a kind of children."""
+    return namespace if is_scoped(resource) else ""
+
+
+def _namespace(item: Object) -> str:
+    return str(item["metadata"].get("namespace", ""))
