@@ -317,6 +317,8 @@ GRANTED = [
     *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in permissions.COMPANION),
     *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in permissions.on_cluster()),
     *((INFERENCE_CLUSTER, SYSTEM_NAMESPACE, rule) for rule in permissions.OWN_TOKEN),
+    (INFERENCE_CLUSTER, EVERYWHERE, permissions.BIND_COPIES),
+    *((INFERENCE_CLUSTER, TEAM, rule) for rule in permissions.copies()),
 ]
 """Who may do what, and in which namespace that was to be seen."""
 

@@ -49,15 +49,15 @@ def workload(pod: dict[str, Any] | None = None, container: dict[str, Any] | None
     )
 
 
-def elsewhere(manifest: dict[str, Any]) -> dict[str, Any]:
+def elsewhere(manifest: dict[str, Any], namespace: str = OTHERS) -> dict[str, Any]:
     moved = copy.deepcopy(manifest)
-    moved["metadata"]["namespace"] = OTHERS
+    moved["metadata"]["namespace"] = namespace
     return moved
 
 
 def binding(**changed: Any) -> dict[str, Any]:
     """Return the binding that the identity makes for itself, changed."""
-    return copy_access.binding(TEAM) | changed
+    return {**copy_access.binding(TEAM), **changed}
 
 
 def of_the_node(field: str, value: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ BINDING = (
     "role modelplane-inference-cluster-copies"
 )
 DEFAULT = {"kind": "ServiceAccount", "name": "default", "namespace": TEAM}
-OWN_COPIES = copy_access.binding(TEAM)
+OWN_COPIES = binding()
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
 PASSWORD = "hunter-2-of-others"
 ENCODED = base64.b64encode(PASSWORD.encode()).decode()
@@ -169,8 +169,8 @@ ESCAPES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "the copies by another name": (binding(metadata=OWN_COPIES["metadata"] | {"name": "escape"}), BINDING),
     "Secrets in another's namespace": (elsewhere(OWN_COPIES), LABEL),
-    "Secrets in the system's namespace": (copy_access.binding("kube-system"), LABEL),
-    "kubeconfigs": (copy_access.binding("modelplane-system"), LABEL),
+    "Secrets in the system's namespace": (elsewhere(OWN_COPIES, "kube-system"), LABEL),
+    "kubeconfigs": (elsewhere(OWN_COPIES, "modelplane-system"), LABEL),
     "Secrets in all namespaces": (
         {
             "apiVersion": f"{RBAC}/v1",
