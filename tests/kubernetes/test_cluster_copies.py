@@ -159,7 +159,6 @@ async def test_copies_follow_their_originals_for_as_long_as_they_are_named(
         await until(fleet, "b", {"ConfigMap": "second"})
         assert await bound(fleet) == {"a", "b"}
         await delete(fleet, "a", "b")
-    async with running_controllers(fleet.control_plane):
 
         async def given_back() -> bool:
             return not await bound(fleet)

@@ -309,6 +309,27 @@ async def test_an_owner_without_copies_needs_no_access(
     assert cluster.asked == []
 
 
+async def test_access_is_given_back_with_the_last_copy_of_any_owner(
+    clusters: Clusters, cluster: Cluster, connected: Any
+) -> None:
+    connection = await connected(clusters, "east", cluster)
+    await connection.apply(copy := _child("Secret", "one", "a"), force=False)
+    assert await connection.look_for("other", "a") == ()
+    assert cluster.bound == {"a"}, "not while the list is under way"
+    cluster.scripted.has([copy])
+    informer = connection.informer(resources.SECRETS, "a")
+    await informer.wait_until_synced()
+    assert len(await connection.look_for("u", "a")) == 1
+    cluster.scripted.has([])
+    assert await connection.look_for("u", "a") == ()
+    assert cluster.bound == {"a"}, "not while the watch knows of one"
+    informer._drop(next(iter(informer)))
+    assert await connection.look_for("u", "a") == ()
+    assert (cluster.bound, cluster.watched(connection)) == (set(), set())
+    await connection.apply(_child("Secret", "one", "a"), force=False)
+    assert (cluster.bound, cluster.watched(connection)) == ({"a"}, {("Secret", "a")})
+
+
 async def test_copies_are_gone_with_their_namespace_and_so_is_the_watch(
     clusters: Clusters, cluster: Cluster, connected: Any
 ) -> None:

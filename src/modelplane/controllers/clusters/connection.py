@@ -135,7 +135,8 @@ class Connection:
     async def look_for(self, uid: str, namespace: str) -> tuple[Object, ...]:
         """List an owner's children on the cluster itself, not in the copies.
 
-        They are in the namespace of the owner's name.
+        They are in the namespace of the owner's name. If it has no copies of any owner, the access is given
+        back.
         """
         selector = f"{labels.OWNER_UID}={uid}"
         found: list[Object] = []
@@ -149,6 +150,8 @@ class Connection:
             except errors.Forbidden:
                 if not self._watches.may_do_without(resource):
                     raise
+        if not found:
+            await self._watches.give_back(namespace)
         return tuple(found)
 
     async def apply(self, manifest: Mapping[str, Any], *, force: bool) -> Object:

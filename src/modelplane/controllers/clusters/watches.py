@@ -60,6 +60,10 @@ def is_scoped(resource: Resource) -> bool:
     return row is not None and row.scoped
 
 
+def _scoped_kinds() -> tuple[Resource, ...]:
+    return tuple(filter(is_scoped, child_kinds()))
+
+
 def _row(resource: Resource) -> WorkloadKind | None:
     return workload_kinds.ROWS.get((resource.api_version, resource.kind))
 
@@ -85,8 +89,9 @@ class Watches:
         self._on_answer = on_answer
         self._on_looked = on_looked
         self.children = ChildIndex(lambda item: item["metadata"].get("labels", {}).get(labels.OWNER_UID, ""))
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._informers: dict[tuple[Resource, str], Informer] = {}
+        self._of_copies: dict[tuple[Resource, str], asyncio.Task[None]] = {}
         self.access = CopyAccess(client)
         self._refused: dict[tuple[Resource, str], str] = {}
         """The cause for each kind, or its copies in a namespace, that may not be read."""
@@ -222,8 +227,11 @@ class Watches:
         self._latest = max(self._latest, int(found.resource_version))
         return found.items
 
-    def _start(self, work: Coroutine[Any, Any, None], what: str) -> None:
-        self._tasks.append(asyncio.create_task(work, name=f"{self._name}: {what}"))
+    def _start(self, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"{self._name}: {what}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _watch(
         self,
@@ -280,10 +288,23 @@ class Watches:
 
         async def run() -> None:
             await informer.run(lambda: self._may_read(resource, namespace))
-            del self._informers[resource, namespace]
+            del self._informers[resource, namespace], self._of_copies[resource, namespace]
 
-        self._start(run(), f"{resource.plural} of {namespace}")
+        self._of_copies[resource, namespace] = self._start(run(), f"{resource.plural} of {namespace}")
         return informer
+
+    async def give_back(self, namespace: str) -> None:
+        """End the watches of a namespace without copies, and give the access to them back."""
+        keys = [(each, namespace) for each in _scoped_kinds()]
+        informers = [self._informers[key] for key in keys if key in self._informers]
+        if any(each.problem or not each.synced or len(each) for each in informers):
+            return
+        if any(self.refusal(*key) for key in keys):
+            return
+        for key in keys:
+            if self._informers.pop(key, None) is not None:
+                self._of_copies.pop(key).cancel()
+        await self.access.give_back(namespace)
 
     async def _may_read(self, resource: Resource, namespace: str) -> bool:
         """Take the access to a namespace's copies; return False if the namespace is gone."""
@@ -297,7 +318,7 @@ class Watches:
 
     async def _look(self) -> None:
         """Watch every kind of which the cluster has children."""
-        kinds = [resource for resource in child_kinds() if not is_scoped(resource)]
+        kinds = [each for each in child_kinds() if not is_scoped(each)]
         unknown: list[Callable[[], Awaitable[None]]] = [partial(self._look_for_kind, each) for each in kinds]
         unknown.append(self._look_for_copies)
         while unknown:
@@ -350,8 +371,7 @@ class Watches:
 
     async def _look_in(self, namespace: str) -> None:
         """Watch the copies in a namespace; without copies, give the access to them back."""
-        scoped = tuple(filter(is_scoped, child_kinds()))
-        for resource in scoped:
+        for resource in _scoped_kinds():
             if self.watches(resource, namespace):
                 continue
             try:
@@ -364,8 +384,8 @@ class Watches:
             self._refused.pop((resource, namespace), None)
             if found and not self.watches(resource, namespace):
                 self.awaited.append(self._watch_copies(resource, namespace))
-        if not any(self.watches(each, namespace) or self.refusal(each, namespace) for each in scoped):
-            await self.access.give_back(namespace)
+        if not any(self.watches(each, namespace) for each in _scoped_kinds()):
+            await self.give_back(namespace)
 
 
 def _slot(resource: Resource, requirement: Requirement) -> str:
