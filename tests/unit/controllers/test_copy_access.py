@@ -28,6 +28,7 @@ class Cluster:
         self.bound: set[str] = set()
         self.unlabeled: set[str] = set()
         self.gone: set[str] = set()
+        self.unbindable: dict[str, tuple[int, str]] = {}
         self.refused_copies = ""
         self.reviews_until_in_force = 0
         self.end_watches = asyncio.Event()
@@ -64,6 +65,8 @@ class Cluster:
     def _binding(self, method: str, namespace: str, scripted: httpx2.Response) -> httpx2.Response:
         if namespace in self.gone:
             return _answer(404, f'namespaces "{namespace}" not found')
+        if namespace in self.unbindable:
+            return _answer(*self.unbindable[namespace])
         if method == "DELETE":
             self.bound.discard(namespace)
         elif namespace in self.unlabeled:
@@ -183,8 +186,8 @@ async def test_a_binding_that_does_not_come_into_force_is_said_with_the_remedy(
     with pytest.raises(errors.Forbidden) as refused:
         await connection.apply(_child("Secret", "one", "a"), force=False)
     assert str(refused.value) == (
-        'the identity may not read secrets in namespace "a", although RoleBinding '
-        '"modelplane-inference-cluster-copies" is there: apply on the cluster what `modelplane install '
+        'RoleBinding "modelplane-inference-cluster-copies" in namespace "a" does not permit the identity to '
+        "list secrets: delete it if it is there, and apply on the cluster what `modelplane install "
         "--inference-cluster` prints"
     )
     assert ("PATCH secrets", "a") not in cluster.asked
@@ -246,6 +249,27 @@ async def test_a_namespace_whose_copies_may_not_be_read_is_unknown_until_they_ma
     await asyncio.sleep(120)
     assert cluster.watched(connection) == {("Secret", "a"), ("Secret", "b")}
     assert isinstance(clusters.find(_secrets("a")), tuple)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        pytest.param(422, "roleRef: cannot change roleRef", id="another binding has its name"),
+        pytest.param(404, 'clusterroles "modelplane-inference-cluster-copies" not found', id="no role"),
+    ],
+)
+async def test_a_namespace_that_cannot_be_bound_is_no_problem_of_the_others(
+    clusters: Clusters, cluster: Cluster, connected: Any, code: int, message: str
+) -> None:
+    cluster.scripted.has([_namespace("a"), _namespace("b"), _child("Secret", "one", "b")])
+    cluster.unbindable["a"] = code, message
+    connection = await connected(clusters, "east", cluster)
+    why = Unknown(
+        f'RoleBinding "{copy_access.ROLE}" in namespace "a" cannot be made ({message}): delete it if it is '
+        "there, and apply on the cluster what `modelplane install --inference-cluster` prints"
+    )
+    assert clusters.find(_secrets("a")) == why
+    assert (connection.problem, cluster.watched(connection)) == ("", {("Secret", "b")})
 
 
 async def test_access_that_was_taken_away_is_taken_again_with_the_next_copy(

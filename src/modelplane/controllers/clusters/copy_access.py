@@ -57,8 +57,7 @@ class CopyAccess:
             self._known.discard(namespace)
             missing = not await self.has(resource, namespace)
             if missing:
-                await self._client.apply(copy_access.binding(namespace))
-                self.bound.add(namespace)
+                await self._bind(namespace)
                 await self._until_in_force(resource, namespace)
             self._known.add(namespace)
             return missing
@@ -71,16 +70,29 @@ class CopyAccess:
                 await self._client.delete(ROLE_BINDINGS, copy_access.ROLE, namespace)
                 self.bound.discard(namespace)
 
+    async def _bind(self, namespace: str) -> None:
+        try:
+            await self._client.apply(copy_access.binding(namespace))
+        except (errors.Invalid, errors.NotFound) as error:
+            # Such as another binding of that name: one namespace's problem, and none of the whole cluster.
+            if isinstance(error, errors.NotFound) and error.is_of_namespace(namespace):
+                raise
+            raise _forbidden(f"cannot be made ({error})", namespace) from error
+        self.bound.add(namespace)
+
     async def _until_in_force(self, resource: Resource, namespace: str) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_IN_FORCE_S):
                 while not await self.has(resource, namespace):
                     await asyncio.sleep(_REVIEW_S)
                 return
-        raise errors.Forbidden(
-            403,
-            "Forbidden",
-            f'the identity may not read {resource.plural} in namespace "{namespace}", although RoleBinding '
-            f'"{copy_access.ROLE}" is there: apply on the cluster what `modelplane install '
-            "--inference-cluster` prints",
-        )
+        raise _forbidden(f"does not permit the identity to list {resource.plural}", namespace)
+
+
+def _forbidden(problem: str, namespace: str) -> errors.Forbidden:
+    return errors.Forbidden(
+        403,
+        "Forbidden",
+        f'RoleBinding "{copy_access.ROLE}" in namespace "{namespace}" {problem}: delete it if it is there, '
+        "and apply on the cluster what `modelplane install --inference-cluster` prints",
+    )
