@@ -215,6 +215,18 @@ async def test_at_the_start_copies_are_looked_for_where_modelplane_is_and_nowher
     assert resources.ROLE_BINDINGS not in {kind for kind, _ in connection._watches._informers}
 
 
+async def test_a_binding_that_is_not_in_force_at_the_start_stays(
+    clusters: Clusters, cluster: Cluster, connected: Any
+) -> None:
+    cluster.scripted.has([_child("RoleBinding", copy_access.ROLE, "a", "rbac.authorization.k8s.io/v1")])
+    cluster.reviews_until_in_force = 10_000
+    await connected(clusters, "east", cluster)
+    assert cluster.bound == {"a"}
+    found = clusters.find(_secrets("a"))
+    assert isinstance(found, Unknown)
+    assert "does not permit the identity to list secrets" in found.cause
+
+
 async def test_without_copies_a_cluster_costs_three_watches(
     clusters: Clusters, cluster: Cluster, connected: Any
 ) -> None:
@@ -338,10 +350,11 @@ async def test_access_is_given_back_with_the_last_copy_of_any_owner(
 ) -> None:
     connection = await connected(clusters, "east", cluster)
     await connection.apply(copy := _child("Secret", "one", "a"), force=False)
-    assert await connection.look_for("other", "a") == ()
+    informer = connection.informer(resources.SECRETS, "a")
+    informer._drop(copy)
+    await connection._watches.give_back("a")
     assert cluster.bound == {"a"}, "not while the list is under way"
     cluster.scripted.has([copy])
-    informer = connection.informer(resources.SECRETS, "a")
     await informer.wait_until_synced()
     assert len(await connection.look_for("u", "a")) == 1
     cluster.scripted.has([])
