@@ -101,3 +101,6 @@ LLM_D_SERVING = "llm-d.ai/inference-serving"
 
 APPLIED = "modelplane.ai/applied"
 """Annotation of everything that is applied: a hash of the manifest, to detect a change."""
+
+UNVERIFIED = "modelplane.ai/unverified"
+"""Annotation of InferenceClasses from the catalogue: the figures that were never confirmed."""

@@ -95,6 +95,11 @@ DOCUMENTED = (
         "InferenceClass",
         InferenceClassCondition.ACCEPTED,
         (True, InferenceClassReason.AVAILABLE, "Node pools may use the class."),
+        (
+            True,
+            InferenceClassReason.MEMORY_OVERSTATED,
+            "The same, but a device declares more memory than its card publishes: pods may stay Pending.",
+        ),
     ),
     *_reasons(
         "InferenceCluster",

@@ -47,6 +47,7 @@ class InferenceClassReason(StrEnum):
     """Reasons of an InferenceClass's conditions."""
 
     AVAILABLE = "Available"
+    MEMORY_OVERSTATED = "MemoryOverstated"
 
 
 class InferenceClusterCondition(StrEnum):

@@ -1,4 +1,4 @@
-"""Read-only access to a fleet's API server: its choice, and the message if it does not answer.
+"""Access to a fleet's API server: its choice, and the message if it does not answer.
 
 In order: ``--kubeconfig``, ``KUBECONFIG``, the fleet of this machine if one runs, ``~/.kube/config``.
 """
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+_MANAGER = "modelplane-cli"
+"""The field manager of objects that commands write."""
 
 _OPTIONS = (
     click.option(
@@ -47,7 +50,7 @@ class Live:
         from modelplane.install.connection import NoCluster, connect
 
         try:
-            return connect(self.kubeconfig or self._of_this_machine(), self.context)
+            return connect(self.kubeconfig or self._of_this_machine(), self.context, _MANAGER)
         except NoCluster as error:
             raise UserError(str(error)) from error
 
@@ -84,6 +87,15 @@ def live_options(command: F) -> F:
 
 def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
     """Read something from a control plane; raise its errors as ``UserError``."""
+    return _reach(live, f"read {what} from", do)
+
+
+def change(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
+    """Write something to a control plane; raise its errors as ``UserError``."""
+    return _reach(live, f"write {what} to", do)
+
+
+def _reach(live: Live, purpose: str, do: "Callable[[Client], Awaitable[T]]") -> T:
     import asyncio
 
     from modelplane.kube.errors import KubernetesError
@@ -95,7 +107,7 @@ def read(live: Live, what: str, do: "Callable[[Client], Awaitable[T]]") -> T:
     try:
         return asyncio.run(run())
     except KubernetesError as error:
-        raise UserError(f"cannot read {what} from the control plane: {why(error)}") from error
+        raise UserError(f"cannot {purpose} the control plane: {why(error)}") from error
 
 
 def why(error: "Exception") -> str:

@@ -35,6 +35,7 @@ COMMANDS = {
     "render": Entry("Show the objects that an object would compose, without a cluster."),
     "plan": Entry("Show where deployments would be placed, without a cluster."),
     "explain": Entry("Explain the placement, routing and readiness of a deployment, service or replica."),
+    "classes": Entry("List, print or apply the InferenceClasses of known machine types."),
     "install": Entry("Install Modelplane on a Kubernetes cluster, or print its manifests."),
     "images": Entry("List the images and charts that an installation pulls, to mirror or pin them."),
     "uninstall": Entry("Remove Modelplane from a Kubernetes cluster."),

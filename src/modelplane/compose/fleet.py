@@ -121,17 +121,19 @@ def _pool(pool: GPUPool) -> scheduler.Pool:
 def _devices(encoded: bytes) -> tuple[scheduler.Device, ...]:
     """Return the same devices for the same content: the pools of one class share them."""
     devices = convert(msgspec.json.decode(encoded), tuple[Device, ...])
-    return tuple(
-        scheduler.Device(
-            name=device.name,
-            driver=device.driver,
-            count=max(device.count, 0),
-            claim=device.claim,
-            device_class_name=device.device_class_name or "",
-            attributes={name: _attribute(value) for name, value in device.attributes.items()},
-            capacity={name: capacity.value for name, capacity in device.capacity.items()},
-        )
-        for device in devices
+    return tuple(map(device, devices))
+
+
+def device(source: Device) -> scheduler.Device:
+    """Return a device of a class or of a pool."""
+    return scheduler.Device(
+        name=source.name,
+        driver=source.driver,
+        count=max(source.count, 0),
+        claim=source.claim,
+        device_class_name=source.device_class_name or "",
+        attributes={name: _attribute(value) for name, value in source.attributes.items()},
+        capacity={name: capacity.value for name, capacity in source.capacity.items()},
     )
 
 

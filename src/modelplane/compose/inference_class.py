@@ -1,9 +1,11 @@
 """An InferenceClass composes nothing: it only publishes devices."""
 
 from modelplane.api.inference_class import InferenceClass
+from modelplane.api.listing import in_order
 from modelplane.api.meta import kind_name
 from modelplane.api.reasons import InferenceClassCondition as Type
 from modelplane.api.reasons import InferenceClassReason as Reason
+from modelplane.catalogue.cards import overstatements
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Request, Requirement
 from modelplane.compose.conditions import true
@@ -17,9 +19,14 @@ def requirements(class_: InferenceClass) -> tuple[Requirement, ...]:
 
 
 def compose(request: Request[InferenceClass]) -> Composition:
-    """Accept the class."""
+    """Accept the class, and report memory that its card does not publish."""
+    overstated = [str(each) for each in overstatements(request.owner.spec.devices)]
+    if overstated:
+        accepted = true(Type.ACCEPTED, Reason.MEMORY_OVERSTATED, in_order(overstated, separator="; "))
+    else:
+        accepted = true(Type.ACCEPTED, Reason.AVAILABLE, "available to node pools")
     return Composition(
-        conditions=(true(Type.ACCEPTED, Reason.AVAILABLE, "available to node pools"),),
+        conditions=(accepted,),
         ready=True,
         guards=guards.found(_KIND, request),
     )

@@ -19,17 +19,16 @@ from modelplane.install.found import Found, identity, look
 from modelplane.install.identity import VERSION
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
+from modelplane.install.outcomes import OUTCOMES, apply
 from modelplane.install.refusals import Check, Refused
 from modelplane.install.waiting import Deadline, Report
-from modelplane.kube import errors, resources
+from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of
 from modelplane.kube.resources import Object
 
 _DEFINITION = "CustomResourceDefinition"
-_BOOKKEEPING = frozenset({"generation", "managedFields", "resourceVersion"})
 _CROSSPLANES = "crossplane"
-_OUTCOMES = ("created", "changed", "unchanged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +71,9 @@ class Installer:
         return [_own(item) for ask in asked for item in (await self.deadline.answered(ask)).items]
 
     async def _apply(self, what: str, wanted: Sequence[Object]) -> None:
-        outcomes = [await self._apply_one(each) for each in wanted]
-        counts = (f"{outcomes.count(each)} {each}" for each in _OUTCOMES if each in outcomes)
+        outcomes = [await apply(self.client, each, dry_run=self.dry_run) for each in wanted]
+        counts = (f"{outcomes.count(each)} {each}" for each in OUTCOMES if each in outcomes)
         self.report(f"{what}: {', '.join(counts)}")
-
-    async def _apply_one(self, manifest: Object) -> str:
-        name, namespace = manifest["metadata"]["name"], manifest["metadata"].get("namespace")
-        before = await self.client.get(resource_of(manifest), name, namespace)
-        try:
-            after = await self.client.apply(manifest, dry_run=self.dry_run)
-        except errors.NotFound:
-            if self.dry_run and before is None:
-                return "created"  # by then its namespace is there
-            raise
-        if before is None:
-            return "created"
-        return "unchanged" if _content(before) == _content(after) else "changed"
 
     async def _unserved(self, kinds: Sequence[Object]) -> str:
         """Return which kinds the API server does not serve yet."""
@@ -138,9 +124,3 @@ def _own(item: Object) -> Object:
     for part in parts.values():
         part.pop(_CROSSPLANES, None)
     return {**item, **parts}
-
-
-def _content(item: Object) -> Object:
-    """Return an object as it can be applied: without server-side metadata and status."""
-    metadata = {key: value for key, value in item["metadata"].items() if key not in _BOOKKEEPING}
-    return {**item, "metadata": metadata, "status": None}

@@ -14,12 +14,12 @@ class NoCluster(Exception):
     """There is no usable kubeconfig; the message has the remedy."""
 
 
-def connect(kubeconfig: Path | None, context: str) -> Client:
+def connect(kubeconfig: Path | None, context: str, field_manager: str = _MANAGER) -> Client:
     """Return a client; nothing is sent yet. Raises ``NoCluster``."""
     path = kubeconfig or _default()
     try:
         return Client.from_kubeconfig(
-            str(path), context=context, field_manager=_MANAGER, timeout_s=30.0, known=known
+            str(path), context=context, field_manager=field_manager, timeout_s=30.0, known=known
         )
     except ValueError as error:
         raise NoCluster(f'{error}, in "{path}": name another with --kubeconfig or --context') from error

@@ -14,6 +14,7 @@ from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import Kind
@@ -187,6 +188,30 @@ def _device_selectors(deployment: ModelDeployment) -> Iterator[Advice]:
                 yield from (Advice(where, message) for message in messages)
 
 
+def _missed_cards(deployment: ModelDeployment) -> Iterator[Advice]:
+    """Warn of selectors that a card would match if it had all of its nominal memory."""
+    for path, member in _members(deployment):
+        for index, request in enumerate(member.node_selector.devices if member.node_selector else ()):
+            selectors = [selector.cel for selector in request.selectors]
+            reading = [number for number, text in enumerate(selectors) if "memory" in text]
+            if not reading:
+                continue
+            from modelplane.offline.nominal_memory import missed_cards  # noqa: PLC0415  as few files need it
+
+            if message := missed_cards(selectors):
+                where = ("nodeSelector", "devices", index, "selectors", reading[0], "cel")
+                yield Advice((*path, *where), message)
+
+
+def _overstated_memory(class_: InferenceClass) -> Iterator[Advice]:
+    """Warn of memory that the card of a device does not publish."""
+    from modelplane.catalogue.cards import overstatements  # noqa: PLC0415  few files have a class
+
+    for index, device in enumerate(class_.spec.devices):
+        for found in overstatements([device]):
+            yield Advice(("spec", "devices", index, "capacity", found.key, "value"), str(found))
+
+
 _READ: Final = (
     r"""device\s*\.\s*(?P<of>attributes|capacity)\s*\[\s*(["'])(?P<domain>[^"']*)\2\s*\]"""
     r"""\s*(?:\.\s*(?P<name>\w+)|\[\s*(["'])(?P<key>[^"']*)\5\s*\])?"""
@@ -278,12 +303,14 @@ def _members(deployment: ModelDeployment) -> Iterator[tuple[Path, Member]]:
 
 
 RULES: Final[tuple[tuple[type[Model], Callable[[Any], Iterator[Advice]]], ...]] = (
+    (InferenceClass, _overstated_memory),
     (InferenceGateway, _gateway_name),
     (InferenceCluster, _provisioning_of_existing),
     *((type_, _initial_above_maximum) for type_ in _WITH_POOLS),
     (ModelCache, _cluster_selector_of_cache),
     (ModelDeployment, _cluster_selector_of_deployment),
     (ModelDeployment, _device_selectors),
+    (ModelDeployment, _missed_cards),
     (ModelDeployment, _hub_model_beside_cache),
     (ModelEndpoint, _endpoint_url),
     (ModelService, _endpoint_selectors),

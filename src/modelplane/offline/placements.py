@@ -5,9 +5,11 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from modelplane import scheduler
+from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import Files, Placed, assumed_ready, missing_cache, place, snapshot
+from modelplane.offline.lost_claims import lost_claims
 from modelplane.offline.output import Output, Report
 from modelplane.scheduler.diagnosis import PHRASES
 
@@ -180,6 +182,13 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
     if diagnosis.unsatisfied and (cache := missing_cache(deployment, files)):
         here, remedy = ("there is no", "create it") if files.live else ("no file has", "give its file too")
         sentence += f'; {here} ModelCache "{cache}": {remedy}, or correct modelCacheRef'
+    lost = tuple(
+        dict.fromkeys(
+            said for each in placement.assignments for said in lost_claims(files, each.cluster, each.engines)
+        )
+    )
+    if lost:
+        sentence = "; ".join(filter(None, (sentence, in_order(lost, separator="; "))))
     metadata = deployment["metadata"]
     return Deployment(
         name=ObjectName(
@@ -196,7 +205,7 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
         remedies=tuple(
             RemedyReport(change=each.change, clusters=tuple(each.clusters)) for each in diagnosis.remedies
         ),
-        notes=tuple(diagnosis.notes),
+        notes=(*diagnosis.notes, *lost),
     )
 
 

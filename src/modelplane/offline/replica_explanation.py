@@ -4,7 +4,7 @@ The placement is the scheduler's own result for the replica's deployment. The re
 which only its cluster can determine.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -14,9 +14,11 @@ from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.compose import fleet
 from modelplane.offline import placements
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import Files, Unplannable, is_assumed_silent
+from modelplane.offline.lost_claims import lost_claims
 from modelplane.offline.output import Output, Report
 from modelplane.offline.placements import Replica
 from modelplane.offline.service_explanation import routed
@@ -64,7 +66,8 @@ def explain_replica(files: Files, replica: Object) -> ReplicaExplanation:
     owner = _owner(files, replica)
     endpoint = next((item for item in _all(files, ModelEndpoint) if _is(item, decoded)), None)
     reason = why_not_ready(replica)
-    notes = tuple(_notes(files, decoded, owner, ready=not reason))
+    lost = lost_claims(files, cluster, fleet.replica(replica).engines)
+    notes = tuple(_notes(files, decoded, owner, lost, ready=not reason))
     return ReplicaExplanation(
         replica=ObjectName(
             api_version=replica["apiVersion"],
@@ -106,7 +109,9 @@ def _services(files: Files, replica: ModelReplica) -> Iterator[Routing]:
                 yield Routing(service=service, percent=each.percent, reason=each.reason)
 
 
-def _notes(files: Files, replica: ModelReplica, owner: Object | None, *, ready: bool) -> Iterator[str]:
+def _notes(
+    files: Files, replica: ModelReplica, owner: Object | None, lost: Iterable[str], *, ready: bool
+) -> Iterator[str]:
     """Yield further facts about a replica's placement and readiness."""
     name, namespace = replica.metadata.name, replica.metadata.namespace
     if owner is None:
@@ -116,6 +121,7 @@ def _notes(files: Files, replica: ModelReplica, owner: Object | None, *, ready: 
             else "no file has its ModelDeployment, so why it was placed on its cluster cannot be told"
         )
     yield from _cluster_notes(files, replica.spec.cluster_name)
+    yield from lost
     if replica.spec.draining:
         yield "it is told to withdraw its endpoint, because it is about to go"
     if files.live and not ready:

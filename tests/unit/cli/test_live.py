@@ -15,7 +15,7 @@ def connected(monkeypatch, tmp_path):
     monkeypatch.delenv("MODELPLANE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    monkeypatch.setattr(connection, "connect", lambda path, _context: path)
+    monkeypatch.setattr(connection, "connect", lambda path, _context, _manager: path)
     return lambda **named: Live(**({"kubeconfig": None, "context": "", "home": None} | named)).client()
 
 

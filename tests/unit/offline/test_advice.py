@@ -6,7 +6,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.meta import INFRASTRUCTURE_GROUP
 from modelplane.compose.kinds import COMPOSED
 from modelplane.offline.diagnostics import Severity
-from support.manifests import API, DEPLOYMENT, cluster, said, validated
+from support.manifests import API, CLASS, DEPLOYMENT, cluster, said, validated
 
 ARGS = "                  args: "
 
@@ -61,6 +61,24 @@ def endpoint(url, rewrite="", more=""):
     )
 
 
+def asking(expression):
+    """Return a deployment whose second selector is about memory."""
+    first = 'cel: device.driver == "gpu.nvidia.com"\n'
+    return changed(DEPLOYMENT, (first, f"{first}                  - cel: '{expression}'\n"))
+
+
+def at_least(size, more=""):
+    return asking(f'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{size}")) >= 0{more}')
+
+
+def hardware(memory, attribute):
+    return changed(
+        CLASS,
+        ("      count: 1\n", f"      count: 1\n      attributes: {{{attribute}}}\n"),
+        ("23034Mi", memory),
+    )
+
+
 def gateway(name):
     return (
         f"apiVersion: {API}\nkind: InferenceGateway\nmetadata: {{name: {name}}}\nspec: {{backend: Envoy}}\n"
@@ -78,6 +96,7 @@ CACHE_TEXT = (
 OWNED = f", ownerReferences: [{{apiVersion: {API}, kind: ModelReplica, name: e, uid: u}}]"
 MEMBER = "spec.engines[0].members[0]"
 CEL = f"{MEMBER}.nodeSelector.devices[0].selectors[0].cel"
+MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +116,37 @@ CEL = f"{MEMBER}.nodeSelector.devices[0].selectors[0].cel"
             cached("[serve, Qwen/Qwen3-8B]"),
             f"{MEMBER}.template.spec.containers[0].args: {CACHE_TEXT}",
             id="a hub model beside a cache, by position",
+        ),
+        pytest.param(
+            hardware("141Gi", "productName: {string: NVIDIA H200}"),
+            'spec.devices[0].capacity.memory.value: device "gpu" declares 141Gi of memory, but NVIDIA H200 '
+            "publishes 143771Mi, so pods that ask for more stay Pending: declare 143771Mi",
+            id="a class with the nominal memory of a card",
+        ),
+        pytest.param(
+            at_least("80Gi"),
+            f"{MEMORY}: does not match NVIDIA H100 80GB HBM3 (publishes 81559Mi, so ask for at most 79Gi): "
+            "cards publish less memory than their nominal size",
+            id="a selector with the nominal memory of a card",
+        ),
+        pytest.param(
+            asking('device.capacity["gpu.nvidia.com"].memory.isGreaterThan(quantity("144383Mi"))'),
+            f"{MEMORY}: does not match NVIDIA H200 (publishes 143771Mi, so ask for at most 140Gi): "
+            "cards publish less memory than their nominal size",
+            id="a selector that is true from the nominal memory on",
+        ),
+        pytest.param(
+            at_least("24Gi", ' && device.attributes["gpu.nvidia.com"].architecture == "Ada Lovelace"'),
+            f"{MEMORY}: does not match NVIDIA L4 (publishes 23034Mi, so ask for at most 22Gi), "
+            "NVIDIA GeForce RTX 4090 (publishes 24564Mi, so ask for at most 23Gi): cards publish less memory "
+            "than their nominal size",
+            id="a selector with the nominal memory of several cards",
+        ),
+        pytest.param(
+            templated(at_least("80Gi")),
+            f"spec.template.{MEMORY}: does not match NVIDIA H100 80GB HBM3 (publishes 81559Mi, so ask for at "
+            "most 79Gi): cards publish less memory than their nominal size",
+            id="the same in the other shape",
         ),
         pytest.param(
             on_clusters("modelplane.ai/regoin"),
@@ -217,6 +267,17 @@ def test_what_is_hardly_meant_is_a_warning(text, line):
         pytest.param(
             selecting('device.attributes["gpu.nvidia.com"].architecture == "Hopper"'), id="a real attribute"
         ),
+        pytest.param(at_least("79Gi"), id="memory that the card publishes"),
+        pytest.param(at_least("23Gi"), id="memory that is no nominal size"),
+        pytest.param(at_least("40Gi"), id="memory of which a card has all"),
+        pytest.param(
+            at_least("80Gi", ' && device.attributes["gpu.nvidia.com"].architecture == "Ampere"'),
+            id="the nominal memory of another architecture",
+        ),
+        pytest.param(
+            asking('device.capacity["gpu.nvidia.com"].memory.isLessThan(quantity("80Gi"))'), id="at most"
+        ),
+        pytest.param(hardware("143771Mi", "productName: {string: NVIDIA H200}"), id="memory as published"),
         pytest.param(gateway("default"), id="the gateway"),
         pytest.param(endpoint("https://api.example.com/"), id="a provider"),
         pytest.param(endpoint("http://10.0.1.50/a/b/v1", "/a/b/"), id="a path that is rewritten too"),

@@ -177,3 +177,29 @@ def test_a_cluster_whose_class_no_file_has_is_not_taken_to_be_ready():
         "give the files of its classes too",
         (),
     )
+
+
+ROUND_CLASS = CLASS.replace("23034Mi", "80Gi").replace(
+    "count: 1\n", "count: 1\n      attributes: {architecture: {string: Hopper}}\n"
+)
+LOST = (
+    'pool pool of InferenceCluster "west": device "gpu" declares 80Gi of memory, but NVIDIA H100 80GB HBM3 '
+    "publishes 81559Mi, so pods that ask for more stay Pending: declare 81559Mi"
+)
+
+
+def asking(size):
+    memory = f"""device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("{size}")) >= 0"""
+    return DEPLOYMENT.replace('device.driver == "gpu.nvidia.com"', f"'{memory}'")
+
+
+def test_a_replica_that_only_its_class_matches_is_placed_and_told():
+    fleet = assemble(loaded(joined(ROUND_CLASS, cluster("west"), asking("80Gi"))).objects)
+    explained = placements.explain(fleet, fleet.deployments[0])
+    assert (explained.placed, explained.deployment.diagnosis) == (True, LOST)
+    assert explained.deployment.notes == (LOST,)
+
+
+def test_a_replica_that_the_card_matches_too_is_not():
+    fleet = assemble(loaded(joined(ROUND_CLASS, cluster("west"), asking("79Gi"))).objects)
+    assert placements.explain(fleet, fleet.deployments[0]).deployment.diagnosis == ""

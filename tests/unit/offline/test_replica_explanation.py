@@ -121,3 +121,15 @@ def test_a_file_without_a_status_has_none():
 )
 def test_what_is_around_it_is_told(fleet, live, notes):
     assert explained(*fleet, REPLICA + ready(True), live=live).notes == notes
+
+
+def test_a_claim_that_no_card_matches_is_told_with_the_figure_that_works():
+    hopper = CLASS.replace("count: 1\n", "count: 1\n      attributes: {architecture: {string: Hopper}}\n")
+    memory = """device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("141Gi")) >= 0"""
+    waiting = REPLICA.replace('{cel: device.driver == "gpu.nvidia.com"}', f"{{cel: '{memory}'}}")
+    fleet = joined(hopper.replace("23034Mi", "141Gi"), cluster("west"))
+    [note] = explained(fleet, DEPLOYMENT, waiting + ready(False, "Pending")).notes
+    assert note == (
+        'pool pool of InferenceCluster "west": device "gpu" declares 141Gi of memory, but NVIDIA H200 '
+        "publishes 143771Mi, so pods that ask for more stay Pending: declare 143771Mi"
+    )

@@ -1,0 +1,123 @@
+"""Cards: the memory that each GPU publishes, which is less than its name says.
+
+An H100 of 80 GB publishes 81559Mi, so a selector of 80Gi matches no H100, even if a class declares 80Gi.
+The rows are generated from the catalogue, which has the sources.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from modelplane.api.devices import Claim, Device
+from modelplane.catalogue.card_rows import ROWS
+from modelplane.cel import QuantityError, quantity
+
+_DRIVERS: Final = {"NVIDIA": "gpu.nvidia.com", "AMD": "gpu.amd.com"}
+_WHOLE: Final = {"NVIDIA": "gpu", "AMD": "amdgpu"}
+"""The attribute ``type`` of a whole GPU."""
+_NANO_PER_MI: Final = 2**20 * 10**9
+MI_PER_GI: Final = 2**10
+
+
+class Card(NamedTuple):
+    """A GPU as its driver publishes it."""
+
+    vendor: str
+    product: str | None
+    architecture: str
+    capability: str | None
+    memory_mi: int
+    nominal_gi: tuple[int, ...]
+    is_verified: bool
+    """True if the memory was seen on a real card."""
+
+    @property
+    def driver(self) -> str:
+        """The DRA driver."""
+        return _DRIVERS[self.vendor]
+
+    @property
+    def type(self) -> str:
+        """The attribute ``type``."""
+        return _WHOLE[self.vendor]
+
+    @property
+    def floor_gi(self) -> int:
+        """The largest whole number of Gi that a selector may ask for."""
+        return self.memory_mi // MI_PER_GI
+
+
+CARDS: Final = tuple(Card(*row) for row in ROWS)
+"""Every card of the catalogue."""
+
+
+class Overstatement(NamedTuple):
+    """A device that declares more memory than its card publishes.
+
+    It matches selectors that the card does not, and pods wait for a device that no node has.
+    """
+
+    device: str
+    key: str
+    """Name of the capacity, as declared."""
+    declared: str
+    card: Card
+
+    @property
+    def published(self) -> str:
+        """The memory that the card publishes."""
+        return f"{self.card.memory_mi}Mi"
+
+    def __str__(self) -> str:
+        return (
+            f'device "{self.device}" declares {self.declared} of memory, but {self.card.product} publishes '
+            f"{self.published}, so pods that ask for more stay Pending: declare {self.published}"
+        )
+
+
+def overstatements(devices: Iterable[Device]) -> Iterator[Overstatement]:
+    """Yield the devices that declare more memory than their card publishes."""
+    for device in devices:
+        if not _is_whole_gpu(device):
+            continue
+        for key in ("memory", f"{device.driver}/memory"):
+            if key not in device.capacity:
+                continue
+            declared = device.capacity[key].value
+            if card := _overstated(device, declared):
+                yield Overstatement(device.name, key, declared, card)
+
+
+def _is_whole_gpu(device: Device) -> bool:
+    """Return False for a device that is not claimed, and for a partition, which has less memory."""
+    type_ = device.attributes.get("type")
+    return (
+        device.claim is Claim.DRA
+        and device.device_class_name == device.driver
+        and (type_ is None or type_.string in _WHOLE.values())
+    )
+
+
+def _overstated(device: Device, declared: str) -> Card | None:
+    """Return the card that publishes less than a device declares; None if that is not known."""
+    try:
+        nano = quantity.parse(declared).nano
+    except QuantityError:
+        return None
+    candidates = [card for card in _candidates(device, nano) if card.product is not None]
+    sizes = {card.memory_mi for card in candidates}
+    verified = [card for card in candidates if card.is_verified]
+    if len(sizes) != 1 or not verified or nano <= sizes.pop() * _NANO_PER_MI:
+        return None
+    return verified[0]
+
+
+def _candidates(device: Device, nano: int) -> list[Card]:
+    """Return the cards that a device can be: of its product, or of its architecture and nominal size."""
+    of_driver = [card for card in CARDS if card.driver == device.driver]
+    text = {name: value.string for name, value in device.attributes.items()}
+    if "productName" in text:
+        return [card for card in of_driver if card.product == text["productName"]]
+    gi = nano / (_NANO_PER_MI * MI_PER_GI)
+    return [
+        card for card in of_driver if card.architecture == text.get("architecture") and gi in card.nominal_gi
+    ]

@@ -1,0 +1,153 @@
+"""Descriptions of catalogue entries, for people: summaries, sources and taints."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from modelplane.api.node_pools import NodeTaint
+from modelplane.catalogue.entries import UNVERIFIED, Catalogue, Figure, Machine
+
+_MI_PER_GI = 1024
+_TOLERATED = "nvidia.com/gpu"
+"""Pods tolerate this taint without an entry in the node pool."""
+
+OWN = "own"
+"""The cloud of nodes that exist already, in tables and filters."""
+
+
+def cloud(machine: Machine) -> str:
+    """Return the cloud of a machine."""
+    return OWN if machine.cloud is None else str(machine.cloud)
+
+
+def machine_type(machine: Machine) -> str:
+    """Return the cloud's name of a machine; empty for nodes that exist already."""
+    return " ".join(filter(None, (machine.type, machine.preset)))
+
+
+def devices(catalogue: Catalogue, machine: Machine) -> str:
+    """Return the number of devices of a node, and what they are."""
+    card, partition = catalogue.card(machine), catalogue.partition(machine)
+    if partition is None:
+        return f"{machine.count} {card.title}"
+    return f"{machine.count * partition.per_card} {card.title} MIG {partition.profile}"
+
+
+def memory_mi(catalogue: Catalogue, machine: Machine) -> int:
+    """Return the memory of each device."""
+    partition = catalogue.partition(machine)
+    return catalogue.card(machine).memory_mi if partition is None else partition.memory_mi
+
+
+def nvlink_domain(catalogue: Catalogue, machine: Machine) -> int:
+    """Return the number of GPUs that NVLink joins; 1 if it joins none."""
+    card = catalogue.card(machine)
+    if card.nvlink is None or machine.partition is not None:
+        return 1
+    return machine.count if card.nvlink == "node" else card.nvlink
+
+
+def fabric(catalogue: Catalogue, machine: Machine) -> str:
+    """Return the networks between GPUs and between nodes; empty if none is known."""
+    joined, infiniband = nvlink_domain(catalogue, machine), machine.infiniband
+    found = (
+        f"NVLink {joined}" if joined > 1 else "",
+        f"EFA {machine.efa}" if machine.efa else "",
+        f"InfiniBand {infiniband.count}x{infiniband.speed_gbps}" if infiniband else "",
+    )
+    return ", ".join(filter(None, found))
+
+
+def summary(catalogue: Catalogue, machine: Machine) -> str:
+    """Return a machine in one line."""
+    named = f"{machine.cloud} {machine_type(machine)}" if machine.cloud else ""
+    return ", ".join(filter(None, (devices(catalogue, machine), fabric(catalogue, machine), named)))
+
+
+def unverified(catalogue: Catalogue, machine: Machine) -> tuple[Figure, ...]:
+    """Return the figures of a class that were never confirmed."""
+    partition = catalogue.partition(machine)
+    entries = (machine, catalogue.card(machine)) if partition is None else (machine, partition)
+    return tuple(sorted({figure for entry in entries for figure in entry.unverified}))
+
+
+def sources(catalogue: Catalogue, machine: Machine) -> tuple[str, ...]:
+    """Return the sources of an entry's figures."""
+    entries = (machine, catalogue.card(machine), catalogue.partition(machine))
+    return tuple(sorted({source for entry in entries if entry is not None for source in entry.sources}))
+
+
+def taints(catalogue: Catalogue, machine: Machine) -> tuple[NodeTaint, ...]:
+    """Return the taints of a machine's nodes."""
+    return (*(catalogue.taints.get(machine.cloud, ()) if machine.cloud else ()), *machine.taints)
+
+
+class Listed(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A class as ``modelplane classes list`` shows it."""
+
+    name: str
+    cloud: str
+    machine: str
+    card: str
+    devices: str
+    memory_each: str
+    fabric: str
+    taints: tuple[str, ...]
+    sources: tuple[str, ...]
+    unverified: tuple[Figure, ...]
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The cells of its row below ``COLUMNS``."""
+        letters = [each for each in self.sources if each != UNVERIFIED]
+        doubts = [f"{UNVERIFIED}: {', '.join(self.unverified)}"] if self.unverified else []
+        source = "; ".join(filter(None, (" ".join(letters), *doubts)))
+        cells = (self.name, self.cloud, self.machine, self.devices, self.memory_each, self.fabric, source)
+        return tuple(each or "-" for each in cells)
+
+
+COLUMNS: Final = ("NAME", "CLOUD", "MACHINE", "DEVICES", "MEMORY EACH", "FABRIC", "SOURCE")
+
+
+def listed(catalogue: Catalogue, machine: Machine) -> Listed:
+    """Return a class for a list."""
+    return Listed(
+        name=machine.name,
+        cloud=cloud(machine),
+        machine=machine_type(machine),
+        card=catalogue.card(machine).title,
+        devices=devices(catalogue, machine),
+        memory_each=f"{memory_mi(catalogue, machine)}Mi",
+        fabric=fabric(catalogue, machine),
+        taints=tuple(map(taint_text, taints(catalogue, machine))),
+        sources=sources(catalogue, machine),
+        unverified=unverified(catalogue, machine),
+    )
+
+
+def comments(catalogue: Catalogue, machine: Machine) -> Iterator[str]:
+    """Yield what a class cannot hold: its sources, doubts, taints and notes."""
+    memory = memory_mi(catalogue, machine)
+    yield f"Memory: the driver publishes {memory}Mi, so selectors ask for at most {memory // _MI_PER_GI}Gi."
+    for name in sources(catalogue, machine):
+        source = catalogue.sources[name]
+        yield f"Source {name}: {source.text}{f' ({source.date})' if source.date else ''}."
+    if doubts := unverified(catalogue, machine):
+        yield f"Unverified: {', '.join(doubts)}. Compare with `kubectl get resourceslices -o yaml` of a node."
+    card = catalogue.card(machine)
+    if card.cpu != "amd64":
+        yield f"Nodes are {card.cpu}: images must support it."
+    for taint in taints(catalogue, machine):
+        yield f"Taint of the nodes: {taint_text(taint)}.{_listed(taint)}"
+    yield from (each.note for each in (card, machine) if each.note is not None)
+
+
+def taint_text(taint: NodeTaint) -> str:
+    """Return a taint as kubectl writes it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _listed(taint: NodeTaint) -> str:
+    tolerated = "Pods tolerate it" if taint.key == _TOLERATED else "List it in the taints of the node pool"
+    return f" {tolerated}."

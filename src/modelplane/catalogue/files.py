@@ -1,0 +1,32 @@
+"""The files of the catalogue, read once: the only module of it that reads any."""
+
+from functools import cache
+from importlib import resources
+from typing import Any, TypeVar
+
+import yaml
+
+from modelplane.api.decode import convert
+from modelplane.catalogue.entries import Cards, Catalogue, Machines
+
+T = TypeVar("T")
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@cache
+def catalogue() -> Catalogue:
+    """Return the catalogue of this version."""
+    cards, machines = read("cards.yaml", Cards), read("machines.yaml", Machines)
+    return Catalogue(
+        cards.sources,
+        {each.name: each for each in cards.cards},
+        {each.name: each for each in machines.machines},
+        machines.taints,
+    )
+
+
+def read(name: str, type_: type[T]) -> T:
+    """Return the content of a file. Raises ``msgspec.ValidationError`` if it does not match its schema."""
+    text = resources.files("modelplane.catalogue").joinpath(name).read_text("utf-8")
+    return convert(yaml.load(text, Loader=_LOADER), type_)  # noqa: S506  a safe loader

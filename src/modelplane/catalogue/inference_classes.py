@@ -1,0 +1,156 @@
+"""The InferenceClass of a machine: pure functions of its entry and of its card's."""
+
+from modelplane.api import labels
+from modelplane.api.clouds import Cloud
+from modelplane.api.devices import Claim, Device, DeviceAttribute, DeviceCapacity
+from modelplane.api.inference_class import (
+    Accelerator,
+    AKSRecipe,
+    EKSRecipe,
+    GKERecipe,
+    InferenceClass,
+    InferenceClassSpec,
+    NebiusRecipe,
+    Provisioning,
+    VultrRecipe,
+)
+from modelplane.api.meta import ObjectMeta
+from modelplane.catalogue.descriptions import nvlink_domain, summary, unverified
+from modelplane.catalogue.entries import Card, Catalogue, InfiniBand, Machine, Partition
+
+
+def inference_class(catalogue: Catalogue, machine: Machine) -> InferenceClass:
+    """Return the class of a machine."""
+    doubts = unverified(catalogue, machine)
+    return InferenceClass(
+        metadata=ObjectMeta(
+            name=machine.name, annotations={labels.UNVERIFIED: ", ".join(doubts)} if doubts else {}
+        ),
+        spec=InferenceClassSpec(
+            description=summary(catalogue, machine),
+            provisioning=_provisioning(machine),
+            devices=_devices(catalogue, machine),
+        ),
+    )
+
+
+def _provisioning(machine: Machine) -> Provisioning | None:
+    """Return the recipe of a machine's cloud; None for nodes that exist already."""
+    cloud = machine.cloud
+    if cloud is None or machine.type is None or machine.accelerator is None:
+        return None
+    disk = machine.disk_size_gb
+    gpus = Accelerator(type=machine.accelerator, count=machine.count)
+    match cloud:
+        case Cloud.GKE:
+            gke = GKERecipe(machine_type=machine.type, disk_size_gb=disk, accelerator=gpus)
+            return Provisioning(provider=cloud, gke=gke)
+        case Cloud.EKS:
+            eks = EKSRecipe(instance_type=machine.type, disk_size_gb=disk, accelerator=gpus)
+            return Provisioning(provider=cloud, eks=eks)
+        case Cloud.AKS:
+            aks = AKSRecipe(vm_size=machine.type, disk_size_gb=disk, accelerator=gpus)
+            return Provisioning(provider=cloud, aks=aks)
+        case Cloud.NEBIUS:
+            nebius = NebiusRecipe(
+                platform=machine.type,
+                preset=machine.preset or "",
+                disk_size_gb=disk,
+                drivers_preset=machine.drivers_preset,
+                accelerator=gpus,
+            )
+            return Provisioning(provider=cloud, nebius=nebius)
+        case Cloud.VULTR:
+            return Provisioning(provider=cloud, vultr=VultrRecipe(plan=machine.type, accelerator=gpus))
+
+
+def _devices(catalogue: Catalogue, machine: Machine) -> tuple[Device, ...]:
+    card, partition = catalogue.card(machine), catalogue.partition(machine)
+    if card.vendor == "AMD":
+        gpu = _amd(card, machine.count)
+    elif partition is not None:
+        gpu = _mig(card, partition, machine.count)
+    else:
+        gpu = _nvidia(card, machine.count)
+    found = (gpu, _nvlink(nvlink_domain(catalogue, machine)), _efa(machine.efa), _nic(machine.infiniband))
+    return tuple(device for device in found if device is not None)
+
+
+def _nvidia(card: Card, count: int) -> Device:
+    return Device(
+        name="gpu",
+        driver="gpu.nvidia.com",
+        device_class_name="gpu.nvidia.com",
+        count=count,
+        attributes=_nvidia_attributes("gpu", card),
+        capacity=_capacity(card.memory_mi),
+    )
+
+
+def _mig(card: Card, partition: Partition, count: int) -> Device:
+    return Device(
+        name=f"mig-{partition.profile.replace('.', '-')}",
+        driver="gpu.nvidia.com",
+        device_class_name="mig.nvidia.com",
+        count=count * partition.per_card,
+        attributes=_nvidia_attributes("mig", card) | {"profile": DeviceAttribute(string=partition.profile)},
+        capacity=_capacity(partition.memory_mi),
+    )
+
+
+def _nvidia_attributes(type_: str, card: Card) -> dict[str, DeviceAttribute]:
+    texts = {"type": type_, "productName": card.product, "architecture": card.architecture}
+    found = {name: DeviceAttribute(string=text) for name, text in texts.items() if text is not None}
+    if card.capability is not None:
+        found["cudaComputeCapability"] = DeviceAttribute(version=card.capability)
+    return found
+
+
+def _amd(card: Card, count: int) -> Device:
+    texts = {"type": "amdgpu", "productName": card.product, **card.attributes}
+    return Device(
+        name="gpu",
+        driver="gpu.amd.com",
+        device_class_name="gpu.amd.com",
+        count=count,
+        attributes={name: DeviceAttribute(string=text) for name, text in texts.items() if text is not None},
+        capacity=_capacity(card.memory_mi)
+        | {name: DeviceCapacity(value=text) for name, text in card.capacity.items()},
+    )
+
+
+def _capacity(memory_mi: int) -> dict[str, DeviceCapacity]:
+    return {"memory": DeviceCapacity(value=f"{memory_mi}Mi")}
+
+
+def _nvlink(size: int) -> Device | None:
+    """Return the NVLink domain as a device that only affects placement: no driver publishes it."""
+    if size < 2:
+        return None
+    return Device(
+        name="nvlink",
+        claim=Claim.SYNTHETIC,
+        driver="nvlink.nvidia.com",
+        attributes={"domainSize": DeviceAttribute(integer=size)},
+    )
+
+
+def _efa(count: int | None) -> Device | None:
+    if count is None:
+        return None
+    return Device(name="efa", driver="dra.net", device_class_name="efa.networking.k8s.aws", count=count)
+
+
+def _nic(infiniband: InfiniBand | None) -> Device | None:
+    if infiniband is None:
+        return None
+    return Device(
+        name="nic",
+        claim=Claim.SYNTHETIC,
+        driver="nic.nvidia.com",
+        count=infiniband.count,
+        attributes={
+            "linkType": DeviceAttribute(string="infiniband"),
+            "linkSpeedGbps": DeviceAttribute(integer=infiniband.speed_gbps),
+        },
+    )

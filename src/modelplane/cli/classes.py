@@ -1,0 +1,157 @@
+"""``modelplane classes``: list, print or apply the InferenceClasses of known machine types."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from modelplane.cli.errors import UserError
+from modelplane.cli.live import Live, change, live_options
+
+if TYPE_CHECKING:
+    from modelplane.catalogue.descriptions import Listed
+    from modelplane.catalogue.entries import Machine
+    from modelplane.kube.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_RESOURCE = "inferenceclass.modelplane.ai"
+_SAID = {"changed": "configured"}
+"""Outcomes that kubectl has another word for."""
+_CONFLICT = "keep these fields as they are, or overwrite them with --force-conflicts"
+
+
+@click.group()
+def classes() -> None:
+    """List, print or apply the InferenceClasses of known machine types."""
+
+
+@classes.command("list")
+@click.argument("words", metavar="[TEXT]...", nargs=-1)
+@click.option("--cloud", default="", metavar="CLOUD", help="Only this cloud; own: nodes that exist already.")
+@click.option("--card", default="", metavar="TEXT", help="Only GPUs whose name contains this, such as h100.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "name"]),
+    default="table",
+    show_default=True,
+    help="A table, a document, or the names.",
+)
+def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> None:
+    """List the classes of the catalogue.
+
+    With TEXT, only those whose row contains it; of several, all of them.
+    """
+    from modelplane.catalogue import descriptions
+    from modelplane.catalogue.files import catalogue
+
+    known = catalogue()
+    rows = [descriptions.listed(known, each) for each in known.machines.values()]
+    clouds = {each.cloud.lower(): each.cloud for each in rows}
+    if cloud and cloud.lower() not in clouds:
+        raise click.BadParameter(f'"{cloud}" is none of {", ".join(clouds.values())}', param_hint="--cloud")
+    found = [
+        each
+        for each in rows
+        if (not cloud or each.cloud == clouds[cloud.lower()])
+        and card.lower() in each.card.lower()
+        and all(word.lower() in " ".join(each.row).lower() for word in words)
+    ]
+    _write(found, output)
+
+
+def _write(found: "list[Listed]", output: str) -> None:
+    import msgspec
+
+    if output == "name":
+        click.echo("".join(f"{each.name}\n" for each in found), nl=False)
+    elif output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode({"items": found}), indent=2).decode())
+    elif output == "yaml":
+        from modelplane.offline.yaml_output import as_yaml
+
+        click.echo(as_yaml({"items": msgspec.to_builtins(found)}), nl=False)
+    elif found:
+        from modelplane.catalogue.descriptions import COLUMNS
+        from modelplane.cli.tables import show
+
+        show("", COLUMNS, (each.row for each in found))
+    else:
+        click.echo("No class of the catalogue matches", err=True)
+
+
+def _names_argument(command: F) -> F:
+    return click.argument("names", metavar="NAME...", nargs=-1, required=True)(command)
+
+
+@classes.command("show")
+@_names_argument
+def show_classes(names: tuple[str, ...]) -> None:
+    """Print the manifests of classes.
+
+    They are for `kubectl apply -f -`. Comments name the source of each figure, and the taints of the nodes.
+    """
+    from modelplane.api.decode import encode
+    from modelplane.catalogue.descriptions import comments
+    from modelplane.catalogue.files import catalogue
+    from modelplane.catalogue.inference_classes import inference_class
+    from modelplane.offline.yaml_output import as_yaml
+
+    known = catalogue()
+    documents = [
+        "".join(f"# {line}\n" for line in comments(known, each))
+        + as_yaml(encode(inference_class(known, each)))
+        for each in _find(names)
+    ]
+    click.echo("---\n".join(documents), nl=False)
+
+
+@classes.command("apply")
+@_names_argument
+@click.option("--dry-run", is_flag=True, help="Have the API server check the classes, and change nothing.")
+@click.option("--force-conflicts", is_flag=True, help="Overwrite fields that others have changed.")
+@live_options
+def apply_classes(names: tuple[str, ...], *, dry_run: bool, force_conflicts: bool, live: Live) -> None:
+    """Apply classes to a control plane.
+
+    A class that has been edited is a conflict: its edited fields stay.
+    """
+    from modelplane.api.decode import encode
+    from modelplane.catalogue.files import catalogue
+    from modelplane.catalogue.inference_classes import inference_class
+    from modelplane.install.outcomes import apply
+    from modelplane.kube.errors import Conflict
+
+    manifests = [encode(inference_class(catalogue(), each)) for each in _find(names)]
+
+    async def do(client: "Client") -> None:
+        for each in manifests:
+            name = each["metadata"]["name"]
+            try:
+                outcome = await apply(client, each, force=force_conflicts, dry_run=dry_run)
+            except Conflict as error:
+                raise UserError(f'InferenceClass "{name}": {error}: {_CONFLICT}') from error
+            suffix = " (dry run)" if dry_run else ""
+            click.echo(f"{_RESOURCE}/{name} {_SAID.get(outcome, outcome)}{suffix}")
+
+    change(live, "InferenceClasses", do)
+
+
+def _find(names: tuple[str, ...]) -> "list[Machine]":
+    """Return the machines of names, each once; raise ``UserError`` for the first that is unknown."""
+    from difflib import get_close_matches
+
+    from modelplane.api.listing import alternatives
+    from modelplane.catalogue.files import catalogue
+
+    machines = catalogue().machines
+    for name in names:
+        if name not in machines:
+            longer = [each for each in machines if name in each]
+            near = list(dict.fromkeys((*longer, *get_close_matches(name, machines))))[:3]
+            meant = f"did you mean {alternatives(near)}? " if near else ""
+            raise UserError(
+                f'the catalogue has no class "{name}": {meant}`modelplane classes list` lists them'
+            )
+    return [machines[name] for name in dict.fromkeys(names)]
