@@ -31,7 +31,7 @@ def manifest(name: str) -> dict[str, Any]:
 
 
 def test_names_are_unique() -> None:
-    names = Counter(each.name for each in (*CARDS.cards, *MACHINES.machines))
+    names = Counter([each.name for each in CARDS.cards] + [each.name for each in MACHINES.machines])
     assert [name for name, count in names.items() if count > 1] == []
 
 
@@ -54,8 +54,10 @@ def test_every_partition_with_a_figure_has_a_machine() -> None:
 
 
 def test_every_figure_has_a_source_that_is_listed() -> None:
-    named = {source for each in (*CARDS.cards, *MACHINES.machines, *PARTITIONS) for source in each.sources}
-    assert named <= set(KNOWN.sources)
+    listed = [each.sources for each in CARDS.cards]
+    listed += [each.sources for each in MACHINES.machines]
+    listed += [each.sources for each in PARTITIONS]
+    assert {source for each in listed for source in each} <= set(KNOWN.sources)
 
 
 def test_an_entry_without_another_source_names_the_figures_in_doubt() -> None:
@@ -114,7 +116,7 @@ def _is_known(class_: dict[str, Any]) -> bool:
     return machine is not None and machine.cloud == cloud
 
 
-DIFFERENT = {
+DIFFERENT: dict[str, set[Any]] = {
     "provisioning.eks.instanceType": {"g6.2xlarge"},
     "provisioning.aks.diskSizeGb": {100},
     "provisioning.nebius.diskSizeGb": {100},
