@@ -34,7 +34,7 @@ class Figure(StrEnum):
     FABRIC = "fabric"
     MEMORY = "memory"
     PRODUCT = "productName"
-    TYPE = "type"
+    TYPE = "machineType"
 
 
 class Entry(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
