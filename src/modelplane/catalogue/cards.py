@@ -117,7 +117,9 @@ def _candidates(device: Device, nano: int) -> list[Card]:
     text = {name: value.string for name, value in device.attributes.items()}
     if "productName" in text:
         return [card for card in of_driver if card.product == text["productName"]]
-    gi = nano / (_NANO_PER_MI * MI_PER_GI)
     return [
-        card for card in of_driver if card.architecture == text.get("architecture") and gi in card.nominal_gi
+        card
+        for card in of_driver
+        if card.architecture == text.get("architecture")
+        and any(nano == gi * MI_PER_GI * _NANO_PER_MI for gi in card.nominal_gi)
     ]

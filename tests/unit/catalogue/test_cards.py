@@ -79,6 +79,7 @@ def test_a_card_is_known_by_product_or_by_architecture_and_nominal_size(found, p
         pytest.param(device("80Gi", H100, deviceClassName="mig.nvidia.com"), id="a partition by class"),
         pytest.param(device("80Gi", H100, claim="Synthetic"), id="not claimed"),
         pytest.param(device("80Gi", H100, driver="cpu.example.com"), id="another driver"),
+        pytest.param(device("1e999", HOPPER), id="more than a float can be"),
         pytest.param(device("1e9999", H100), id="more than a quantity can be"),
     ],
 )
