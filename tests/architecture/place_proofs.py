@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
@@ -17,6 +18,9 @@ from modelplane.controllers.manager import Manager
 from modelplane.install import inference_cluster
 from modelplane.kubelet.engines.launchers import CannotLaunch, check
 from support.replicas import composed, engine, member, replica
+
+NAME = "gke-l4-16x-g2"
+"""The invented machine."""
 
 
 def kind() -> None:
@@ -66,7 +70,19 @@ def launcher() -> None:
         check({"image": "example.com/unheard"}, host_commands=False)
 
 
-PROOFS = {proof.__name__: proof for proof in (kind, backend, runnable, command, launcher)}
+def machine() -> None:
+    """Prove that the machine is listed with its doubt, and that its class is shown."""
+    listed, shown = (
+        CliRunner().invoke(main, ["classes", *each]).output for each in (["list"], ["show", NAME])
+    )
+    [row] = [each for each in listed.splitlines() if each.startswith(NAME)]
+    assert (row.split()[1:3], row.endswith("U: count")) == (["GKE", "g2-standard-192"], True)
+    [class_] = yaml.safe_load_all(shown)
+    assert class_["spec"]["provisioning"]["gke"]["machineType"] == "g2-standard-192"
+    assert [each["count"] for each in class_["spec"]["devices"]] == [16]
+
+
+PROOFS = {proof.__name__: proof for proof in (kind, backend, runnable, command, launcher, machine)}
 
 if __name__ == "__main__":
     PROOFS[sys.argv[1]]()

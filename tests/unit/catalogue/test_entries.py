@@ -149,33 +149,6 @@ def test_the_examples_of_the_design_are_compared() -> None:
     assert {"gke-l4-1x-g2", "h200-8x-ib", "eks-h200-8x-p5en", "nebius-h100-8x", "aks-h100-8x"} <= compared
 
 
-def test_a_new_machine_is_one_entry() -> None:
-    added = convert(
-        {
-            "name": "gke-l4-3x",
-            "cloud": "GKE",
-            "type": "g9-standard-3",
-            "accelerator": "nvidia-l4",
-            "card": "l4",
-            "count": 3,
-            "sources": ["U"],
-            "unverified": ["count"],
-        },
-        Machine,
-    )
-    spec = encode(inference_class(KNOWN, added))["spec"]
-    assert (spec["devices"][0]["count"], spec["provisioning"]["gke"]["machineType"]) == (3, "g9-standard-3")
-    assert descriptions.listed(KNOWN, added).row == (
-        "gke-l4-3x",
-        "GKE",
-        "g9-standard-3",
-        "3 NVIDIA L4",
-        "23034Mi",
-        "-",
-        "O X; U: count",
-    )
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
