@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 from modelplane.api.devices import Claim, Device
 from modelplane.catalogue.card_rows import ROWS
-from modelplane.cel import QuantityError, quantity
 
 _DRIVERS: Final = {"NVIDIA": "gpu.nvidia.com", "AMD": "gpu.amd.com"}
 _WHOLE: Final = {"NVIDIA": "gpu", "AMD": "amdgpu"}
 """The attribute ``type`` of a whole GPU."""
-_NANO_PER_MI: Final = 2**20 * 10**9
 MI_PER_GI: Final = 2**10
+_NANO_PER_MI: Final = 2**20 * 10**9
+_NANO_PER_GI: Final = 2**30 * 10**9
 
 
 class Card(NamedTuple):
@@ -99,11 +99,17 @@ def _is_whole_gpu(device: Device) -> bool:
 
 def _overstated(device: Device, declared: str) -> Card | None:
     """Return the card that publishes less than a device declares; None if that is not known."""
-    try:
-        nano = quantity.parse(declared).nano
-    except QuantityError:
+    text = {name: value.string for name, value in device.attributes.items()}
+    cards = [card for card in CARDS if card.driver == device.driver and card.product is not None]
+    if "productName" in text:
+        candidates = [card for card in cards if card.product == text["productName"]]
+    else:
+        candidates = [card for card in cards if card.architecture == text.get("architecture")]
+    if not candidates or declared in {f"{card.memory_mi}Mi" for card in candidates}:
         return None
-    candidates = [card for card in _candidates(device, nano) if card.product is not None]
+    nano = _nano(declared)
+    if "productName" not in text:
+        candidates = [card for card in candidates if nano in {gi * _NANO_PER_GI for gi in card.nominal_gi}]
     sizes = {card.memory_mi for card in candidates}
     verified = [card for card in candidates if card.is_verified]
     if len(sizes) != 1 or not verified or nano <= sizes.pop() * _NANO_PER_MI:
@@ -111,15 +117,12 @@ def _overstated(device: Device, declared: str) -> Card | None:
     return verified[0]
 
 
-def _candidates(device: Device, nano: int) -> list[Card]:
-    """Return the cards that a device can be: of its product, or of its architecture and nominal size."""
-    of_driver = [card for card in CARDS if card.driver == device.driver]
-    text = {name: value.string for name, value in device.attributes.items()}
-    if "productName" in text:
-        return [card for card in of_driver if card.product == text["productName"]]
-    return [
-        card
-        for card in of_driver
-        if card.architecture == text.get("architecture")
-        and any(nano == gi * MI_PER_GI * _NANO_PER_MI for gi in card.nominal_gi)
-    ]
+def _nano(text: str) -> int:
+    """Return a quantity in billionths; 0 for a text that is none."""
+    # Most classes declare what a card publishes, and need no comparison.
+    from modelplane.cel import QuantityError, quantity  # noqa: PLC0415  a hundredth of a second is saved
+
+    try:
+        return quantity.parse(text).nano
+    except QuantityError:
+        return 0
