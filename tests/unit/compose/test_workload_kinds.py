@@ -85,7 +85,7 @@ async def test_an_invented_kind_is_looked_for_when_its_owner_is_gone_and_deleted
 ) -> None:
     connection = await connected(clusters, "east", east)
     east.has([MANIFEST])
-    [left] = await connection.look_for("u")
+    [left] = await connection.look_for("u", "ml")
     await delete(connection.client, left)
     [(method, path, params, body)] = east.writes
     assert (method, path) == ("DELETE", f"/apis/{orbit.api_version}/namespaces/ml/orbits/o")
@@ -93,8 +93,8 @@ async def test_an_invented_kind_is_looked_for_when_its_owner_is_gone_and_deleted
 
 
 def test_an_invented_kind_is_permitted(orbit: WorkloadKind) -> None:
-    [role] = [each for each in registration.manifests() if each["kind"] == "ClusterRole"]
-    [rule] = [each for each in role["rules"] if each["apiGroups"] == [orbit.group]]
+    roles = [each for each in registration.manifests() if each["kind"] == "ClusterRole"]
+    [rule] = [each for role in roles for each in role["rules"] if each["apiGroups"] == [orbit.group]]
     assert (rule["resources"], rule["verbs"]) == (["orbits"], ["list", "watch", "create", "patch", "delete"])
 
 

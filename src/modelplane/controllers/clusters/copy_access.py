@@ -48,6 +48,16 @@ class CopyAccess:
         if namespace not in self._known:
             await self.take(resource, namespace)
 
+    async def before_list(self, resource: Resource, namespace: str) -> bool:
+        """Make sure of the access before a list; return False if the namespace is gone."""
+        try:
+            await self.take(resource, namespace)
+        except errors.NotFound as error:
+            if not error.is_of_namespace(namespace):
+                raise
+            return False
+        return True
+
     async def take(self, resource: Resource, namespace: str) -> bool:
         """Make the binding unless access is there; return True if it was made.
 

@@ -205,7 +205,7 @@ class Watches:
         doubtful = self.watches(resource, namespace) or self.refusal(resource, namespace)
         if not doubtful and not await self.access.has(resource, namespace):
             return ()  # it was looked for, and nothing has been written since
-        if not await self._may_read(resource, namespace):
+        if not await self.access.before_list(resource, namespace):
             return ()
         return await self.ours(resource, selector, namespace)
 
@@ -287,7 +287,7 @@ class Watches:
         self.children.follow(informer)
 
         async def run() -> None:
-            await informer.run(lambda: self._may_read(resource, namespace))
+            await informer.run(lambda: self.access.before_list(resource, namespace))
             del self._informers[resource, namespace], self._of_copies[resource, namespace]
 
         self._of_copies[resource, namespace] = self._start(run(), f"{resource.plural} of {namespace}")
@@ -305,16 +305,6 @@ class Watches:
             if self._informers.pop(key, None) is not None:
                 self._of_copies.pop(key).cancel()
         await self.access.give_back(namespace)
-
-    async def _may_read(self, resource: Resource, namespace: str) -> bool:
-        """Take the access to a namespace's copies; return False if the namespace is gone."""
-        try:
-            await self.access.take(resource, namespace)
-        except errors.NotFound as error:
-            if not error.is_of_namespace(namespace):
-                raise
-            return False
-        return True
 
     async def _look(self) -> None:
         """Watch every kind of which the cluster has children."""
@@ -376,7 +366,7 @@ class Watches:
                 continue
             try:
                 found: tuple[Object, ...] = ()
-                if await self._may_read(resource, namespace):
+                if await self.access.before_list(resource, namespace):
                     found = await self.ours(resource, _OURS, namespace, metadata_only=True)
             except errors.Forbidden as error:
                 self._refuse(resource, namespace, error)
