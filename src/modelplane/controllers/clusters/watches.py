@@ -185,14 +185,12 @@ class Watches:
         if (resources.NAMESPACES, name) in self._informers:
             return
         absent = {"apiVersion": "v1", "kind": resources.NAMESPACES.kind, "metadata": {"name": name}}
-        informer = Informer(
-            self._client,
+        informer = self._copy(
             resources.NAMESPACES,
+            name,
             fields=f"metadata.name={name}",
-            on_change=lambda item: self._on_change(self._name, item),
             on_answer=lambda _informer: self._on_change(self._name, absent),
         )
-        self._informers[resources.NAMESPACES, name] = informer
         self._start(informer.run(), f"namespace {name}")
 
     def may_do_without(self, resource: Resource) -> bool:
@@ -203,9 +201,9 @@ class Watches:
     async def copies_of(self, resource: Resource, selector: str, namespace: str) -> tuple[Object, ...]:
         """Return the objects of a scoped kind in a namespace, as the cluster has them."""
         doubtful = self.watches(resource, namespace) or self.refusal(resource, namespace)
-        if not doubtful and not await self.access.has(resource, namespace):
-            return ()  # it was looked for, and nothing has been written since
-        if not await self.access.before_list(resource, namespace):
+        # Without doubt, the kind was looked for, and without access nothing has been written since.
+        may_list = self.access.before_list if doubtful else self.access.has
+        if not await may_list(resource, namespace):
             return ()
         return await self.ours(resource, selector, namespace)
 
@@ -242,19 +240,32 @@ class Watches:
         fields: str = "",
         empty_until: int | None = None,
     ) -> Informer:
-        informer = Informer(
-            self._client,
+        informer = self._copy(
             resource,
+            slot,
             labels=selector,
             fields=fields,
             metadata_only=resource == resources.CUSTOM_RESOURCE_DEFINITIONS,
-            on_change=lambda item: self._on_change(self._name, item),
-            on_answer=self._on_answer,
         )
         if empty_until is not None:
             informer.begin_empty(empty_until)
-        self._informers[resource, slot] = informer
         self._start(informer.run(), resource.plural)
+        return informer
+
+    def _copy(
+        self,
+        resource: Resource,
+        slot: str,
+        *,
+        on_answer: Callable[[Informer], None] | None = None,
+        **scope: Any,
+    ) -> Informer:
+        """Return a new copy of a kind, of an ``Informer``'s scope; it is not kept up to date yet."""
+        told = partial(self._on_change, self._name)
+        informer = Informer(
+            self._client, resource, on_change=told, on_answer=on_answer or self._on_answer, **scope
+        )
+        self._informers[resource, slot] = informer
         return informer
 
     def _watch_children(self, resource: Resource, empty_until: int | None = None) -> list[Informer]:
@@ -275,15 +286,7 @@ class Watches:
 
     def _watch_copies(self, resource: Resource, namespace: str) -> Informer:
         """Watch the copies in a namespace, until it is gone; before each list, take the access to them."""
-        informer = Informer(
-            self._client,
-            resource,
-            namespace=namespace,
-            labels=_OURS,
-            on_change=lambda item: self._on_change(self._name, item),
-            on_answer=self._on_answer,
-        )
-        self._informers[resource, namespace] = informer
+        informer = self._copy(resource, namespace, namespace=namespace, labels=_OURS)
         self.children.follow(informer)
 
         async def run() -> None:
