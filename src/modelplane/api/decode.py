@@ -66,8 +66,8 @@ def decode_as(type_: type[ModelT], obj: Mapping[str, Any]) -> ModelT:
 def convert(value: Any, type_: type[T]) -> T:
     """Return a value of built-in types as the given type.
 
-    Raises ``msgspec.ValidationError``. Use it in place of ``msgspec.convert``: msgspec analyses a type, and
-    those of its fields, at the first conversion, and a second thread that meets one half analysed crashes
+    Raises ``msgspec.ValidationError``. Use it in place of ``msgspec.convert``: msgspec analyzes a type, and
+    those of its fields, at the first conversion, and a second thread that meets one half analyzed crashes
     the process.
     """
     if type_ in _converted:

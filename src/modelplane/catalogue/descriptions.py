@@ -6,9 +6,9 @@ from typing import Final
 from msgspec import Struct
 
 from modelplane.api.node_pools import NodeTaint
+from modelplane.catalogue.cards import MI_PER_GI
 from modelplane.catalogue.entries import UNVERIFIED, Catalogue, Figure, Machine
 
-_MI_PER_GI = 1024
 _TOLERATED = "nvidia.com/gpu"
 """Pods tolerate this taint without an entry in the node pool."""
 
@@ -129,7 +129,7 @@ def listed(catalogue: Catalogue, machine: Machine) -> Listed:
 def comments(catalogue: Catalogue, machine: Machine) -> Iterator[str]:
     """Yield what a class cannot hold: its sources, doubts, taints and notes."""
     memory = memory_mi(catalogue, machine)
-    yield f"Memory: the driver publishes {memory}Mi, so selectors ask for at most {memory // _MI_PER_GI}Gi."
+    yield f"Memory: the driver publishes {memory}Mi, so selectors ask for at most {memory // MI_PER_GI}Gi."
     for name in sources(catalogue, machine):
         source = catalogue.sources[name]
         yield f"Source {name}: {source.text}{f' ({source.date})' if source.date else ''}."

@@ -62,13 +62,15 @@ def list_classes(words: tuple[str, ...], cloud: str, card: str, output: str) -> 
 
 
 def _write(found: "list[Listed]", output: str) -> None:
-    import msgspec
-
     if output == "name":
         click.echo("".join(f"{each.name}\n" for each in found), nl=False)
     elif output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode({"items": found}), indent=2).decode())
+        from modelplane.offline.output import as_json
+
+        click.echo(as_json({"items": found}))
     elif output == "yaml":
+        import msgspec
+
         from modelplane.offline.yaml_output import as_yaml
 
         click.echo(as_yaml({"items": msgspec.to_builtins(found)}), nl=False)

@@ -12,10 +12,11 @@ import click
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.cli import durations
 from modelplane.cli.connection import connect
+from modelplane.cli.credential_lifetime import credential_lifetime_option
 from modelplane.cli.errors import FAILED, NOT_OURS
 from modelplane.cli.health import health
 from modelplane.cli.log_format import FORMATS, log_to_stderr
-from modelplane.cli.options import credential_lifetime_option, gateway_address_option
+from modelplane.cli.options import gateway_address_option
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelplane.cli.api_server import Server, api_server_options, work
+from modelplane.cli.credential_lifetime import credential_lifetime_option
 from modelplane.cli.image_digests import pinned
-from modelplane.cli.options import credential_lifetime_option
 
 if TYPE_CHECKING:
     from modelplane.install.options import Options

@@ -7,8 +7,6 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from modelplane.cli import durations
-from modelplane.install.options import CREDENTIAL_LIFETIME
 from modelplane.local.home import ENVIRONMENT_VARIABLE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,25 +50,6 @@ def gateway_address_option(help_text: str) -> Callable[[F], F]:
         return option(renamed("--front-door", "--gateway-address")(command))
 
     return give
-
-
-def credential_lifetime_option(command: F) -> F:
-    """Give a command ``--credential-lifetime``, a duration that API servers accept for a token."""
-    return click.option(
-        "--credential-lifetime",
-        default=CREDENTIAL_LIFETIME,
-        show_default=True,
-        callback=_lifetime,
-        metavar="DURATION",
-        help="Lifetime of the tokens that are requested from clusters, at least 10m.",
-    )(command)
-
-
-def _lifetime(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
-    seconds = durations.seconds(text, "choose a shorter one")
-    if seconds < 600:
-        raise click.BadParameter(f'"{text}" is shorter than 10m, the shortest that API servers grant')
-    return f"{seconds}s" if "d" in text else text  # kubectl has no days
 
 
 def renamed(former: str, current: str) -> Callable[[F], F]:

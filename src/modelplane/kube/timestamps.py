@@ -1,11 +1,14 @@
 """Times as the API writes them: RFC 3339, UTC, whole seconds (``metav1.Time``)."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def now() -> str:
     """Return the present time."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(UTC).strftime(_SECONDS)
 
 
 def now_micro() -> str:
@@ -15,12 +18,12 @@ def now_micro() -> str:
 
 def ago(seconds: float) -> str:
     """Return the time so many seconds before the present."""
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime(_SECONDS)
 
 
 def at(seconds: float) -> str:
     """Return the time so many seconds after the beginning of 1970."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(seconds, UTC).strftime(_SECONDS)
 
 
 def parse(text: str) -> datetime:
@@ -36,4 +39,4 @@ def parse(text: str) -> datetime:
 
 def to_seconds(text: str) -> str:
     """Return a recorded time without the fraction of its second."""
-    return parse(text).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return parse(text).strftime(_SECONDS)

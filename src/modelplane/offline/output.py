@@ -4,6 +4,7 @@ Within one ``schemaVersion`` a field keeps its name, type and meaning; fields an
 ``docs/reference/output`` has the JSON Schemas, generated from these types.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +22,7 @@ class Report(Output, frozen=True, kw_only=True):
     schema_version: int = SCHEMA_VERSION
 
 
-def as_json(output: Output) -> str:
+def as_json(output: Output | Mapping[str, Any]) -> str:
     """Return a document as text."""
     return msgspec.json.format(msgspec.json.encode(output), indent=2).decode()
 
