@@ -50,12 +50,25 @@ def start(home, program, names):
     asyncio.run(lifecycle.until_running(home, names, 60, lambda _record: None))
 
 
+async def until_controllers_run(home):
+    """Wait for what one of Kubernetes' controllers creates.
+
+    A controller manager that cannot reach etcd while it starts ends, as upstream's does, and the API server
+    of its process with it. It runs its first controller once all are made.
+    """
+    async with Client.from_kubeconfig(str(home.kubeconfig), known=fleet_resources.known) as client:
+        async with asyncio.timeout(60):
+            while await client.get(resources.SERVICE_ACCOUNTS, "default", "default") is None:
+                await asyncio.sleep(0.05)
+
+
 @pytest.fixture(scope="module")
 def home(kubernetes_binary, tmp_path_factory):
     made = Home(tmp_path_factory.mktemp("supervised"))
     setup.make_home(made)
     setup.set_up(made)
     start(made, kubernetes_binary, NAMES)
+    asyncio.run(until_controllers_run(made))
     yield made
     lifecycle.stop(made)
 
