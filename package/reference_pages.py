@@ -15,6 +15,7 @@ from modelplane.api.fields import FORMS
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import INFRASTRUCTURE_GROUP
 from modelplane.api.reason_meanings import DOCUMENTED, EVERY_KIND, Documented
+from modelplane.compose.kinds import COMPOSED
 
 Schema = dict[str, Any]
 
@@ -43,7 +44,7 @@ def kind_page(kind: Kind) -> str:
         f"`kubectl explain {kind.singular}.spec` says the same as this page.",
     ]
     if kind.group == INFRASTRUCTURE_GROUP:
-        parts.append(_NOT_COMPOSED)
+        parts.append(_COMPOSED if kind in COMPOSED else _NOT_COMPOSED)
     if kind.scale is not None:
         parts.append(
             f"It has a scale subresource: `kubectl scale {kind.singular} NAME --replicas=N` sets "
@@ -70,6 +71,7 @@ def kind_page(kind: Kind) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_COMPOSED = "[Clusters of clouds](clouds.md) lists the managed resources that it is composed of."
 _NOT_COMPOSED = (
     "Clusters are not provisioned by this version: an object of this kind is stored, and nothing acts on it."
 )

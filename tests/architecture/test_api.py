@@ -9,6 +9,7 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.api.kinds import KINDS
+from modelplane.api.meta import GROUP
 from modelplane.api.reason_meanings import DOCUMENTED
 from modelplane.compose.kinds import COMPOSERS
 
@@ -21,7 +22,7 @@ EVERY_KIND = (
     "package/crds/{group}_{plural}.yaml",
 )
 COMPOSED = (
-    "src/modelplane/compose/{module}.py",
+    "src/modelplane/compose/{composing}.py",
     "tests/golden/composition/{module}",
     "package/crossplane/configuration/definitions/{group}_{plural}.yaml",
     "package/crossplane/configuration/compositions/{group}_{plural}.yaml",
@@ -31,7 +32,14 @@ COMPOSED = (
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_kind_has_its_name_everywhere(kind):
     places = EVERY_KIND + (COMPOSED if kind.name in COMPOSERS else ())
-    paths = [place.format(module=kind.module, group=kind.group, plural=kind.plural) for place in places]
+    # A cloud is a folder.
+    composing = (
+        kind.module if kind.group == GROUP else f"clouds/{kind.module.removesuffix('_cluster')}/recipe"
+    )
+    paths = [
+        place.format(module=kind.module, group=kind.group, plural=kind.plural, composing=composing)
+        for place in places
+    ]
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 

@@ -6,23 +6,30 @@ from typing import Any
 import pytest
 import yaml
 
+from modelplane.compose.clouds.kinds import MANAGED
 from support.third_party_crds import problems, schemas
 
-FOLDER = Path(__file__).parent / "composition" / "model_replica"
+FOLDER = Path(__file__).parent / "composition"
 ORIGINS = {
     "gateway.networking.k8s.io": "gateway-api",
     "inference.networking.k8s.io": "gateway-api-inference-extension",
     "leaderworkerset.x-k8s.io": "lws",
+    **{
+        kind.group: f"provider-upjet-{'gcp' if '.gcp.' in kind.group else 'aws'}"
+        for kinds in MANAGED.values()
+        for kind in kinds
+    },
 }
 
 
 def _composed() -> list[Any]:
     manifests = {}
-    for path in sorted(FOLDER.glob("*/expected.yaml")):
+    for path in sorted(FOLDER.glob("*/*/expected.yaml")):
         for child in yaml.safe_load(path.read_text()).get("children", ()):
             manifest = child.get("manifest", {})
             if manifest.get("apiVersion", "").partition("/")[0] in ORIGINS:
-                manifests[f"{path.parent.name}: {manifest['kind']}"] = manifest
+                case = path.parent.relative_to(FOLDER)
+                manifests[f"{case}: {manifest['kind']} {child['key']}"] = manifest
     return [pytest.param(manifest, id=name) for name, manifest in manifests.items()]
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.kubernetes
 
 FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 MANAGER = "apiextensions.crossplane.io/composed/0123456789abcdef"
-ORIGINS = ("crossplane", "provider-kubernetes", "gateway-api")
+ORIGINS = ("crossplane", "provider-kubernetes", "gateway-api", "provider-upjet-aws", "provider-upjet-gcp")
 NAMESPACES = ("ml-team", "modelplane-system")
 
 

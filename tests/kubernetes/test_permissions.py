@@ -18,10 +18,10 @@ import pytest
 import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose import workload_kinds
 from modelplane.compose.readiness import is_true
+from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.fleet_resources import resource_for
+from modelplane.controllers.fleet_resources import of_row
 from modelplane.install import inference_cluster, permissions
 from modelplane.install.identity import CONTROLLER, GATEWAY
 from modelplane.install.manifests import manifests
@@ -47,7 +47,7 @@ TEAM = "ml-team"
 TOPOLOGIES = Path(__file__).parents[2] / "examples" / "topologies"
 # Both have a class of the same name: the second one's devices include those of the first one's.
 EXAMPLES = ("prefill-decode", "two-node-gang")
-CHILDREN = tuple(resource_for(*key) for key in workload_kinds.ROWS)
+CHILDREN = tuple(of_row(row) for row in rows(Place.CLUSTERS))
 """Every kind that controllers write to a cluster."""
 
 

@@ -14,6 +14,7 @@ from examples.planned import applied, composed, desired
 from examples.rows import ROWS
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -23,7 +24,13 @@ pytestmark = pytest.mark.kubernetes
 
 FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 NAMESPACE = "ml-team"
-ORIGINS = ("gateway-api", "gateway-api-inference-extension", "lws")
+ORIGINS = (
+    "gateway-api",
+    "gateway-api-inference-extension",
+    "lws",
+    "provider-upjet-aws",
+    "provider-upjet-gcp",
+)
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"
 
 
@@ -48,7 +55,8 @@ def kubeconfig(control_plane):
         async with Client.from_kubeconfig(
             str(control_plane.kubeconfig), known=fleet_resources.known
         ) as client:
-            await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+            for name in (NAMESPACE, SYSTEM_NAMESPACE):
+                await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             for each in crds:
                 await client.apply(each)
             for _ in range(600):

@@ -22,6 +22,7 @@ from support.crossplane.manifests import (
     DEPLOYMENT,
     ENDPOINT,
     SERVICE,
+    cloud_clusters,
     inference_cluster,
     model_cache,
     model_deployment,
@@ -102,6 +103,7 @@ def _requests(process: FunctionProcess) -> Iterator[tuple[str, fnv1.RunFunctionR
         ("ModelEndpoint", ENDPOINT),
     ):
         fleet.run_until_ready(kind, name, within=120)
+    fleet.apply(*cloud_clusters())
     fleet.run_for(65)
     for kind in COMPOSERS:
         last = fleet.calls(kind)[-1].request

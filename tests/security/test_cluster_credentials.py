@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Credential
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.connection import Connection
@@ -70,7 +71,9 @@ class Registered:
         async with Client.from_kubeconfig(path, known=fleet_resources.known) as client:
             clusters = Clusters(lambda _cluster, _item: None, lambda _cluster: None)
             registered = Informer(client, fleet_resources.INFERENCE_CLUSTERS)
-            kubeconfigs = Kubeconfigs(client, registered, clusters)
+            clouds = (fleet_resources.resource_of_kind(recipe.type) for recipe in RECIPES.values())
+            provisioned = {each.kind: Informer(client, each) for each in clouds}
+            kubeconfigs = Kubeconfigs(client, registered, provisioned, clusters)
             task = asyncio.create_task(run_all((kubeconfigs,), (registered,)))
 
             async def is_read() -> bool:

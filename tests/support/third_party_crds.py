@@ -48,11 +48,11 @@ def problems(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[str
         yield f"{path}: {value!r} is none of {schema['enum']}"
 
 
-_TYPES: dict[str, type] = {
+_TYPES: dict[str, Any] = {
     "array": list,
     "boolean": bool,
     "integer": int,
-    "number": float,
+    "number": int | float,
     "object": dict,
     "string": str,
 }

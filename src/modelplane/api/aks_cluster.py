@@ -14,9 +14,8 @@ from modelplane.api.cloud_cluster import (
     NodeCount,
     NodePoolRole,
 )
-from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
+from modelplane.api.cloud_settings import CloudCredentials, DiskSizeGb, KubernetesVersion
 from modelplane.api.fields import CIDR, about
-from modelplane.api.inference_class import DiskSizeGb
 from modelplane.api.meta import Model, ObjectMeta
 from modelplane.api.node_pools import AKS_POOL_NAME, BOUNDS_RULE, POOL_NAME_TEXT
 

@@ -1,7 +1,7 @@
 """Common parts of the cluster kinds of all clouds.
 
 An object describes one cluster and its pools. They are in addition to the system pool that every cluster
-gets. Nothing composes these kinds yet.
+gets.
 """
 
 from enum import StrEnum
@@ -17,6 +17,7 @@ from modelplane.api.node_pools import (
     MOST_TEXT,
     NODE_COUNT_TEXT,
     POOL_NAME_TEXT,
+    NodeTaint,
     ZoneName,
 )
 
@@ -92,6 +93,12 @@ AutoscalingLimit = Annotated[
 Zones = Annotated[
     tuple[ZoneName, ...],
     about("Zones of the nodes. Required for role GPU.", min_length=1, max_length=8, atomic=True),
+]
+
+
+NodeTaints = Annotated[
+    tuple[NodeTaint, ...],
+    about("Taints of the nodes beside nvidia.com/gpu.", max_length=16, keys=("key", "effect")),
 ]
 
 

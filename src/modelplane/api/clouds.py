@@ -25,6 +25,8 @@ class CloudTraits:
     """Row of a cloud: its offers for clusters, and its demands on their pools."""
 
     cloud: Cloud
+    is_provisioned: bool = False
+    """True if this version composes its clusters."""
     cache_storage: str = ""
     """The StorageClass for ModelCaches that its clusters get. Empty: it offers no ReadWriteMany volumes."""
     needs_zones: bool = False
@@ -40,10 +42,16 @@ class CloudTraits:
 
 
 CLOUDS = (
-    CloudTraits(Cloud.GKE, "modelplane-rwx", needs_zones=True),
-    CloudTraits(Cloud.EKS, "modelplane-rwx-efs", needs_zones=True, has_capacity_blocks=True),
-    CloudTraits(Cloud.AKS, "modelplane-rwx-fs", has_short_pool_names=True),
-    CloudTraits(Cloud.NEBIUS, "modelplane-rwx-fs", needs_upper_bound=True),
+    CloudTraits(Cloud.GKE, is_provisioned=True, cache_storage="modelplane-rwx", needs_zones=True),
+    CloudTraits(
+        Cloud.EKS,
+        is_provisioned=True,
+        cache_storage="modelplane-rwx-efs",
+        needs_zones=True,
+        has_capacity_blocks=True,
+    ),
+    CloudTraits(Cloud.AKS, cache_storage="modelplane-rwx-fs", has_short_pool_names=True),
+    CloudTraits(Cloud.NEBIUS, cache_storage="modelplane-rwx-fs", needs_upper_bound=True),
     CloudTraits(Cloud.VULTR, needs_upper_bound=True, needs_a_node=True),
 )
 """Every cloud."""

@@ -3,8 +3,11 @@
 from enum import StrEnum
 from typing import Annotated
 
+from modelplane.api.cloud_settings import CloudCredentials, KubernetesVersion
 from modelplane.api.clouds import Cloud
+from modelplane.api.eks_settings import EKSSettings
 from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, VERSION, Rule, about
+from modelplane.api.gke_settings import GKESettings
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model
 
 
@@ -17,13 +20,6 @@ class Source(StrEnum):
     NEBIUS = Cloud.NEBIUS.value
     VULTR = Cloud.VULTR.value
     EXISTING = "Existing"
-
-
-class CredentialsKind(StrEnum):
-    """The kind of provider configuration that holds a cloud's credentials."""
-
-    PROVIDER_CONFIG = "ProviderConfig"
-    CLUSTER_PROVIDER_CONFIG = "ClusterProviderConfig"
 
 
 class IdentityType(StrEnum):
@@ -92,53 +88,12 @@ class Existing(Model):
     cache: Annotated[CacheStorage, about("Storage for ModelCaches on this cluster.")] | None = None
 
 
-class Credentials(Model):
-    """The provider configuration to authenticate with."""
-
-    type: Annotated[
-        CredentialsKind,
-        about(
-            "Kind of the provider configuration. A ProviderConfig is read from the namespace where the "
-            f"cluster is provisioned, {SYSTEM_NAMESPACE}."
-        ),
-    ] = CredentialsKind.CLUSTER_PROVIDER_CONFIG
-    name: Annotated[
-        str,
-        about("Name of the provider configuration.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN),
-    ] = "default"
-
-
-CloudCredentials = Annotated[Credentials, about("Cloud account to use. Absent: the provider's default.")]
-KubernetesVersion = Annotated[
-    str, about("Kubernetes version, as major.minor or in full.", min_length=1, max_length=32, pattern=VERSION)
-]
-
-
-GCPProject = Annotated[
-    str,
-    about(
-        "Deprecated and not used: the project is read from the provider configuration.",
-        min_length=6,
-        max_length=30,
-    ),
-]
-
-
-class GKE(Model):
+class GKE(GKESettings):
     """A cluster to create on Google Kubernetes Engine."""
 
-    region: Annotated[str, about("Region, such as us-central1.", min_length=1, max_length=32)]
-    kubernetes_version: KubernetesVersion = "1.35"
-    credentials: CloudCredentials | None = None
-    project: GCPProject | None = None
 
-
-class EKS(Model):
+class EKS(EKSSettings):
     """A cluster to create on Amazon Elastic Kubernetes Service."""
-
-    region: Annotated[str, about("Region, such as us-west-2.", min_length=1, max_length=32)]
-    kubernetes_version: KubernetesVersion = "1.36"
-    credentials: CloudCredentials | None = None
 
 
 class AKS(Model):

@@ -14,12 +14,13 @@ from modelplane.api.cloud_cluster import (
     MinNodeCount,
     NodeCount,
     NodePoolRole,
+    NodeTaints,
     PoolName,
     Zones,
 )
-from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
-from modelplane.api.fields import CIDR, about
-from modelplane.api.inference_class import DiskSizeGb
+from modelplane.api.cloud_settings import DiskSizeGb
+from modelplane.api.eks_settings import EKSSettings
+from modelplane.api.fields import about
 from modelplane.api.meta import Model, ObjectMeta
 from modelplane.api.node_pools import BOUNDS_RULE, CapacityBlock
 
@@ -29,22 +30,6 @@ class EKSFabric(StrEnum):
 
     NONE = "None"
     EFA = "EFA"
-
-
-class EKSNetworking(Model):
-    """Address ranges of the cluster's network."""
-
-    vpc_cidr: Annotated[str, about("Range of the VPC.", max_length=18, pattern=CIDR)] = "10.0.0.0/16"
-    subnet_cidrs: Annotated[
-        tuple[Annotated[str, about("Range of a subnet.", max_length=18, pattern=CIDR)], ...],
-        about(
-            "Ranges of the public subnets, one for each availability zone from the first. The private "
-            "subnets follow from them.",
-            min_length=2,
-            max_length=6,
-            atomic=True,
-        ),
-    ] = ("10.0.0.0/20", "10.0.16.0/20", "10.0.32.0/20")
 
 
 class EKSNodePool(Model):
@@ -64,16 +49,13 @@ class EKSNodePool(Model):
     gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
     capacity_block: Annotated[CapacityBlock, about("AWS Capacity Block that backs the pool.")] | None = None
     zones: Zones = ()
+    taints: NodeTaints = ()
     fabric: Annotated[EKSFabric, about("EFA: nodes get Elastic Fabric Adapters.")] = EKSFabric.NONE
 
 
-class EKSClusterSpec(Model):
+class EKSClusterSpec(EKSSettings):
     """The cluster to create."""
 
-    region: Annotated[str, about("Region, such as us-west-2.", min_length=1, max_length=32)]
-    kubernetes_version: KubernetesVersion = "1.36"
-    credentials: CloudCredentials | None = None
-    networking: Annotated[EKSNetworking, about("Address ranges of the cluster's network.")] = EKSNetworking()
     node_pools: Annotated[tuple[EKSNodePool, ...], POOLS]
 
 

@@ -13,22 +13,15 @@ from modelplane.api.cloud_cluster import (
     MinNodeCount,
     NodeCount,
     NodePoolRole,
+    NodeTaints,
     PoolName,
     Zones,
 )
-from modelplane.api.cluster_origin import CloudCredentials, GCPProject, KubernetesVersion
-from modelplane.api.fields import CIDR, about
-from modelplane.api.inference_class import DiskSizeGb
+from modelplane.api.cloud_settings import DiskSizeGb
+from modelplane.api.fields import about
+from modelplane.api.gke_settings import GKESettings
 from modelplane.api.meta import Model, ObjectMeta
 from modelplane.api.node_pools import BOUNDS_RULE
-
-
-class GKENetworking(Model):
-    """Address ranges of the cluster's network."""
-
-    pod_cidr: Annotated[str, about("Range of the pods.", max_length=18, pattern=CIDR)] = "10.1.0.0/16"
-    service_cidr: Annotated[str, about("Range of the Services.", max_length=18, pattern=CIDR)] = "10.2.0.0/16"
-    node_cidr: Annotated[str, about("Range of the nodes.", max_length=18, pattern=CIDR)] = "10.0.0.0/24"
 
 
 class GKEGPUs(GPUs):
@@ -53,17 +46,13 @@ class GKENodePool(Model):
     max_node_count: MaxNodeCount = 8
     gpu: Annotated[GKEGPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
     zones: Zones = ()
+    taints: NodeTaints = ()
 
 
-class GKEClusterSpec(Model):
+class GKEClusterSpec(GKESettings):
     """The cluster to create."""
 
-    region: Annotated[str, about("Region, such as us-central1.", min_length=1, max_length=32)]
-    kubernetes_version: KubernetesVersion = "1.35"
-    credentials: CloudCredentials | None = None
-    networking: Annotated[GKENetworking, about("Address ranges of the cluster's network.")] = GKENetworking()
     node_pools: Annotated[tuple[GKENodePool, ...], POOLS]
-    project: GCPProject | None = None
 
 
 class GKECluster(Model):

@@ -7,13 +7,11 @@ matched.
 from typing import Annotated
 
 from modelplane.api import labels
+from modelplane.api.cloud_settings import DiskSizeGb
 from modelplane.api.clouds import Cloud
 from modelplane.api.devices import Device
 from modelplane.api.fields import LABEL_VALUE, Rule, about
 from modelplane.api.meta import Model, ObjectMeta, Status
-
-DiskSizeGb = Annotated[int, about("Size of the boot disk, in GB.", ge=10, le=65536)]
-
 
 AcceleratorType = Annotated[
     str,

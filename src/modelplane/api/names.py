@@ -12,10 +12,13 @@ MAX_LENGTH = 63
 DIGITS = 5
 
 
-def child_name(*parts: str) -> str:
-    """Return the name of a thing that belongs to the things named by the parts."""
+def child_name(*parts: str, limit: int = MAX_LENGTH) -> str:
+    """Return the name of a thing that belongs to the things named by the parts.
+
+    ``limit`` is the number of characters that a cloud allows, where that is fewer.
+    """
     joined = "-".join(parts)
-    return _hashed(joined, joined, DIGITS)
+    return _hashed(joined, joined, DIGITS, limit)
 
 
 def replica_name(deployment: str, cluster: str, index: int, digits: int = DIGITS) -> str:
@@ -41,6 +44,6 @@ def composed_name(owner: str, key: str) -> str:
     return _hashed(readable, f"{owner}/{key}", DIGITS)
 
 
-def _hashed(readable: str, identity: str, digits: int) -> str:
+def _hashed(readable: str, identity: str, digits: int, limit: int = MAX_LENGTH) -> str:
     suffix = hashlib.sha256(identity.encode()).hexdigest()[:digits]
-    return f"{readable[: MAX_LENGTH - 1 - digits].rstrip('-.')}-{suffix}"
+    return f"{readable[: limit - 1 - digits].rstrip('-.')}-{suffix}"

@@ -15,9 +15,9 @@ from modelplane.api.cloud_cluster import (
     NodePoolRole,
     PoolName,
 )
-from modelplane.api.cluster_origin import CloudCredentials, KubernetesVersion
+from modelplane.api.cloud_settings import CloudCredentials, DiskSizeGb, KubernetesVersion
 from modelplane.api.fields import Rule, about
-from modelplane.api.inference_class import DiskSizeGb, DriversPreset, Platform, Preset
+from modelplane.api.inference_class import DriversPreset, Platform, Preset
 from modelplane.api.meta import Model, ObjectMeta
 from modelplane.api.node_pools import BOUNDS_RULE, FEWEST_TEXT, MAX_CLOUD_POOL_NODES, InfiniBand
 

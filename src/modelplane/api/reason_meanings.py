@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from modelplane.api.reasons import (
     AdmittedReason,
+    CloudClusterCondition,
+    CloudClusterReason,
     CommonCondition,
     InferenceClassCondition,
     InferenceClassReason,
@@ -52,6 +54,7 @@ def _reasons(
     )
 
 
+_CLOUD = CloudClusterReason
 _CLUSTER = InferenceClusterReason
 _GATEWAY = InferenceGatewayReason
 _CACHE = ModelCacheReason
@@ -119,7 +122,7 @@ DOCUMENTED = (
         (
             False,
             _CLUSTER.INVALID_NODE_POOL,
-            "A pool does not fit the cluster's source: its class has no recipe, or its fabric no id.",
+            "A pool does not fit the source: its class has no recipe for it, or the source lacks its fabric.",
         ),
         (False, _CLUSTER.PROVISIONING, "The cloud has not created the cluster yet."),
         (
@@ -135,6 +138,32 @@ DOCUMENTED = (
         (True, _CLUSTER.BACKEND_HEALTHY, "Every component that serving needs is installed."),
         (False, _CLUSTER.WAITING_FOR_CLUSTER, "The cluster is not ready."),
         (False, _CLUSTER.INSTALLING, "A component that serving needs is not installed yet."),
+    ),
+    *(
+        row
+        for kind in ("EKSCluster", "GKECluster")
+        for row in _reasons(
+            kind,
+            CloudClusterCondition.PROVISIONED,
+            (True, _CLOUD.RESOURCES_READY, "Every managed resource of the cluster is ready."),
+            (False, _CLOUD.CREATING, "The cloud has not created every resource yet, or refuses one."),
+            (
+                False,
+                _CLOUD.PROVIDER_NOT_INSTALLED,
+                "A kind of managed resources is not installed: the message names its package.",
+            ),
+            (
+                False,
+                _CLOUD.INVALID_SETTINGS,
+                "The settings contradict each other or the cloud. Nothing changes until they are corrected.",
+            ),
+            (
+                False,
+                _CLOUD.WAITING_FOR_ACCOUNT,
+                "The provider configuration, of which a value is needed, does not exist or cannot be read.",
+            ),
+            alarming=(_CLOUD.PROVIDER_NOT_INSTALLED, _CLOUD.INVALID_SETTINGS, _CLOUD.WAITING_FOR_ACCOUNT),
+        )
     ),
     *_reasons(
         "InferenceGateway",

@@ -86,6 +86,22 @@ class InferenceGatewayReason(StrEnum):
     IGNORED = "Ignored"
 
 
+class CloudClusterCondition(StrEnum):
+    """Condition types of a cluster of a cloud, such as a GKECluster."""
+
+    PROVISIONED = "Provisioned"
+
+
+class CloudClusterReason(StrEnum):
+    """Reasons of the conditions of a cluster of a cloud."""
+
+    RESOURCES_READY = "ResourcesReady"
+    CREATING = "Creating"
+    PROVIDER_NOT_INSTALLED = "ProviderNotInstalled"
+    INVALID_SETTINGS = "InvalidSettings"
+    WAITING_FOR_ACCOUNT = "WaitingForAccount"
+
+
 class ModelCacheCondition(StrEnum):
     """Condition types of a ModelCache."""
 

@@ -13,7 +13,8 @@ from modelplane.api.cloud_cluster import (
     NodePoolRole,
     PoolName,
 )
-from modelplane.api.cluster_origin import CloudCredentials, VultrVersion
+from modelplane.api.cloud_settings import CloudCredentials
+from modelplane.api.cluster_origin import VultrVersion
 from modelplane.api.fields import about
 from modelplane.api.meta import Model, ObjectMeta
 from modelplane.api.node_pools import BOUNDS_RULE, FEWEST_TEXT, MAX_CLOUD_POOL_NODES, NODE_COUNT_TEXT

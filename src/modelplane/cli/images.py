@@ -29,7 +29,9 @@ def images(output: str) -> None:
 
     The images of engines are not listed: each ModelDeployment names its own.
     """
-    found = dict.fromkeys((*_control_plane(), *_crossplane(), *_inference_clusters(), *_serving_stack()))
+    found = dict.fromkeys(
+        (*_control_plane(), *_crossplane(), *_clouds(), *_inference_clusters(), *_serving_stack())
+    )
     if output == "json":
         click.echo(json.dumps({"items": [each._asdict() for each in found]}, indent=2))
     else:
@@ -52,6 +54,17 @@ def _crossplane() -> Iterator[Pulled]:
     for item in installation():
         if package := item["spec"].get("package"):
             yield Pulled("Package", package, "Crossplane", f"the {item['kind']}")
+
+
+def _clouds() -> Iterator[Pulled]:
+    from modelplane.compose.clouds.table import RECIPES
+
+    for recipe in RECIPES.values():
+        for each in recipe.providers:
+            reference = f"{each.package}:v{each.version}"
+            yield Pulled(
+                "Package", reference, "Crossplane", f"clusters on {recipe.title}, if you provision any"
+            )
 
 
 def _inference_clusters() -> Iterator[Pulled]:

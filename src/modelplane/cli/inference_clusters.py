@@ -7,7 +7,9 @@ from typing import Any
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
+from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, kubeconfig_secret, resources
@@ -43,7 +45,12 @@ class InferenceClusters:
         found = await self._control_plane.get(fleet_resources.INFERENCE_CLUSTERS, name)
         if found is None:
             raise ValueError(f'there is no InferenceCluster "{name}"')
-        reference = kubeconfig_reference(decode_as(InferenceCluster, found).spec.cluster)
+        origin = decode_as(InferenceCluster, found).spec.cluster
+        provisioned: Object | None = None
+        if recipe := recipe_of(origin):
+            resource = fleet_resources.resource_of_kind(recipe.type)
+            provisioned = await self._control_plane.get(resource, name, SYSTEM_NAMESPACE)
+        reference = kubeconfig_reference(origin, provisioned)
         if isinstance(reference, Rejected):
             raise ValueError(reference.message)  # noqa: TRY004 - a value of the cluster, not a type of ours
         secret = await self._control_plane.get(resources.SECRETS, reference.name, reference.namespace)

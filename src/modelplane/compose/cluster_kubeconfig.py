@@ -1,14 +1,15 @@
 """Kubeconfig of a cluster: the Secret that holds it, by the cluster's origin.
 
-The controllers, the commands and the function for Crossplane all read it here, so that a cloud with another
-Secret needs a change in one place only.
+The controllers, the commands and the function for Crossplane all read it here. An InferenceCluster names the
+Secret of an existing cluster; the cluster of a cloud lists its own in its status.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.api.cluster_origin import ClusterOrigin, Source
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.cloud_cluster import SecretType
+from modelplane.api.cluster_origin import ClusterOrigin, IdentityType, Source
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.rejected import Rejected
 
 ACCOUNT: Final = "modelplane-inference-cluster"
@@ -16,6 +17,23 @@ ACCOUNT: Final = "modelplane-inference-cluster"
 
 SUBJECT: Final = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{ACCOUNT}"
 """The account as API servers name it."""
+
+_IDENTITIES = {
+    SecretType.GOOGLE: IdentityType.GOOGLE,
+    SecretType.GCP_SERVICE_ACCOUNT_KEY: IdentityType.GOOGLE,
+    SecretType.AWS: IdentityType.AWS,
+    SecretType.NEBIUS: IdentityType.NEBIUS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityReference:
+    """A key of a Secret that holds the cloud credential to use with a kubeconfig."""
+
+    type: IdentityType
+    name: str
+    key: str
+    namespace: str = SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +43,40 @@ class KubeconfigReference:
     name: str
     key: str
     namespace: str = SYSTEM_NAMESPACE
+    identity: IdentityReference | None = None
 
     def __str__(self) -> str:
         """The Secret as messages name it."""
         return f'Secret "{self.name}" in namespace "{self.namespace}"'
 
 
-def kubeconfig_reference(origin: ClusterOrigin) -> KubeconfigReference | Rejected:
-    """Return the Secret of a cluster's kubeconfig, or why there is none."""
+def kubeconfig_reference(origin: ClusterOrigin, provisioned: Object | None) -> KubeconfigReference | Rejected:
+    """Return the Secret of a cluster's kubeconfig, or why there is none.
+
+    ``provisioned`` is the cluster of the cloud, as observed; None if there is none.
+    """
     if origin.source is not Source.EXISTING or origin.existing is None:
-        return Rejected(f"a cluster of source {origin.source} has no kubeconfig yet")
-    secret = origin.existing.secret_ref
-    return KubeconfigReference(secret.name, secret.key)
+        return _listed(origin.source, provisioned)
+    secret, identity = origin.existing.secret_ref, origin.existing.identity_secret_ref
+    used = IdentityReference(identity.type, identity.name, identity.key) if identity else None
+    return KubeconfigReference(secret.name, secret.key, identity=used)
+
+
+def _listed(source: Source, provisioned: Object | None) -> KubeconfigReference | Rejected:
+    """Return the Secret that a cluster of a cloud lists in its status."""
+    kubeconfig: Object | None = None
+    identity: IdentityReference | None = None
+    for each in (provisioned or {}).get("status", {}).get("secrets") or ():
+        namespace = each.get("namespace") or SYSTEM_NAMESPACE
+        if each["type"] == SecretType.KUBECONFIG:
+            kubeconfig = each
+        else:
+            type_ = _IDENTITIES[SecretType(each["type"])]
+            identity = IdentityReference(type_, each["name"], each["key"], namespace)
+    if kubeconfig is None:
+        return Rejected(f"a cluster of source {source} has no kubeconfig yet")
+    namespace = kubeconfig.get("namespace") or SYSTEM_NAMESPACE
+    return KubeconfigReference(kubeconfig["name"], kubeconfig["key"], namespace, identity)
 
 
 def replacement(secret: str) -> str:

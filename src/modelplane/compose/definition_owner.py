@@ -12,6 +12,9 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import Object
 from modelplane.api.rejected import Rejected
 
+CRD_API_VERSION = "apiextensions.k8s.io/v1"
+"""Of CustomResourceDefinitions."""
+
 GUIDE = "docs/how-to/move-to-crossplane.md"
 """The page about moving a fleet from one to the other."""
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from modelplane.api import labels
+from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.composition import Guard, Request, Requirement
@@ -27,7 +29,9 @@ class _Need:
     needed: str
     names: Callable[[Object], Iterable[str]]
     shared: bool = True
-    """True if the needed object is cluster-scoped; otherwise it is in the user's namespace."""
+    """True if every namespace needs the same object; otherwise it is in the user's namespace."""
+    namespace: str = ""
+    """Namespace of a shared object; empty if it is cluster-scoped."""
     follows: bool = False
     """True if a user leaves on its own once the needed object is being deleted, so that nothing waits."""
     label: str = ""
@@ -61,6 +65,17 @@ _NEEDS = (
     _Need(kind_name(ModelReplica), kind_name(InferenceCluster), _clusters, label=labels.CLUSTER),
     _Need(kind_name(ModelCache), kind_name(InferenceCluster), recorded, follows=True),
     _Need(kind_name(ModelReplica), kind_name(ModelCache), _cache, shared=False),
+    # Foreground deletion of an InferenceCluster deletes the cluster of its cloud at once, used or not.
+    *(
+        _Need(
+            kind_name(ModelReplica),
+            kind_name(cloud),
+            _clusters,
+            namespace=SYSTEM_NAMESPACE,
+            label=labels.CLUSTER,
+        )
+        for cloud in (EKSCluster, GKECluster)
+    ),
 )
 
 
@@ -78,7 +93,7 @@ def needed(user: Object) -> tuple[Dependency, ...]:
     return tuple(
         sorted(
             {
-                Dependency(need.needed, "" if need.shared else own, name)
+                Dependency(need.needed, need.namespace if need.shared else own, name)
                 for need in _NEEDS
                 if need.user == user["kind"]
                 for name in need.names(user)
@@ -114,6 +129,11 @@ def on_deletion(owner: Object) -> tuple[Requirement, ...]:
         for need in _NEEDS
         if need.needed == owner["kind"]
     )
+
+
+def is_guarded(kind: str) -> bool:
+    """Return True if objects of a kind may be held while others need them."""
+    return any(need.needed == kind for need in _NEEDS)
 
 
 def waited_for(kind: str, guards: Iterable[Guard]) -> frozenset[str]:

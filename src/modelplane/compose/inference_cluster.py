@@ -1,7 +1,7 @@
 """An InferenceCluster publishes the devices of its pools and the address of its gateway.
 
-A cluster of source ``Existing`` is reached by its kubeconfig Secret. The request has the gateway and the API
-groups that were found there.
+A cluster of a cloud is composed as an object of the cloud's kind, which lists the Secret of its kubeconfig.
+The request has the gateway and the API groups that were found on the cluster.
 """
 
 from typing import Any
@@ -20,15 +20,25 @@ from modelplane.api.names import child_name
 from modelplane.api.node_pools import NodePool
 from modelplane.api.reasons import InferenceClusterCondition as Type
 from modelplane.api.reasons import InferenceClusterReason as Reason
+from modelplane.api.rejected import Rejected
 from modelplane.compose import guards
-from modelplane.compose.composition import Composition, Request, Requirement, Silence, Unknown, keep_all
+from modelplane.compose.clouds import provisioned
+from modelplane.compose.composition import (
+    Composition,
+    Desired,
+    Keep,
+    Request,
+    Requirement,
+    Silence,
+    Unknown,
+    keep_all,
+)
 from modelplane.compose.conditions import Condition, false, true
+from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.reachability import reported
 from modelplane.compose.workload_kinds import capabilities
 from modelplane.gateway.hosts import authority
 from modelplane.gateway.http_routes import GATEWAY_NAME
-
-CRD_API_VERSION = "apiextensions.k8s.io/v1"
 
 
 def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
@@ -58,14 +68,14 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
 
 def compose(request: Request[InferenceCluster]) -> Composition:
     """Publish a cluster's pools, gateway and capabilities."""
-    cluster = request.owner
-    missing = [
-        pool.class_name for pool in cluster.spec.node_pools if not request.found(f"class-{pool.class_name}")
-    ]
     silence = _silence(request)
-    ready, backend = _conditions(request, missing, silence)
+    asked = _provisioned(request)
+    ready, backend = _conditions(request, asked, silence)
+    children: tuple[Desired | Keep, ...] = keep_all(request.observed)
+    if isinstance(asked, Desired):
+        children = (asked, *(each for each in children if each.key != asked.key))
     return Composition(
-        children=keep_all(request.observed),
+        children=children,
         status=_status(request, silence),
         conditions=(ready, backend),
         ready=ready.holds and backend.holds,
@@ -73,27 +83,45 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     )
 
 
-def _conditions(
-    request: Request[InferenceCluster], missing: list[str], silence: Silence | None
-) -> tuple[Condition, Condition]:
+def _provisioned(request: Request[InferenceCluster]) -> Desired | Condition | None:
+    """Return the cluster of the cloud, or a condition that says why none is composed; None if it exists."""
     cluster = request.owner
+    classes = {pool.class_name: request.found(f"class-{pool.class_name}") for pool in cluster.spec.node_pools}
+    missing = {name for name, found in classes.items() if not found}
     if missing:
+        message = f"there is no InferenceClass {listing(missing)}: publish it, or correct className"
+        return false(Type.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message)
+    recipe = provisioned.recipe_of(cluster.spec.cluster)
+    if recipe is None:
+        source = cluster.spec.cluster.source
+        if source is Source.EXISTING:
+            return None
         message = (
-            f"there is no InferenceClass {listing(sorted(set(missing)))}: publish it, or correct className"
-        )
-        return (
-            false(Type.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message),
-            false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
-        )
-    if cluster.spec.cluster.source != Source.EXISTING:
-        message = (
-            f"clusters of source {cluster.spec.cluster.source} are not provisioned by this version: "
+            f"clusters of source {source} are not provisioned by this version: "
             "create the cluster yourself and register it as Existing"
         )
-        return (
-            false(Type.CLUSTER_READY, Reason.PROVISIONING, message),
-            false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, message),
-        )
+        return false(Type.CLUSTER_READY, Reason.PROVISIONING, message)
+    read = {name: decode_as(InferenceClass, found[0]) for name, found in classes.items()}
+    desired = provisioned.desired(recipe, cluster, read)
+    if isinstance(desired, Rejected):
+        return false(Type.CLUSTER_READY, Reason.INVALID_NODE_POOL, desired.message)
+    return desired
+
+
+def _creating(request: Request[InferenceCluster], desired: Desired) -> Condition | None:
+    """Return a condition while a cluster of a cloud is not ready; None once it is."""
+    recipe = provisioned.recipe_of(request.owner.spec.cluster)
+    observed = request.observed.get(desired.key)
+    said = provisioned.progress(observed, recipe, request.owner.metadata.name) if recipe else ""
+    return false(Type.CLUSTER_READY, Reason.PROVISIONING, said) if said else None
+
+
+def _conditions(
+    request: Request[InferenceCluster], asked: Desired | Condition | None, silence: Silence | None
+) -> tuple[Condition, Condition]:
+    refused = _creating(request, asked) if isinstance(asked, Desired) else asked
+    if refused is not None:
+        return refused, false(Type.BACKEND_READY, Reason.WAITING_FOR_CLUSTER, refused.message)
     if silence is not None:
         since = f"unreachable since {silence.since}: " if silence.since else ""
         message = f"{since}{request.kubeconfig_problem or silence.cause}"
@@ -115,6 +143,8 @@ def _conditions(
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     if not _gateway_address(request):
         message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
+        if asked is not None:
+            message = f"{message}: this version does not install the serving stack: install it yourself"
         return running, false(Type.BACKEND_READY, Reason.INSTALLING, message)
     return running, true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, "its gateway has an address")
 

@@ -7,12 +7,13 @@ same.
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
-from modelplane.api.kinds import KINDS
+from modelplane.api.kinds import KINDS, kind_of
 from modelplane.api.meta import Model, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
@@ -29,6 +30,8 @@ from modelplane.compose import (
     model_replica,
     model_service,
 )
+from modelplane.compose.clouds import flow
+from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
 from modelplane.compose.tenancy import admitted
 
@@ -77,6 +80,8 @@ class Composer:
     """True if its compositions have routes, so that it is composed for them beside its reconcile."""
     follows_gateway: bool = False
     """True if its status has the gateway's address, which only the gateway's owner knows."""
+    is_platform: bool = False
+    """True if its objects are the platform team's, so that they may be in reserved namespaces."""
     only_controllers: tuple[str, ...] = ()
     """Status fields that Crossplane does not need."""
     pace: Pace = Pace()
@@ -86,9 +91,15 @@ class Composer:
         """The kind in manifests."""
         return kind_name(self.type)
 
+    @property
+    def api_version(self) -> str:
+        """Its ``apiVersion`` in manifests."""
+        return kind_of(self.type).api_version
+
     def compose(self, request: Request[Any]) -> Composition | Blocked:
-        """Compose an owner, unless its namespace is reserved."""
-        return admitted(request, self.decide(request))
+        """Compose an owner, unless its namespace is reserved for others."""
+        decided = self.decide(request)
+        return decided if self.is_platform else admitted(request, decided)
 
 
 _COMPOSERS = (
@@ -139,6 +150,16 @@ _COMPOSERS = (
         model_service.compose,
         is_routed=True,
         pace=Pace(usual_s=10),
+    ),
+    *(
+        Composer(
+            recipe.type,
+            partial(flow.requirements, recipe),
+            partial(flow.compose, recipe),
+            is_platform=True,
+            pace=Pace(longest_s=300),
+        )
+        for recipe in RECIPES.values()
     ),
 )
 

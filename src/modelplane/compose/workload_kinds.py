@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from modelplane.api import labels
+from modelplane.compose.clouds.kinds import MANAGED
 
 
 class Place(Enum):
@@ -225,8 +226,22 @@ _ROWS = (
         answered=True,
     ),
 )
+_MANAGED = tuple(
+    WorkloadKind(
+        kind.group,
+        kind.version,
+        kind.kind,
+        kind.plural,
+        why,
+        place=Place.CONTROL_PLANE,
+        ready=Finished("Ready"),
+    )
+    for why, kinds in MANAGED.items()
+    for kind in kinds
+)
+"""The managed resources of clouds."""
 
-ROWS: dict[tuple[str, str], WorkloadKind] = {(row.api_version, row.kind): row for row in _ROWS}
+ROWS: dict[tuple[str, str], WorkloadKind] = {(row.api_version, row.kind): row for row in (*_ROWS, *_MANAGED)}
 """Every kind by its ``apiVersion`` and ``kind``. Read it at run time: a value derived at import does not
 include a row that is added later.
 """

@@ -6,15 +6,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+from modelplane.api.cloud_settings import CredentialsKind
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import KINDS, Kind, kind_of
+from modelplane.api.meta import Model
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.workload_kinds import ROWS, WorkloadKind
 from modelplane.kube import resources
 from modelplane.kube.resources import Resource
@@ -40,13 +43,28 @@ MODEL_SERVICES = _of_kind(kind_of(ModelService))
 
 _OURS = {(kind.api_version, kind.name): _of_kind(kind) for kind in KINDS}
 
+_ACCOUNTS = {
+    (account.api_version, str(kind)): Resource(
+        account.group, account.version, str(kind), f"{kind.lower()}s", kind is CredentialsKind.PROVIDER_CONFIG
+    )
+    for account in READ_ACCOUNTS
+    for kind in CredentialsKind
+}
+
 
 def known(api_version: str, kind: str) -> Resource | None:
     """Return the resource of a kind that need not be discovered."""
     if resource := _OURS.get((api_version, kind)):
         return resource
     row = ROWS.get((api_version, kind))
+    if resource := _ACCOUNTS.get((api_version, kind)):
+        return resource
     return of_row(row) if row else resources.known(api_version, kind)
+
+
+def resource_of_kind(type_: type[Model]) -> Resource:
+    """Return the resource of one of our kinds."""
+    return _of_kind(kind_of(type_))
 
 
 def resource_for(api_version: str, kind: str) -> Resource:

@@ -16,7 +16,7 @@ from modelplane.api import labels
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import kind_of
-from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, kind_name
+from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked
 from modelplane.compose.kinds import COMPOSERS, Lane
@@ -83,8 +83,8 @@ class Manager:
         self._interests = Interests()
         self._uids: dict[str, OwnerKey] = {}
         self._informers = {
-            name: Informer(client, resource_for(API_VERSION, name), on_change=self._changed)
-            for name in COMPOSERS
+            name: Informer(client, resource_for(row.api_version, name), on_change=self._changed)
+            for name, row in COMPOSERS.items()
         }
         self._routes = proxy is not None and proxy.serves_clusters
         self._clusters = Clusters(self._cluster_changed, self._cluster_problem, fence, routes=self._routes)
@@ -114,7 +114,7 @@ class Manager:
 
     def _control_loops(self) -> tuple[Runnable, ...]:
         """Return every control loop, in the order in which they start."""
-        kubeconfigs = Kubeconfigs(self._client, self._informers[_CLUSTER], self._clusters)
+        kubeconfigs = Kubeconfigs(self._client, self._informers[_CLUSTER], self._informers, self._clusters)
         return (
             kubeconfigs,
             self._children,

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from modelplane.api import labels
+from modelplane.compose import guards
 from modelplane.compose.composition import Desired
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.kube.resources import Object
@@ -54,7 +55,8 @@ def _reference(owner: Mapping[str, Any]) -> Object:
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": True,
-        "blockOwnerDeletion": True,
+        # Foreground deletion would delete what blocks it at once, although others still need the owner.
+        "blockOwnerDeletion": not guards.is_guarded(owner["kind"]),
     }
 
 

@@ -9,8 +9,9 @@ is ``patch``, and also ``create`` if the object may not exist yet.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from modelplane.api.meta import GROUP, SYSTEM_NAMESPACE
+from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
+from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place
@@ -55,7 +56,8 @@ class Rule:
         return rule | ({"resourceNames": [*self.names]} if self.names else {})
 
 
-_KINDS = tuple(kind.plural for kind in COMPOSED)
+_KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP)
+_CLOUD_CLUSTERS = tuple(kind.plural for kind in COMPOSED if kind.group == INFRASTRUCTURE_GROUP)
 
 FLEET = (
     Rule(GROUP, _KINDS, _READ, "Every decision is made from copies of these objects."),
@@ -64,6 +66,36 @@ FLEET = (
         tuple(f"{plural}/status" for plural in _KINDS),
         ("patch",),
         "Decisions and their reasons are written to the status.",
+    ),
+    Rule(
+        INFRASTRUCTURE_GROUP,
+        _CLOUD_CLUSTERS,
+        _READ,
+        "The progress of provisioning, and where kubeconfigs are.",
+    ),
+    Rule(
+        INFRASTRUCTURE_GROUP,
+        _CLOUD_CLUSTERS,
+        ("create", "patch", "delete"),
+        "A cluster of a cloud is composed of one of them. A finalizer holds it while models are on it.",
+        unseen="only a cluster of a cloud asks",
+    ),
+    Rule(
+        INFRASTRUCTURE_GROUP,
+        tuple(f"{plural}/status" for plural in _CLOUD_CLUSTERS),
+        ("patch",),
+        "The progress of provisioning is written to the status.",
+        unseen="only a cluster of a cloud asks",
+    ),
+    *(
+        Rule(
+            account.group,
+            ("clusterproviderconfigs", "providerconfigs"),
+            _READ,
+            "The project that a cluster is made in. The credentials are in Secrets, which are not read.",
+            unseen="only a cluster of a cloud asks",
+        )
+        for account in READ_ACCOUNTS
     ),
     Rule(
         GROUP,
@@ -147,6 +179,9 @@ COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the contro
 """For the gateway's own identity, in the namespace of the installation."""
 
 
+_UNSEEN = "only a control plane that has the kinds of a cloud's provider gets such requests"
+
+
 def _children(place: Place) -> Iterator[Rule]:
     """Yield the permission to write each kind of children to a place, in all namespaces."""
     shared: dict[tuple[str, str], list[str]] = {}
@@ -154,8 +189,9 @@ def _children(place: Place) -> Iterator[Rule]:
         if row.scoped:
             continue
         shared.setdefault((row.group, row.why), []).append(row.plural)
+    unseen = _UNSEEN if place is Place.CONTROL_PLANE else ""
     for (group, why), plurals in shared.items():
-        yield Rule(group, tuple(sorted(plurals)), _WRITE, why)
+        yield Rule(group, tuple(sorted(plurals)), _WRITE, why, unseen=unseen)
 
 
 def on_control_plane() -> tuple[Rule, ...]:
@@ -276,7 +312,7 @@ PEOPLE = {
     "view": (
         Rule(
             GROUP,
-            tuple(kind.plural for kind in COMPOSED if kind.namespaced),
+            tuple(kind.plural for kind in COMPOSED if kind.namespaced and kind.group == GROUP),
             ("get", *_READ),
             "Users who may view a namespace may see its models.",
         ),
@@ -288,6 +324,12 @@ PEOPLE = {
             _EDIT,
             "Platform teams publish hardware. Kubeconfigs are Secrets of one namespace, which this role "
             "cannot name.",
+        ),
+        Rule(
+            INFRASTRUCTURE_GROUP,
+            _CLOUD_CLUSTERS,
+            ("get", *_READ),
+            "Platform teams follow the progress of provisioning.",
         ),
         Rule(
             GROUP,

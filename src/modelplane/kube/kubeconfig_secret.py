@@ -67,8 +67,12 @@ def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
         raise ValueError(f'key "{key}" of {where} is not base64') from None
 
 
-def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
-    """Return the current context of a kubeconfig, with accepted fields only. Raises ``ValueError``."""
+def parsed(text: bytes, key: str, where: str, *, without_credential: str = "") -> dict[str, Any]:
+    """Return the current context of a kubeconfig, with accepted fields only.
+
+    Raises ``ValueError``. ``without_credential`` is its message for a user without a credential; empty
+    accepts one.
+    """
     named = f'key "{key}" of {where}'
     if len(text) > LARGEST:
         raise ValueError(
@@ -80,7 +84,10 @@ def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
     except Exception:  # noqa: BLE001 - constructors of YAML's tags raise whatever their code happens to
         # Not the parser's message: it quotes the text, which has credentials.
         raise ValueError(f"{named} is not a kubeconfig") from None
-    return _current(kubeconfig, named)
+    current = _current(kubeconfig, named)
+    if without_credential and not any(user["user"] for user in current["users"]):
+        raise ValueError(without_credential)
+    return current
 
 
 def token_of(kubeconfig: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modelplane.api import labels
 from modelplane.api.aks_cluster import AKSCluster
+from modelplane.api.clouds import clouds_where
 from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.eks_cluster import EKSCluster
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from modelplane.api.engines import Container
 
 
+_COMPOSED: Final = frozenset(f"{cloud}Cluster" for cloud in clouds_where(lambda row: row.is_provisioned))
+
+
 class Advice(NamedTuple):
     """A warning about a field."""
 
@@ -43,7 +47,7 @@ class Advice(NamedTuple):
 
 def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
     """Yield the warnings about an object that has its defaults."""
-    if kind.group == INFRASTRUCTURE_GROUP:
+    if kind.group == INFRASTRUCTURE_GROUP and kind.name not in _COMPOSED:
         yield _not_composed(kind)
     try:
         decoded: Any = decode_as(kind.type, value)

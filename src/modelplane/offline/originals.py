@@ -1,4 +1,5 @@
-"""Secrets and ConfigMaps that pods name: assumed to exist, because files rarely have them.
+"""Secrets and ConfigMaps that pods name, and definitions of providers: assumed to exist, because files rarely
+have them.
 
 The controllers compose no pods without them. Their content is not assumed: the copies are empty.
 """
@@ -7,14 +8,16 @@ from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.compose.backends.workload import reference_key
+from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Requirement
 
 _ASSUMED_UID: Final = "assumed:original"
 
 
 def assumed_original(requirement: Requirement) -> tuple[Object, ...]:
-    """Return the object that pods name, if a requirement is for one."""
-    if requirement.key != reference_key(requirement.kind, requirement.name):
+    """Return the object that pods name, or a definition of a provider, if a requirement is for one."""
+    names_definition = requirement.key.startswith(DEFINITION_KEY)
+    if not names_definition and requirement.key != reference_key(requirement.kind, requirement.name):
         return ()
     metadata = {"name": requirement.name, "namespace": requirement.namespace, "uid": _ASSUMED_UID}
     return ({"apiVersion": requirement.api_version, "kind": requirement.kind, "metadata": metadata},)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.listing import alternatives
 from modelplane.api.meta import Object, kind_name
 from modelplane.compose import status as status_of
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
@@ -98,8 +99,9 @@ def render(
     own, children, others = tuple(owners), tuple(observed), tuple(required)
     composed = [item for item in own if item["kind"] in COMPOSERS]
     if not composed:
+        kinds = alternatives(sorted(COMPOSERS), "and")
         names = f"holds only {_names(own)}" if own else "holds no object"
-        raise NotRendered(f"OWNER {names}: name a file with one of the kinds {choice(sorted(COMPOSERS))}")
+        raise NotRendered(f"OWNER {names}: name a file with one of the kinds {kinds}")
     if len(composed) > 1:
         raise NotRendered(
             f"OWNER holds {len(composed)} objects that something is composed for, {_names(composed)}: "

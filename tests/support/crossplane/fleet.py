@@ -15,8 +15,9 @@ from typing import Any
 import yaml
 
 from modelplane.api.kinds import kind_named
-from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.workload_kinds import Place, rows
 from modelplane.crossplane.package.prerequisites import prerequisites
 from modelplane.gateway import gateway_api, http_routes
 from support.crossplane.api import ApiServer, Event, Stored
@@ -244,7 +245,7 @@ class Fleet:
         for namespace in ("default", SYSTEM_NAMESPACE):
             self.api.create(_namespace(namespace), _USER)
         for name in COMPOSERS:
-            kind = kind_named(API_VERSION, name)
+            kind = kind_named(COMPOSERS[name].api_version, name)
             owner: dict[str, Any] = {
                 "apiVersion": "apiextensions.crossplane.io/v1",
                 "kind": "CompositeResourceDefinition",
@@ -258,6 +259,8 @@ class Fleet:
             crd["metadata"]["ownerReferences"] = [{**owner, "uid": definition["metadata"]["uid"]}]
             self.api.create(crd, "crossplane")
             self.api.create(_revision(owner["name"]), "crossplane")
+        for row in rows(Place.CONTROL_PLANE):
+            self.api.create(_definition(row.definition), "crossplane")
 
 
 def _revision(composition: str) -> Object:
@@ -312,7 +315,7 @@ class _Routes:
 
 
 def _ours(kind: str) -> Kind:
-    return Kind(kind_named(API_VERSION, kind).group, kind)
+    return Kind(kind_named(COMPOSERS[kind].api_version, kind).group, kind)
 
 
 def _namespace(name: str) -> Object:

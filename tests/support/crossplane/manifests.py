@@ -1,15 +1,19 @@
 """Manifests of a fleet that is small enough to read."""
 
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from modelplane.api.meta import API_VERSION
+from modelplane.compose.clouds.table import RECIPES
 from support import manifests
 from support.crossplane.fields import copied
 from support.crossplane.objects import Object
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "composition"
 TEAM = "ml-team"
 CLASS = "l4"
 DEPLOYMENT = f"{TEAM}/qwen"
@@ -34,6 +38,15 @@ def inference_cluster(name: str, *, nodes: int = 2, storage: str = "") -> Object
     if storage:
         existing["cache"] = {"storageClassName": storage}
     return cluster
+
+
+def cloud_clusters() -> Iterator[Object]:
+    """Yield a cluster of each cloud that is composed, as its golden case has it."""
+    for recipe in RECIPES.values():
+        folder = GOLDEN / recipe.type.__module__.rpartition(".")[2]
+        owner: Object = yaml.safe_load((folder / "plain" / "input.yaml").read_text())["owner"]
+        del owner["metadata"]["uid"]
+        yield owner
 
 
 def inference_gateway() -> Object:

@@ -3,7 +3,8 @@
 import pytest
 
 from modelplane.api.cloud_cluster import ClusterSecret, SecretType
-from modelplane.api.cluster_origin import Credentials, CredentialsKind, IdentityType
+from modelplane.api.cloud_settings import Credentials, CredentialsKind
+from modelplane.api.cluster_origin import IdentityType
 from modelplane.api.decode import decode
 from modelplane.api.node_pools import Fabric, FabricType, InfiniBand
 from modelplane.api.serving_stack import Versions

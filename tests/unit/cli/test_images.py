@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from modelplane.api.serving_stack import CHARTS
 from modelplane.cli.main import main
+from modelplane.compose.clouds.table import RECIPES
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
 
@@ -59,7 +60,9 @@ def test_the_list_has_the_image_of_the_helm_chart() -> None:
 
 def test_the_list_has_every_package_that_crossplane_is_told_to_install_and_their_dependencies() -> None:
     [*installed] = documents(ROOT / "examples" / "getting-started" / "configuration.yaml")
-    assert set(named(installed)) == listed("Package")
+    clouds = {f"{each.package}:v{each.version}" for row in RECIPES.values() for each in row.providers}
+    assert set(named(installed)) == listed("Package") - clouds
+    assert clouds < listed("Package")
     needed = [
         name
         for page in (ROOT / "package" / "crossplane").glob("*/crossplane.yaml")

@@ -23,15 +23,17 @@ def run(monkeypatch, tmp_path):
     return lambda *arguments: CliRunner().invoke(main, ["package", *arguments])
 
 
-def test_build_writes_both_packages_and_says_where_they_belong(run, tmp_path):
+def test_build_writes_all_packages_and_says_where_they_belong(run, tmp_path):
     result = run("build", "--version", "v1.2.3", "--registry", "example.org/ai", "--output", "out")
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "modelplane-aws-1.2.3.xpkg",
         "modelplane-configuration-1.2.3.xpkg",
         "modelplane-function-1.2.3.xpkg",
+        "modelplane-gcp-1.2.3.xpkg",
     ]
     assert "example.org/ai/configuration:v1.2.3" in result.output
-    assert len(re.findall(r"^  sha256:[0-9a-f]{64}$", result.output, re.MULTILINE)) == 2
+    assert len(re.findall(r"^  sha256:[0-9a-f]{64}$", result.output, re.MULTILINE)) == 4
 
 
 def test_build_writes_one_if_one_is_named(run, tmp_path):
@@ -57,7 +59,7 @@ def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
         pytest.param(
             ["build", "nothing"],
             2,
-            "Invalid value for '[all | configuration | function]': \"nothing\" is none of all, configuration",
+            "Invalid value for '[all | configuration | function | gcp | aws]': \"nothing\" is none of all, ",
             id="no such package",
         ),
         pytest.param(["build", "-o", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
@@ -69,7 +71,7 @@ def test_what_cannot_be_done_is_one_sentence(run, arguments, status, sentence):
     result = run(*arguments)
     assert isinstance(result.exception, SystemExit)
     *usage, error = result.output.splitlines()
-    assert [line.split()[0] for line in usage if line] in ([], ["Usage:", "Try"])
+    assert [line.split()[0] for line in usage if line.strip() and line[0] != " "] in ([], ["Usage:", "Try"])
     assert error.startswith("Error: ")
     assert (result.exit_code, sentence in error) == (status, True)
 
@@ -83,8 +85,8 @@ def test_nothing_is_written_if_the_runtime_image_is_refused(run, tmp_path):
 
 
 def test_help_lists_the_packages(run):
-    usage = run("build", "--help").output.splitlines()[0]
-    assert usage == "Usage: main package build [OPTIONS] [all | configuration | function]"
+    usage = " ".join(run("build", "--help").output.partition("\n\n")[0].split())
+    assert usage == "Usage: main package build [OPTIONS] [all | configuration | function | gcp | aws]"
 
 
 def test_inspect_shows_a_function_with_how_it_runs(run, tmp_path):

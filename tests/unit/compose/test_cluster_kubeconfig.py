@@ -5,12 +5,12 @@ from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfi
 
 def test_an_existing_cluster_has_its_kubeconfig_in_the_secret_that_it_names() -> None:
     existing = Existing(secret_ref=KubeconfigSecret(name="west", key="admin"))
-    reference = kubeconfig_reference(ClusterOrigin(source=Source.EXISTING, existing=existing))
+    reference = kubeconfig_reference(ClusterOrigin(source=Source.EXISTING, existing=existing), None)
     assert reference == KubeconfigReference("west", "admin", "modelplane-system")
     assert str(reference) == 'Secret "west" in namespace "modelplane-system"'
 
 
 def test_a_cluster_of_a_cloud_has_none_yet() -> None:
-    assert kubeconfig_reference(ClusterOrigin(source=Source.GKE)) == Rejected(
+    assert kubeconfig_reference(ClusterOrigin(source=Source.GKE), None) == Rejected(
         "a cluster of source GKE has no kubeconfig yet"
     )

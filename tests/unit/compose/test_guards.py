@@ -56,6 +56,10 @@ CACHE = _object(
         pytest.param(
             MOVED,
             [
+                Dependency("EKSCluster", "modelplane-system", "east"),
+                Dependency("EKSCluster", "modelplane-system", "west"),
+                Dependency("GKECluster", "modelplane-system", "east"),
+                Dependency("GKECluster", "modelplane-system", "west"),
                 Dependency("InferenceCluster", "", "east"),
                 Dependency("InferenceCluster", "", "west"),
                 Dependency("ModelCache", "ml-team", "weights"),
@@ -81,6 +85,12 @@ def test_what_an_object_needs(user: dict[str, Any], needed: list[Dependency]) ->
             [MOVED, NEW, FOREIGN, CACHE],
             id="a cluster by all on it",
         ),
+        pytest.param(
+            Dependency("GKECluster", "modelplane-system", "east"),
+            [MOVED, NEW, FOREIGN],
+            id="a cluster of a cloud by the models on it",
+        ),
+        pytest.param(Dependency("GKECluster", "platform", "east"), [], id="another one by nobody"),
         pytest.param(
             Dependency("ModelCache", "ml-team", "weights"),
             [MOVED],

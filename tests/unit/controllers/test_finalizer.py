@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.meta import API_VERSION
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
@@ -53,7 +52,9 @@ class Bench:
 
     def __init__(self, plane: Any, client: Client, clusters: Clusters) -> None:
         self.plane = plane
-        self.informers = {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
+        self.informers = {
+            name: Informer(client, resource_for(row.api_version, name)) for name, row in COMPOSERS.items()
+        }
         self.informers["InferenceCluster"].remember(_object("InferenceCluster", "east"))
         children = ChildIndex(ownership.controller_uid)
         for informer in self.informers.values():

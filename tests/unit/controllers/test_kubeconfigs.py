@@ -1,16 +1,25 @@
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import httpx2
 import pytest
 
+from modelplane.api.eks_cluster import EKSCluster
+from modelplane.compose.clouds.table import RECIPES
+from modelplane.compose.composition import Credential
+from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.clusters.credentials import renewal_of
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.fleet_resources import resource_for
+from modelplane.controllers.fleet_resources import resource_for, resource_of_kind
 from modelplane.controllers.runnable import run_all
+from modelplane.kube import timestamps
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
+from support.tokens import token
 from unit.conftest import Scripted
 
 pytestmark = pytest.mark.virtual_time
@@ -37,6 +46,20 @@ def _existing(secret: str) -> dict[str, Any]:
     return {"source": "Existing", "existing": {"secretRef": {"name": secret}}}
 
 
+def _with_token(token: str) -> bytes:
+    return GOOD.replace(b"user: {}", f"user: {{token: {token}}}".encode())
+
+
+def _provisioned(name: str, version: int, **status: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "modelplane-system", "uid": name, "resourceVersion": str(version)}
+    return {
+        "apiVersion": "infrastructure.modelplane.ai/v1alpha1",
+        "kind": "EKSCluster",
+        "metadata": metadata,
+        "status": status,
+    }
+
+
 def _secret(name: str, content: bytes, version: int = 2) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
@@ -57,10 +80,22 @@ async def registered(client: Client) -> Informer:
 
 
 @pytest.fixture
-async def secrets(client: Client, registered: Informer, clusters: Clusters) -> AsyncIterator[Informer]:
+def provisioned(client: Client) -> Informer:
+    """The copies of the EKSClusters."""
+    return Informer(client, resource_of_kind(EKSCluster))
+
+
+@pytest.fixture
+async def secrets(
+    client: Client, registered: Informer, provisioned: Informer, clusters: Clusters
+) -> AsyncIterator[Informer]:
     """The Secrets that the running ``Kubeconfigs`` follows."""
-    kubeconfigs = Kubeconfigs(client, registered, clusters)
-    task = asyncio.create_task(run_all((kubeconfigs,), (registered,)))
+    others = {recipe.kind: Informer(client, resource_of_kind(recipe.type)) for recipe in RECIPES.values()} | {
+        "EKSCluster": provisioned
+    }
+    kubeconfigs = Kubeconfigs(client, registered, others, clusters)
+    informers = (registered, *others.values())
+    task = asyncio.create_task(run_all((kubeconfigs,), informers))
     await asyncio.sleep(1)
     yield kubeconfigs.informers[0]
     task.cancel()
@@ -75,8 +110,9 @@ def plane() -> Scripted:
         [
             _cluster("east", **_existing("east")),
             _cluster("later", **_existing("later")),
+            _cluster("cloud", source="EKS", eks={"region": "r"}),
             _cluster("odd", source="Moon"),
-            _cluster("west", source="EKS", eks={"region": "r"}),
+            _cluster("west", source="Vultr", vultr={"region": "r"}),
             _secret("east", GOOD),
         ]
     )
@@ -94,7 +130,7 @@ async def test_every_cluster_is_connected_to_or_has_a_problem(clusters: Clusters
         "later": 'there is no Secret "later" in namespace "modelplane-system": '
         "create it with the cluster's kubeconfig",
         "odd": "cannot read spec.cluster: Invalid enum value 'Moon' - at `$.source`",
-        "west": "a cluster of source EKS has no kubeconfig yet",
+        "west": "a cluster of source Vultr has no kubeconfig yet",
     }
 
 
@@ -103,6 +139,89 @@ async def test_a_secret_that_comes_later_connects_the_clusters_that_name_it(
 ) -> None:
     secrets.remember(_secret("later", GOOD, 2000))
     assert _connected(clusters) == ["east", "later"]
+
+
+LISTED = [{"type": "Kubeconfig", "name": "cloud-kubeconfig", "key": "kubeconfig"}]
+
+
+async def test_a_token_that_a_provider_renews_is_used_by_the_same_connection(
+    clusters: Clusters, secrets: Informer, provisioned: Informer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Connection, "problem", "")
+    provisioned.remember(_provisioned("cloud", 2000, secrets=LISTED))
+    secrets.remember(_secret("cloud-kubeconfig", _with_token("first"), 2000))
+    before = clusters.get("cloud")
+    assert before is not None
+    secrets.remember(_secret("cloud-kubeconfig", _with_token("second"), 2001))
+    assert clusters.get("cloud") is before
+    auth = before.client._http.auth
+    assert auth is not None
+    sent = next(auth.auth_flow(httpx2.Request("GET", "https://127.0.0.1:1/")))
+    assert sent.headers["Authorization"] == "Bearer second"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(lambda text: text.replace(b':1"', b':2"'), id="another server"),
+        pytest.param(lambda text: text.replace(b"token: first", b"username: u"), id="another credential"),
+    ],
+)
+async def test_any_other_change_of_its_kubeconfig_connects_anew(
+    clusters: Clusters, secrets: Informer, provisioned: Informer, changed: Callable[[bytes], bytes]
+) -> None:
+    provisioned.remember(_provisioned("cloud", 2000, secrets=LISTED))
+    secrets.remember(_secret("cloud-kubeconfig", _with_token("first"), 2000))
+    before = clusters.get("cloud")
+    secrets.remember(_secret("cloud-kubeconfig", changed(_with_token("first")), 2001))
+    assert clusters.get("cloud") not in (None, before)
+
+
+async def test_the_token_of_a_provisioned_cluster_is_neither_renewed_nor_said_to_expire(
+    clusters: Clusters, secrets: Informer, provisioned: Informer
+) -> None:
+    # Even a token like ours: the provider writes the Secret, and would write over another.
+    content = _with_token(token(iat=1, exp=601))
+    provisioned.remember(_provisioned("cloud", 2000, secrets=LISTED))
+    secrets.remember(_secret("cloud-kubeconfig", content, 2000))
+    secrets.remember(_secret("later", content, 2000))
+    accesses = clusters.access("cloud"), clusters.access("later")
+    assert [access and renewal_of(access.claims, 0) for access in accesses] == [math.inf, 271]
+    assert (clusters.credential("cloud"), clusters.credential("later")) == (
+        None,
+        Credential(timestamps.at(601)),
+    )
+
+
+async def test_the_cluster_of_a_cloud_is_connected_to_by_the_secret_that_it_lists(
+    clusters: Clusters, secrets: Informer, provisioned: Informer
+) -> None:
+    secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
+    assert clusters.problem("cloud") == "a cluster of source EKS has no kubeconfig yet"
+    provisioned.remember(_provisioned("cloud", 2001, secrets=LISTED))
+    before = clusters.get("cloud")
+    assert before is not None
+    provisioned.remember(_provisioned("cloud", 2002, secrets=[]))
+    assert clusters.get("cloud") is before
+
+
+async def test_a_kubeconfig_without_a_credential_needs_an_identity_that_is_not_supported(
+    clusters: Clusters, secrets: Informer, provisioned: Informer
+) -> None:
+    secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
+    listed = [
+        {"type": "Kubeconfig", "name": "cloud-kubeconfig", "key": "kubeconfig"},
+        {"type": "GoogleApplicationCredentials", "name": "key", "key": "private_key"},
+    ]
+    provisioned.remember(_provisioned("cloud", 2001, secrets=listed))
+    assert clusters.get("cloud") is None
+    assert clusters.problem("cloud") == (
+        'Secret "cloud-kubeconfig" in namespace "modelplane-system" has a kubeconfig without a credential, '
+        "for use with a Google identity, which the controllers do not support yet: run Modelplane under "
+        "Crossplane, or register the cluster as Existing with a kubeconfig that has a ServiceAccount's token"
+    )
+    secrets.remember(_secret("cloud-kubeconfig", _with_token("own"), 2002))
+    assert clusters.get("cloud") is not None
 
 
 @pytest.mark.usefixtures("secrets")
@@ -118,5 +237,5 @@ async def test_an_origin_that_cannot_be_read_any_more_leaves_the_connection(
 async def test_a_cluster_that_is_registered_otherwise_is_disconnected(
     clusters: Clusters, registered: Informer
 ) -> None:
-    registered.remember(_cluster("east", 2000, source="EKS", eks={"region": "r"}))
+    registered.remember(_cluster("east", 2000, source="Vultr", vultr={"region": "r"}))
     assert _connected(clusters) == []

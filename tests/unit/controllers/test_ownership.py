@@ -39,6 +39,13 @@ def test_a_child_on_the_control_plane_is_collected_by_kubernetes() -> None:
     assert metadata["labels"] == {"mine": "yes", "modelplane.ai/managed-by": "modelplane"}
 
 
+@pytest.mark.parametrize("kind", ["InferenceCluster", "GKECluster", "EKSCluster"])
+def test_foreground_deletion_of_an_owner_that_others_need_does_not_delete_its_children(kind: str) -> None:
+    # The garbage collector deletes at once what blocks an owner, whichever finalizers hold that.
+    [reference] = ownership.stamp({**OWNER, "kind": kind}, _desired())["metadata"]["ownerReferences"]
+    assert (reference["controller"], reference["blockOwnerDeletion"]) == (True, False)
+
+
 def test_a_child_that_will_have_objects_on_a_cluster_is_held_from_the_start() -> None:
     replica = Desired("replica", {"kind": "ModelReplica", "metadata": {"name": "r"}}, exists)
     assert ownership.stamp(OWNER, replica)["metadata"]["finalizers"] == ["modelplane.ai/remote-objects"]

@@ -37,7 +37,9 @@ class Bench:
     """A reconciler with what it remembers."""
 
     def __init__(self, client: Client, clusters: Clusters) -> None:
-        self.informers = {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
+        self.informers = {
+            name: Informer(client, resource_for(row.api_version, name)) for name, row in COMPOSERS.items()
+        }
         self.interests = Interests()
         self.named = NamedObjects(client, lambda _item: None, self.interests.anyone)
         definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)

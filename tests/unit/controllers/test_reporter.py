@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Composition
 from modelplane.compose.conditions import false, true
 from modelplane.compose.kinds import COMPOSERS
@@ -19,7 +18,7 @@ COMPOSITION = Composition(conditions=(true("Accepted", "Why", "because"),), read
 
 @pytest.fixture
 def informers(client: Client) -> dict[str, Informer]:
-    return {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
+    return {name: Informer(client, resource_for(row.api_version, name)) for name, row in COMPOSERS.items()}
 
 
 def _owner() -> dict[str, Any]:

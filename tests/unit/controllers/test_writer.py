@@ -6,7 +6,6 @@ import httpx2
 import pytest
 
 from modelplane.api import labels
-from modelplane.api.meta import API_VERSION
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import exists
@@ -28,7 +27,9 @@ class Bench:
     """A writer with its owner."""
 
     def __init__(self, client: Client, clusters: Clusters) -> None:
-        self.informers = {name: Informer(client, resource_for(API_VERSION, name)) for name in COMPOSERS}
+        self.informers = {
+            name: Informer(client, resource_for(row.api_version, name)) for name, row in COMPOSERS.items()
+        }
         self.definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)
         self.children = ControlPlaneChildren(client, self.informers, self.definitions, lambda _item: None)
         reporter = Reporter(client, self.informers)

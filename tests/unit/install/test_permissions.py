@@ -114,5 +114,6 @@ def test_a_role_of_the_whole_fleet_writes_its_own_kinds_and_is_part_of_no_other_
     role, allowed = _allowed(name)
     assert allowed.pop("get") == read
     assert set(map(frozenset, allowed.values())) == {frozenset(written)}
-    assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {"modelplane.ai"}
+    groups = {group for rule in role["rules"] for group in rule["apiGroups"]}
+    assert groups == {kind.group for kind in COMPOSED if kind.plural in read}
     assert not [key for key in role["metadata"]["labels"] if "aggregate" in key]

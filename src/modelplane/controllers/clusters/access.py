@@ -19,13 +19,20 @@ class Access:
     kubeconfig: Mapping[str, Any] = field(repr=False)
     """Its current context."""
     claims: Claims | None
-    """The claims of its token; None if it has none."""
+    """The claims of its token; None if it has none, or if the provider of the cluster's cloud renews it."""
 
     @classmethod
-    def of(cls, content: bytes, key: str, where: str) -> Self:
-        """Read a kubeconfig. Raises ``ValueError`` for one that is not accepted."""
-        kubeconfig = kubeconfig_secret.parsed(content, key, where)
-        return cls(key, where, content, kubeconfig, claims_of(kubeconfig_secret.token_of(kubeconfig)))
+    def of(
+        cls, content: bytes, key: str, where: str, *, without_credential: str = "", is_renewed: bool = False
+    ) -> Self:
+        """Read a kubeconfig. Raises ``ValueError`` for one that is not accepted.
+
+        ``without_credential`` is the message for one without a credential; empty accepts it. ``is_renewed``
+        tells that a provider renews the token: its claims are then not read.
+        """
+        kubeconfig = kubeconfig_secret.parsed(content, key, where, without_credential=without_credential)
+        claims = None if is_renewed else claims_of(kubeconfig_secret.token_of(kubeconfig))
+        return cls(key, where, content, kubeconfig, claims)
 
     @property
     def token(self) -> str:

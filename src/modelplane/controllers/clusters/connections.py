@@ -96,8 +96,21 @@ class Clusters:
             return Unknown(self.problem(requirement.cluster))
         return connection.find(requirement)
 
-    def connect(self, name: str, secret: Mapping[str, Any] | None, key: str, where: str) -> None:
-        """Connect to a cluster with the kubeconfig that a Secret holds; ``where`` names it in messages."""
+    def connect(
+        self,
+        name: str,
+        secret: Mapping[str, Any] | None,
+        key: str,
+        where: str,
+        *,
+        alone: str = "",
+        is_renewed: bool = False,
+    ) -> None:
+        """Connect to a cluster with the kubeconfig that a Secret holds; ``where`` names it in messages.
+
+        ``alone`` is the problem if the kubeconfig has no credential of its own. ``is_renewed`` tells that
+        the provider of the cluster's cloud renews the token.
+        """
         try:
             content = kubeconfig_secret.content(secret, key, where)
             known = self._accesses.get(name)
@@ -105,7 +118,7 @@ class Clusters:
                 if self._problems.pop(name, ""):
                     self._on_problem(name)
                 return
-            access = Access.of(content, key, where)
+            access = Access.of(content, key, where, without_credential=alone, is_renewed=is_renewed)
             connection = self._connections.get(name)
             # A connection with a problem is made anew, so that a new token is used at once.
             if connection and known and not connection.problem and access.differs_in_token_only(known):

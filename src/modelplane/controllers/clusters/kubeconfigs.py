@@ -1,13 +1,15 @@
 """Kubeconfigs: connect to every InferenceCluster, and again when its kubeconfig changes."""
 
 import asyncio
+from collections.abc import Mapping
 
 import msgspec
 
-from modelplane.api.cluster_origin import ClusterOrigin
+from modelplane.api.cluster_origin import ClusterOrigin, IdentityType
 from modelplane.api.decode import convert
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
+from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Unknown
 from modelplane.controllers.clusters.connections import Clusters
@@ -17,20 +19,37 @@ from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 
+_CLOUDS = {IdentityType.GOOGLE: "a Google", IdentityType.AWS: "an AWS", IdentityType.NEBIUS: "a Nebius"}
+
+
+def _without_credential(reference: KubeconfigReference) -> str:
+    """Return the problem if the kubeconfig has no credential; empty if that is none."""
+    if reference.identity is None:
+        return ""
+    return (
+        f"{reference} has a kubeconfig without a credential, for use with {_CLOUDS[reference.identity.type]} "
+        "identity, which the controllers do not support yet: run Modelplane under Crossplane, or register "
+        "the cluster as Existing with a kubeconfig that has a ServiceAccount's token"
+    )
+
 
 class Kubeconfigs(Runnable):
     """Keeps the connections in step with the InferenceClusters and their kubeconfig Secrets."""
 
     name = "kubeconfigs"
 
-    def __init__(self, client: Client, registered: Informer, clusters: Clusters) -> None:
-        """``registered`` is the copy of the InferenceClusters."""
+    def __init__(
+        self, client: Client, registered: Informer, provisioned: Mapping[str, Informer], clusters: Clusters
+    ) -> None:
+        """``registered`` is the copy of the InferenceClusters, ``provisioned`` those of the clouds' kinds."""
         self._registered = registered
+        self._provisioned = {source: provisioned[recipe.kind] for source, recipe in RECIPES.items()}
         self._clusters = clusters
         self._secrets = Informer(
             client, resources.SECRETS, namespace=SYSTEM_NAMESPACE, on_change=self._secret_changed
         )
-        registered.add_handler(lambda cluster: self._connect(cluster["metadata"]["name"]))
+        for informer in (registered, *self._provisioned.values()):
+            informer.add_handler(self._changed)
 
     @property
     def informers(self) -> tuple[Informer, ...]:
@@ -50,7 +69,7 @@ class Kubeconfigs(Runnable):
     def secret_of(self, name: str) -> Object | None:
         """Return the Secret of a cluster's kubeconfig; None if it is not there or not known."""
         cluster = self._registered.get(name)
-        reference = _reference(cluster) if cluster else None
+        reference = self._reference(cluster) if cluster else None
         if not isinstance(reference, KubeconfigReference):
             return None
         return self._secrets.get(reference.name, reference.namespace)
@@ -59,12 +78,16 @@ class Kubeconfigs(Runnable):
         """Take a Secret that was written, without waiting for the watch."""
         self._secrets.remember(secret)
 
+    def _changed(self, cluster: Object) -> None:
+        if cluster["metadata"].get("namespace", SYSTEM_NAMESPACE) == SYSTEM_NAMESPACE:
+            self._connect(cluster["metadata"]["name"])
+
     def _secret_changed(self, secret: Object) -> None:
         if not self._secrets.synced:
             return
         name = secret["metadata"]["name"]
         for cluster in self._registered:
-            reference = _reference(cluster)
+            reference = self._reference(cluster)
             if isinstance(reference, KubeconfigReference) and reference.name == name:
                 self._connect(cluster["metadata"]["name"])
 
@@ -75,7 +98,7 @@ class Kubeconfigs(Runnable):
         if cluster is None:
             self._clusters.disconnect(name)
             return
-        reference = _reference(cluster)
+        reference = self._reference(cluster)
         if isinstance(reference, Rejected):
             self._clusters.refuse(name, reference.message)
             return
@@ -83,13 +106,25 @@ class Kubeconfigs(Runnable):
             self._clusters.report(name, reference.cause)
             return
         secret = self._secrets.get(reference.name, reference.namespace)
-        self._clusters.connect(name, secret, reference.key, str(reference))
+        self._clusters.connect(
+            name,
+            secret,
+            reference.key,
+            str(reference),
+            alone=_without_credential(reference),
+            # A provider renews the token of a cluster that it has made every few minutes.
+            is_renewed=cluster["spec"]["cluster"]["source"] in self._provisioned,
+        )
 
-
-def _reference(cluster: Object) -> KubeconfigReference | Rejected | Unknown:
-    # Of the origin alone: a pool that cannot be read is no reason to do without the connection.
-    try:
-        origin = convert(cluster["spec"]["cluster"], ClusterOrigin)
-    except msgspec.ValidationError as error:
-        return Unknown(f"cannot read spec.cluster: {error}")
-    return kubeconfig_reference(origin)
+    def _reference(self, cluster: Object) -> KubeconfigReference | Rejected | Unknown:
+        # Of the origin alone: a pool that cannot be read is no reason to do without the connection.
+        try:
+            origin = convert(cluster["spec"]["cluster"], ClusterOrigin)
+        except msgspec.ValidationError as error:
+            return Unknown(f"cannot read spec.cluster: {error}")
+        informer = self._provisioned.get(origin.source)
+        if informer is None:
+            return kubeconfig_reference(origin, None)
+        reference = kubeconfig_reference(origin, informer.get(cluster["metadata"]["name"], SYSTEM_NAMESPACE))
+        # A cluster that lists no Secret yet, or no longer: a present connection stays.
+        return Unknown(reference.message) if isinstance(reference, Rejected) else reference

@@ -16,6 +16,7 @@ from modelplane.api.names import child_name
 from modelplane.api.namespaces import reserved
 from modelplane.api.rejected import Rejected
 from modelplane.compose import cluster_namespace
+from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
 from modelplane.compose.composition import Composition, Requirement
 from modelplane.compose.guards import waited_for
@@ -61,7 +62,7 @@ def companions(
     is accepted.
     """
     if isinstance(owner, InferenceCluster) and connects:
-        yield from _connection(owner, requirements)
+        yield from _connection(owner, requirements, composed)
     for each in requirements:
         if each.key == cluster_namespace.key(each.cluster) and not reserved(each.name):
             written = composed.get(f"{PREFIX}{each.key}")
@@ -72,10 +73,16 @@ def companions(
         yield IN_USE, _usage(kind, owner.metadata.name, users)
 
 
+def cluster_of_cloud(cluster: InferenceCluster, composed: Mapping[str, Object]) -> Object | None:
+    """Return the cluster of a cloud that an InferenceCluster is composed of; None if there is none."""
+    recipe = recipe_of(cluster.spec.cluster)
+    return composed.get(recipe.key) if recipe else None
+
+
 def _connection(
-    cluster: InferenceCluster, requirements: Iterable[Requirement]
+    cluster: InferenceCluster, requirements: Iterable[Requirement], composed: Mapping[str, Object]
 ) -> Iterator[tuple[str, Object]]:
-    reference = kubeconfig_reference(cluster.spec.cluster)
+    reference = kubeconfig_reference(cluster.spec.cluster, cluster_of_cloud(cluster, composed))
     if isinstance(reference, Rejected):
         return
     name = provider_config_name(cluster.metadata.name)
@@ -89,16 +96,11 @@ def _connection(
             },
         }
     }
-    existing = cluster.spec.cluster.existing
-    if existing and (identity := existing.identity_secret_ref):
+    if identity := reference.identity:
         spec["identity"] = {
             "type": str(identity.type),
             "source": "Secret",
-            "secretRef": {
-                "namespace": SYSTEM_NAMESPACE,
-                "name": identity.name,
-                "key": identity.key,
-            },
+            "secretRef": {"namespace": identity.namespace, "name": identity.name, "key": identity.key},
         }
     yield (
         PROVIDER_CONFIG,

@@ -10,6 +10,7 @@ from typing import Any
 
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
+from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import Backend, InferenceGateway
@@ -22,13 +23,14 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import InferenceClusterCondition
 from modelplane.api.rejected import Rejected
 from modelplane.compose import definition_owner
+from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference, replacement
 from modelplane.compose.composition import Credential, Guard, Requirement, Unknown
+from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.guards import matters_only_on_deletion
-from modelplane.compose.inference_cluster import CRD_API_VERSION
 from modelplane.compose.model_replica import CLUSTER_KEY, ENDPOINT_KEY
 from modelplane.compose.readiness import is_true
-from modelplane.crossplane.function.companions import looks
+from modelplane.crossplane.function.companions import cluster_of_cloud, looks
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway import gateway_api
@@ -60,7 +62,7 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
     if kind.type is InferenceGateway:
         return definition, _GATEWAY
     if isinstance(owner, InferenceCluster):
-        reference = kubeconfig_reference(owner.spec.cluster)
+        reference = kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed))
         if isinstance(reference, Rejected):
             return (definition,)
         return definition, Requirement(_KUBECONFIG, "v1", "Secret", reference.namespace, reference.name)
@@ -110,8 +112,8 @@ class RequiredResources:
         self._given: dict[str, tuple[Object, ...]] = {}
         self._unreadable: dict[str, InvalidObject] = {}
         for key, found in request.required_resources.items():
-            # Only a definition's metadata is needed, and the rest is nested deeply.
-            read = metadata_of if key == _DEFINITION else decode
+            # Only the metadata of definitions is needed, and the rest is nested deeply.
+            read = metadata_of if key == _DEFINITION or key.startswith(DEFINITION_KEY) else decode
             self._given[key] = ()
             try:
                 self._given[key] = tuple(read(item.resource) for item in found.items)
@@ -133,7 +135,9 @@ class RequiredResources:
         given = self._given.get(CLUSTER_KEY, ())
         return any(is_true(cluster, InferenceClusterCondition.CLUSTER_READY) for cluster in given)
 
-    def kubeconfig(self, owner: Any, now: float) -> tuple[str, Credential | None]:
+    def kubeconfig(
+        self, owner: Any, composed: Mapping[str, Object], now: float
+    ) -> tuple[str, Credential | None]:
         """Return why the kubeconfig of an InferenceCluster is not accepted, and its credential if it expires.
 
         Both are empty if there is no Secret, which the provider itself reports.
@@ -141,7 +145,9 @@ class RequiredResources:
         if _KUBECONFIG in self._unreadable:
             return str(self._unreadable[_KUBECONFIG]), None
         secrets = self._given.get(_KUBECONFIG, ())
-        reference = kubeconfig_reference(owner.spec.cluster) if secrets else None
+        reference = (
+            kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed)) if secrets else None
+        )
         if not isinstance(reference, KubeconfigReference):
             return "", None
         try:
@@ -149,6 +155,8 @@ class RequiredResources:
             kubeconfig = kubeconfig_secret.parsed(text, reference.key, str(reference))
         except ValueError as error:
             return str(error), None
+        if owner.spec.cluster.source is not Source.EXISTING:
+            return "", None  # the provider of the cluster's cloud renews the token
         claims = claims_of(kubeconfig_secret.token_of(kubeconfig))
         if claims is None or claims.lifetime is None:
             return "", None

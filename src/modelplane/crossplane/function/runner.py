@@ -121,7 +121,7 @@ class Runner:
         if rejected := given.owned_by_other():
             return Blocked(rejected.message)
         address, proxy = given.gateway()
-        kubeconfig_problem, credential = given.kubeconfig(decoded, self._now().timestamp())
+        kubeconfig_problem, credential = given.kubeconfig(decoded, composed, self._now().timestamp())
         asked: Request[Any] = Request(
             decoded,
             observation.children,

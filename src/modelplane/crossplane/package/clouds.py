@@ -10,16 +10,15 @@ known. It has no package, because its providers would only cost resources.
 from dataclasses import dataclass
 
 from modelplane.api.aks_cluster import AKSCluster
-from modelplane.api.eks_cluster import EKSCluster
-from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.meta import kind_name
 from modelplane.api.nebius_cluster import NebiusCluster
 from modelplane.api.vultr_cluster import VultrCluster
+from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
+from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
+from modelplane.compose.clouds.provider import CONTRIB
+from modelplane.compose.clouds.recipe import Recipe
 from modelplane.crossplane.package.addresses import Version
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
-
-CONTRIB = "xpkg.crossplane.io/crossplane-contrib"
-"""Registry of the community's providers, in every version and without an account."""
 
 _UPBOUND = "xpkg.upbound.io/upbound"
 
@@ -36,24 +35,24 @@ class Cloud:
     """The definitions of the managed resources of its clusters, such as ``clusters.eks.aws...``."""
 
 
+def _composed(name: str, recipe: Recipe) -> Cloud:
+    """Return a cloud that is composed, by its recipe."""
+    providers = tuple(
+        Dependency(PackageKind.PROVIDER, each.package, Version.parse(each.version).or_newer)
+        for each in recipe.providers
+    )
+    definitions = tuple(kind.definition for each in recipe.providers for kind in each.kinds)
+    return Cloud(name, recipe.title, recipe.kind, providers, definitions)
+
+
 def _providers(registry: str, version: str, *names: str) -> tuple[Dependency, ...]:
     versions = Version.parse(version).or_newer
     return tuple(Dependency(PackageKind.PROVIDER, f"{registry}/provider-{name}", versions) for name in names)
 
 
 CLOUDS = (
-    Cloud(
-        "gcp",
-        "Google Cloud",
-        kind_name(GKECluster),
-        _providers(CONTRIB, "2.6.0", "family-gcp", "gcp-cloudplatform", "gcp-compute", "gcp-container"),
-    ),
-    Cloud(
-        "aws",
-        "Amazon Web Services",
-        kind_name(EKSCluster),
-        _providers(CONTRIB, "2.6.0", "aws-ec2", "aws-efs", "aws-eks", "aws-iam"),
-    ),
+    _composed("gcp", GKE),
+    _composed("aws", EKS),
     Cloud(
         "azure",
         "Microsoft Azure",

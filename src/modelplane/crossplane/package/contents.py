@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from modelplane.api.kinds import Kind
 from modelplane.api.xrd import xrd
+from modelplane.compose.clouds.provider import CONTRIB
 from modelplane.compose.kinds import COMPOSED as SHIPPED
 from modelplane.crossplane.package.addresses import (
     CONFIGURATION,
@@ -20,7 +21,7 @@ from modelplane.crossplane.package.addresses import (
     Version,
     installed_name,
 )
-from modelplane.crossplane.package.clouds import CONTRIB, Cloud, packaged
+from modelplane.crossplane.package.clouds import Cloud, packaged
 from modelplane.crossplane.package.documents import Document
 from modelplane.crossplane.package.metadata import Dependency, PackageKind, metadata
 from modelplane.crossplane.package.touched import COMPOSED

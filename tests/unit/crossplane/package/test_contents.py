@@ -2,6 +2,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.xrd import xrd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.package.addresses import Registry, Version
+from modelplane.crossplane.package.clouds import packaged
 from modelplane.crossplane.package.contents import configuration, function, packages
 
 REGISTRY = Registry("registry.example.org/ai")
@@ -55,7 +56,7 @@ def test_a_definition_is_the_kinds_with_the_composition_that_is_meant():
 
 
 def test_a_composition_has_its_definitions_name_and_one_step_of_the_installed_function():
-    assert COMPOSITIONS[-1] == {
+    assert next(each for each in COMPOSITIONS if "modelservices" in each["metadata"]["name"]) == {
         "apiVersion": "apiextensions.crossplane.io/v1",
         "kind": "Composition",
         "metadata": {"name": "modelservices.modelplane.ai"},
@@ -78,8 +79,9 @@ def test_the_function_composes():
     )
 
 
-def test_the_packages_are_the_configuration_and_the_function():
+def test_the_packages_are_the_configuration_the_function_and_one_for_each_cloud_that_is_composed():
     assert [(each.repository, each.kind, each.name) for each in packages(REGISTRY, VERSION)] == [
         ("configuration", "Configuration", "modelplane"),
         ("function", "Function", "modelplane-function"),
+        *((cloud.name, "Configuration", f"modelplane-{cloud.name}") for cloud in packaged()),
     ]

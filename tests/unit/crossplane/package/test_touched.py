@@ -7,7 +7,9 @@ import yaml
 from modelplane.api.decode import decode_as
 from modelplane.api.kinds import KINDS
 from modelplane.compose import cluster_namespace
+from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.workload_kinds import Place, rows
 from modelplane.crossplane.function import companions, remote, requirements
 from modelplane.crossplane.package.touched import COMPOSED, REQUIRED
 
@@ -41,11 +43,17 @@ def test_what_is_composed_on_the_control_plane_is_in_the_table():
     # What the function makes of the rest: children of other clusters, connections, guards.
     by_function = {(remote.API_VERSION, remote.KIND), (remote.API_VERSION, "ClusterProviderConfig")}
     guards = {(companions._PROTECTION, "Usage"), (companions._PROTECTION, "ClusterUsage")}
-    assert _listed(COMPOSED) == (plain - OURS) | by_function | guards
+    # The package of a cloud activates its managed resources, and its providers bring the permission.
+    managed = {(row.api_version, row.kind) for row in rows(Place.CONTROL_PLANE)}
+    assert _listed(COMPOSED) == (plain - OURS - managed) | by_function | guards
+    assert managed <= plain, "no golden case composes it"
 
 
 def test_what_is_required_of_the_control_plane_is_in_the_table():
     # The function does not ask for the owner's own namespace.
     asked = [each for each in _required() if not each.cluster and each.key != cluster_namespace.HOME_KEY]
     wanted = {(each.api_version, each.kind) for each in asked}
-    assert _listed(REQUIRED) == wanted - OURS
+    accounts = {(account.api_version, "ClusterProviderConfig") for account in READ_ACCOUNTS}
+    namespaced = {(account.api_version, "ProviderConfig") for account in READ_ACCOUNTS}
+    assert _listed(REQUIRED) == wanted - OURS - accounts - namespaced
+    assert accounts <= wanted

@@ -1,0 +1,1 @@
+"""Clouds: the managed resources of which the cluster of a cloud consists."""

@@ -1,0 +1,136 @@
+"""The nodes of an EKS cluster: the system group, and a group of GPU nodes for each pool of the settings."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.cloud_cluster import PoolRole
+from modelplane.api.eks_cluster import EKSCluster, EKSFabric, EKSNodePool
+from modelplane.compose.clouds.eks import fabric
+from modelplane.compose.clouds.eks.identity import NODE_ROLE, cluster_name
+from modelplane.compose.clouds.eks.kinds import LAUNCH_TEMPLATE, NODE_GROUP
+from modelplane.compose.clouds.eks.network import private_subnet
+from modelplane.compose.clouds.eks.subnets import zones
+from modelplane.compose.clouds.nodes import SYSTEM, WITHOUT_LATE_INITIALIZATION, taints
+from modelplane.compose.clouds.site import Parts, Site, Waiting
+
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}
+"""Only pods that claim GPUs run on GPU nodes. Source: reference API, 4.2."""
+
+ROOT_DEVICE = "/dev/xvda"
+"""Root device of Amazon Linux. Source: Amazon EC2, "Device names"."""
+
+FROM_BLOCK = {
+    "capacityType": "CAPACITY_BLOCK",
+}
+"""Source: Amazon EKS, "Capacity Blocks for ML"."""
+
+BLOCK_MARKET = {"marketType": "capacity-block"}
+"""Source: Amazon EKS, "Capacity Blocks for ML"."""
+
+BLOCK_ONLY = "capacity-reservations-only"
+"""Nodes of no other capacity are started, which would be billed as well. Source: EC2 API,
+``LaunchTemplateCapacityReservationSpecificationRequest``."""
+
+SMALLEST_MAXIMUM = 1
+"""EKS refuses a smaller ``maxSize``. Source: EKS API, ``NodegroupScalingConfig``."""
+
+
+def pools(cluster: EKSCluster) -> Iterator[EKSNodePool]:
+    """Yield the pools of a cluster, with the system pool unless one of that name is given."""
+    settings = cluster.spec.system_pool
+    if not any(pool.name == SYSTEM for pool in cluster.spec.node_pools):
+        yield EKSNodePool(
+            name=SYSTEM,
+            role=PoolRole.SYSTEM,
+            instance_type=settings.instance_type,
+            disk_size_gb=settings.disk_size_gb,
+            node_count=settings.min_node_count,
+            min_node_count=settings.min_node_count,
+            max_node_count=settings.max_node_count,
+        )
+    yield from cluster.spec.node_pools
+
+
+def compose(site: Site[EKSCluster]) -> Parts:
+    """Compose every pool."""
+    for pool in pools(site.owner):
+        key = f"nodegroup-{pool.name}"
+        if not _has_template(pool):
+            machine = {"instanceTypes": [pool.instance_type], "diskSize": pool.disk_size_gb}
+            yield _group(site, pool, key, machine)
+            continue
+        template = f"launch-template-{pool.name}"
+        groups = fabric.security_groups(site)
+        if pool.fabric is EKSFabric.EFA and not groups:
+            cause = "the security groups of the cluster and its fabric, which AWS reports"
+            yield Waiting(template, cause)
+            yield Waiting(key, cause)
+            continue
+        yield _template(site, pool, template, groups)
+        version = site.seen(template).get("latestVersion")
+        if not isinstance(version, int | float):
+            yield Waiting(key, f"the version of the launch template of pool {pool.name}, which AWS reports")
+            continue
+        launched = {"launchTemplate": {"name": _template_name(site, pool), "version": str(int(version))}}
+        yield _group(site, pool, key, launched | (FROM_BLOCK if pool.capacity_block else {}))
+
+
+def _has_template(pool: EKSNodePool) -> bool:
+    return pool.capacity_block is not None or pool.fabric is EKSFabric.EFA
+
+
+def _template_name(site: Site[EKSCluster], pool: EKSNodePool) -> str:
+    return site.name(f"lt-{pool.name}")
+
+
+def _template(site: Site[EKSCluster], pool: EKSNodePool, key: str, groups: list[str]) -> Any:
+    """Compose the launch template, for what a node group cannot say."""
+    name = _template_name(site, pool)
+    template: dict[str, Any] = {
+        "region": site.owner.spec.region,
+        "name": name,
+        "instanceType": pool.instance_type,
+        "blockDeviceMappings": [{"deviceName": ROOT_DEVICE, "ebs": {"volumeSize": pool.disk_size_gb}}],
+    }
+    if pool.capacity_block is not None:
+        target = {"capacityReservationId": pool.capacity_block.capacity_reservation_id}
+        template["instanceMarketOptions"] = BLOCK_MARKET
+        template["capacityReservationSpecification"] = {
+            "capacityReservationPreference": BLOCK_ONLY,
+            "capacityReservationTarget": target,
+        }
+    if pool.fabric is EKSFabric.EFA:
+        template["networkInterfaces"] = fabric.interfaces(pool.instance_type, groups)
+    return site.managed(key, LAUNCH_TEMPLATE, template, name)
+
+
+def _group(site: Site[EKSCluster], pool: EKSNodePool, key: str, machine: dict[str, Any]) -> Any:
+    spec = site.owner.spec
+    is_gpu = pool.role is PoolRole.GPU and pool.gpu is not None
+    node_labels = {labels.POOL: pool.name}
+    if pool.gpu is not None and is_gpu:
+        node_labels[labels.GPU] = pool.gpu.accelerator_type
+    tainted = [*([GPU_TAINT] if is_gpu else []), *taints(pool.taints)]
+    places = [zone.name for zone in zones(site) if zone.name in pool.zones or not pool.zones]
+    return site.managed(
+        key,
+        NODE_GROUP,
+        {
+            "region": spec.region,
+            "clusterNameRef": {"name": cluster_name(site)},
+            "nodeRoleArnRef": {"name": site.name(NODE_ROLE)},
+            "subnetIdRefs": [{"name": private_subnet(site, each)} for each in places],
+            "amiType": spec.gpu_ami_type if is_gpu else spec.ami_type,
+            **machine,
+            "labels": node_labels,
+            **({"taint": tainted} if tainted else {}),
+            "scalingConfig": {
+                "minSize": pool.min_node_count,
+                "maxSize": max(pool.max_node_count, SMALLEST_MAXIMUM),
+            },
+        },
+        managementPolicies=WITHOUT_LATE_INITIALIZATION,
+        # The autoscaler changes it from then on.
+        initProvider={"scalingConfig": {"desiredSize": pool.node_count}},
+    )

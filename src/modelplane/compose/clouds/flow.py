@@ -1,0 +1,163 @@
+"""Flow: compose the cluster of a cloud, the same for every cloud.
+
+Each child is a managed resource, which the cloud's provider makes. All are written at once, and the provider
+waits for those that a resource refers to. Only a child with a value that another one reports is composed
+later, and then stays.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from modelplane.api.cloud_settings import Credentials, CredentialsKind
+from modelplane.api.clouds import Cloud, cache_storage
+from modelplane.api.listing import in_order, listing
+from modelplane.api.meta import Object
+from modelplane.api.reasons import CloudClusterCondition as Type
+from modelplane.api.reasons import CloudClusterReason as Reason
+from modelplane.compose import guards
+from modelplane.compose.clouds.provider import Provider
+from modelplane.compose.clouds.recipe import Recipe
+from modelplane.compose.clouds.site import ACCOUNT_KEY, Site, Waiting
+from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, Unknown, keep_all
+from modelplane.compose.conditions import SYNCED, Condition, false, true
+from modelplane.compose.definition_owner import CRD_API_VERSION
+from modelplane.compose.readiness import condition_of
+
+DEFINITION_KEY = "definition-"
+"""Prefix of the keys of the requirements for definitions; the provider's package follows."""
+
+
+_REQUEST_ID = re.compile(r"request ?id: [0-9a-f-]+,? ?", re.IGNORECASE)
+
+
+def requirements(recipe: Recipe, cluster: Any) -> tuple[Requirement, ...]:
+    """Return the requirements of a cluster: its providers, its account if it is read, its users."""
+    return (
+        *(
+            Requirement(
+                DEFINITION_KEY + provider.package,
+                CRD_API_VERSION,
+                "CustomResourceDefinition",
+                name=provider.kinds[0].definition,
+            )
+            for provider in _with_kinds(recipe)
+        ),
+        *([_account(recipe, cluster)] if recipe.needs_account(cluster) else []),
+        *guards.requirements(recipe.kind, cluster.metadata),
+    )
+
+
+def _with_kinds(recipe: Recipe) -> Iterator[Provider]:
+    return (provider for provider in recipe.providers if provider.kinds)
+
+
+def _account(recipe: Recipe, cluster: Any) -> Requirement:
+    credentials = cluster.spec.credentials or Credentials()
+    is_namespaced = credentials.type is CredentialsKind.PROVIDER_CONFIG
+    return Requirement(
+        ACCOUNT_KEY,
+        recipe.account.api_version,
+        str(credentials.type),
+        namespace=cluster.metadata.namespace if is_namespaced else "",
+        name=credentials.name,
+    )
+
+
+def compose(recipe: Recipe, request: Request[Any]) -> Composition:
+    """Compose a cluster; in doubt, keep every resource as it is."""
+    site: Site[Any] = Site(request)
+    condition = _not_installed(recipe, request) or _invalid(recipe, site)
+    if condition is not None:
+        return _composition(recipe, site, keep_all(request.observed), condition)
+    composed = [part for compose_part in recipe.parts for part in compose_part(site)]
+    waiting = [part for part in composed if isinstance(part, Waiting)]
+    desired = [part for part in composed if isinstance(part, Desired)]
+    kept = tuple(Keep(part.key) for part in waiting if part.key in request.observed)
+    condition = _progress(recipe, request, desired, waiting)
+    return _composition(recipe, site, (*desired, *kept), condition)
+
+
+def _composition(
+    recipe: Recipe, site: Site[Any], children: tuple[Desired | Keep, ...], condition: Condition
+) -> Composition:
+    status: dict[str, Any] = {"secrets": list(recipe.secrets(site))}
+    if storage := cache_storage(Cloud(recipe.source)):
+        status["cache"] = {"storageClassName": storage}
+    return Composition(
+        children=children,
+        status=status,
+        conditions=(condition,),
+        ready=condition.holds,
+        guards=guards.found(recipe.kind, site.request),
+    )
+
+
+def _not_installed(recipe: Recipe, request: Request[Any]) -> Condition | None:
+    """Return a condition that names the packages that are missing, or that cannot be looked for."""
+    missing = []
+    for provider in _with_kinds(recipe):
+        found = request.required.get(DEFINITION_KEY + provider.package, Unknown("not fetched yet"))
+        if isinstance(found, Unknown):
+            message = f"cannot read CustomResourceDefinition {provider.kinds[0].definition}: {found.cause}"
+            return false(Type.PROVISIONED, Reason.PROVIDER_NOT_INSTALLED, message)
+        if not any("deletionTimestamp" not in each["metadata"] for each in found):
+            missing.append(f"{provider.package}:v{provider.version}")
+    if not missing:
+        return None
+    message = (
+        f"the kinds of {recipe.title} are not installed: install Crossplane's "
+        f"{'package' if len(missing) == 1 else 'packages'} {listing(missing)}"
+    )
+    return false(Type.PROVISIONED, Reason.PROVIDER_NOT_INSTALLED, message)
+
+
+def _invalid(recipe: Recipe, site: Site[Any]) -> Condition | None:
+    found = list(recipe.problems(site))
+    return (
+        false(Type.PROVISIONED, Reason.INVALID_SETTINGS, in_order(found, separator="; ")) if found else None
+    )
+
+
+def _progress(
+    recipe: Recipe, request: Request[Any], desired: list[Desired], waiting: list[Waiting]
+) -> Condition:
+    unready = [child for child in desired if not child.ready(request.observed.get(child.key, {}))]
+    if not unready and not waiting:
+        return true(Type.PROVISIONED, Reason.RESOURCES_READY, f"all {len(desired)} resources are ready")
+    problems = [problem for child in unready if (problem := _problem(request, child))]
+    total = len(desired) + len(waiting)
+    message = f"{len(desired) - len(unready)} of {total} resources are ready"
+    if problems:
+        message = f"{message}: {in_order(problems, separator='; ')}"
+    elif waiting and not unready:
+        message = f"{message}: waiting for {listing({part.cause for part in waiting})}"
+    elif unready:
+        message = f"{message}: waiting for {listing(map(_named, unready))}"
+    unknown = request.unknown(ACCOUNT_KEY) if recipe.needs_account(request.owner) else None
+    if waiting and recipe.needs_account(request.owner) and (unknown or not request.found(ACCOUNT_KEY)):
+        return _without_account(recipe, request.owner, message, unknown)
+    return false(Type.PROVISIONED, Reason.CREATING, message)
+
+
+def _without_account(recipe: Recipe, cluster: Any, message: str, unknown: Unknown | None) -> Condition:
+    account = _account(recipe, cluster)
+    where = f' in namespace "{account.namespace}"' if account.namespace else ""
+    cause = f"it cannot be read: {unknown.cause}" if unknown else "it does not exist: create it"
+    message = f'{message}. {account.kind} "{account.name}"{where} of {account.api_version}: {cause}'
+    return false(Type.PROVISIONED, Reason.WAITING_FOR_ACCOUNT, message)
+
+
+def _problem(request: Request[Any], child: Desired) -> str:
+    """Return the provider's error about a child; empty if it reports none."""
+    synced = condition_of(request.observed.get(child.key, {}), SYNCED)
+    if synced.get("status") != "False":
+        return ""
+    # The same error has the same text, although each request to AWS has an id of its own.
+    said = _REQUEST_ID.sub("", str(synced.get("message") or synced.get("reason")))
+    return f"{_named(child)}: {said}"
+
+
+def _named(child: Desired) -> str:
+    manifest: Object = child.manifest
+    return f'{manifest["kind"]} "{manifest["metadata"]["name"]}"'

@@ -1,0 +1,13 @@
+"""The kinds of managed resources of all clouds, and what they are for."""
+
+from modelplane.compose.clouds.eks import kinds as eks
+from modelplane.compose.clouds.gke import kinds as gke
+from modelplane.compose.clouds.provider import ManagedKind
+
+MANAGED: dict[str, tuple[ManagedKind, ...]] = {
+    f"Clusters on {cloud.TITLE} consist of them.": tuple(
+        kind for provider in cloud.PROVIDERS for kind in provider.kinds
+    )
+    for cloud in (gke, eks)
+}
+"""The kinds, by the reason for the permission to write them."""

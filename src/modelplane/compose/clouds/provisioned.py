@@ -1,0 +1,107 @@
+"""The cluster of a cloud that an InferenceCluster asks for, of the same name in the system namespace."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from modelplane.api.cloud_cluster import PoolRole
+from modelplane.api.clouds import CLOUDS
+from modelplane.api.cluster_origin import ClusterOrigin, Source
+from modelplane.api.inference_class import InferenceClass
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.listing import in_order
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.node_pools import FabricType, NodePool
+from modelplane.api.reasons import CloudClusterCondition
+from modelplane.api.rejected import Rejected
+from modelplane.compose.clouds.recipe import Recipe
+from modelplane.compose.clouds.table import RECIPES
+from modelplane.compose.composition import Desired
+from modelplane.compose.conditions import READY, SYNCED
+from modelplane.compose.readiness import when_condition
+
+_CAPACITY_BLOCKS = frozenset(Source(row.cloud) for row in CLOUDS if row.has_capacity_blocks)
+
+
+def recipe_of(origin: ClusterOrigin) -> Recipe | None:
+    """Return the recipe of a cluster's cloud; None if it exists already, or its cloud is not composed."""
+    return RECIPES.get(origin.source)
+
+
+def desired(
+    recipe: Recipe, cluster: InferenceCluster, classes: Mapping[str, InferenceClass]
+) -> Desired | Rejected:
+    """Return the cluster to compose, or why it cannot be.
+
+    ``classes`` has the class of every pool, by name.
+    """
+    problems = list(_problems(recipe, cluster, classes))
+    if problems:
+        return Rejected(in_order(problems, separator="; "))
+    kind = kind_of(recipe.type)
+    settings = msgspec.to_builtins(getattr(cluster.spec.cluster, recipe.settings))
+    pools = [_pool(recipe, pool, classes[pool.class_name]) for pool in cluster.spec.node_pools]
+    manifest = {
+        "apiVersion": kind.api_version,
+        "kind": kind.name,
+        "metadata": {"name": cluster.metadata.name, "namespace": SYSTEM_NAMESPACE},
+        "spec": {**settings, "nodePools": pools},
+    }
+    return Desired(recipe.key, manifest, when_condition(READY))
+
+
+def _problems(
+    recipe: Recipe, cluster: InferenceCluster, classes: Mapping[str, InferenceClass]
+) -> Iterator[str]:
+    if not cluster.spec.node_pools:
+        yield f"a cluster of source {recipe.source} needs at least one pool: add it to nodePools"
+    for pool in cluster.spec.node_pools:
+        fabric = pool.interconnect().type
+        if fabric is not FabricType.NONE and fabric not in recipe.fabrics:
+            yield f'pool "{pool.name}": {recipe.source} has no fabric {fabric}: remove it'
+        if pool.capacity_block and recipe.source not in _CAPACITY_BLOCKS:
+            yield f'pool "{pool.name}": {recipe.source} has no capacity blocks: remove capacityBlock'
+        if _recipe_fields(recipe, pool, classes[pool.class_name]) is None:
+            yield (
+                f'pool "{pool.name}": InferenceClass "{pool.class_name}" has no '
+                f"provisioning.{recipe.settings}: add it, or name another class"
+            )
+
+
+def _recipe_fields(recipe: Recipe, pool: NodePool, class_: InferenceClass) -> Mapping[str, Any] | None:
+    provisioning = class_.spec.provisioning
+    return None if provisioning is None else recipe.pool(pool, provisioning)
+
+
+def _pool(recipe: Recipe, pool: NodePool, class_: InferenceClass) -> dict[str, Any]:
+    # A pool without a maximum keeps its size.
+    most = pool.node_count if pool.max_node_count is None else pool.max_node_count
+    fewest = most if pool.max_node_count is None else pool.min_node_count or 0
+    written: dict[str, Any] = {
+        "name": pool.name,
+        "role": str(PoolRole.GPU),
+        "nodeCount": min(max(pool.node_count, fewest), most),
+        "minNodeCount": fewest,
+        "maxNodeCount": most,
+        **(_recipe_fields(recipe, pool, class_) or {}),
+    }
+    if pool.zones:
+        written["zones"] = list(pool.zones)
+    if pool.taints:
+        written["taints"] = msgspec.to_builtins(pool.taints)
+    return written
+
+
+def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:
+    """Return why a cluster is not ready yet; empty if it is."""
+    what = f'{recipe.kind} "{name}" in namespace "{SYSTEM_NAMESPACE}"'
+    if cluster is None:
+        return f"{what} is being created"
+    conditions = {each["type"]: each for each in cluster.get("status", {}).get("conditions") or ()}
+    if conditions.get(READY, {}).get("status") == "True":
+        return ""
+    found = (conditions.get(type_, {}) for type_ in (CloudClusterCondition.PROVISIONED, READY, SYNCED))
+    said = next((each["message"] for each in found if each.get("message")), "it is not ready yet")
+    return f"{what}: {said}"

@@ -1,0 +1,56 @@
+"""Recipe: the row of a cloud. It says of what a cluster of the cloud is composed."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modelplane.api.cluster_origin import Source
+from modelplane.api.inference_class import Provisioning
+from modelplane.api.meta import Model, kind_name
+from modelplane.api.node_pools import FabricType, NodePool
+from modelplane.compose.clouds.provider import Account, Provider
+from modelplane.compose.clouds.site import Parts, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A cloud: the kind of its clusters, their providers, and the modules that compose them."""
+
+    source: Source
+    title: str
+    """Its name in sentences."""
+    type: type[Model]
+    """The kind of its clusters."""
+    providers: tuple[Provider, ...]
+    account: Account
+    parts: tuple[Callable[[Site[Any]], Parts], ...]
+    """Network, identity, cluster, nodes and storage."""
+    problems: Callable[[Site[Any]], Iterable[str]]
+    """Yields what is wrong with the settings of a cluster: each the fault and the remedy."""
+    secrets: Callable[[Site[Any]], tuple[Mapping[str, str], ...]]
+    """Returns the Secrets for access to a cluster (``status.secrets``)."""
+    pool: Callable[[NodePool, Provisioning], Mapping[str, Any] | None]
+    """Returns the fields of a pool that follow from its class; None if the class has no recipe for it."""
+    fabrics: frozenset[FabricType] = frozenset()
+    """The networks between nodes that its pools can have."""
+    reads_account: Callable[[Any], bool] | None = None
+    """Returns True if a value of the provider configuration is composed. None: none ever is."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of its clusters in manifests."""
+        return kind_name(self.type)
+
+    def needs_account(self, cluster: Any) -> bool:
+        """Return True if a value of a cluster's provider configuration is composed."""
+        return self.reads_account is not None and self.reads_account(cluster)
+
+    @property
+    def key(self) -> str:
+        """The key of the cluster among the children of an InferenceCluster."""
+        return f"{self.source.lower()}-cluster"
+
+    @property
+    def settings(self) -> str:
+        """The field with the cloud's settings in an InferenceCluster, and with its recipe in a class."""
+        return self.source.lower()

@@ -1,0 +1,203 @@
+"""Clusters of clouds on a real control plane, with the real definitions of the clouds' providers.
+
+The test stands for the providers: it sets the status of the managed resources.
+"""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from modelplane.api.eks_cluster import EKSCluster
+from modelplane.api.gke_cluster import GKECluster
+from modelplane.compose.readiness import condition_of
+from modelplane.compose.workload_kinds import Place, rows
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.fleet_resources import of_row, resource_of_kind
+from modelplane.kube.client import Client
+from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object
+from modelplane.local import permissions
+from support import kinds
+from support.controllers import running_controllers
+from support.fleets import ControlPlane
+from support.third_party_crds import definitions
+
+pytestmark = [
+    pytest.mark.kubernetes,
+    # Controllers that stop while they connect leave a connection to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
+]
+
+SYSTEM = "modelplane-system"
+CLUSTERS = fleet_resources.INFERENCE_CLUSTERS
+CLASSES = fleet_resources.INFERENCE_CLASSES
+KINDS = {"GKE": resource_of_kind(GKECluster), "EKS": resource_of_kind(EKSCluster)}
+RECIPES = {"GKE": {"machineType": "g2-standard-8"}, "EKS": {"instanceType": "g6.xlarge"}}
+SETTINGS = {
+    "GKE": ({"region": "us-central1", "project": "my-gcp-project"}, "us-central1-a"),
+    "EKS": ({"region": "us-east-2"}, "us-east-2a"),
+}
+
+
+def _class(cloud: str) -> Object:
+    accelerator = {"type": "nvidia-l4", "count": 1}
+    recipe = {**RECIPES[cloud], "accelerator": accelerator}
+    device = {"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}
+    spec = {"provisioning": {"provider": cloud, cloud.lower(): recipe}, "devices": [device]}
+    return {
+        "apiVersion": CLASSES.api_version,
+        "kind": CLASSES.kind,
+        "metadata": {"name": f"l4-{cloud.lower()}"},
+        "spec": spec,
+    }
+
+
+def _cluster(cloud: str) -> Object:
+    settings, zone = SETTINGS[cloud]
+    pool = {"name": "gpu", "className": f"l4-{cloud.lower()}", "zones": [zone]}
+    return {
+        "apiVersion": CLUSTERS.api_version,
+        "kind": CLUSTERS.kind,
+        "metadata": {"name": cloud.lower()},
+        "spec": {"cluster": {"source": cloud, cloud.lower(): settings}, "nodePools": [pool]},
+    }
+
+
+@pytest.fixture
+async def client(own_control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """An administrator's client, where the controllers may do what they do on a fleet."""
+    async with Client.from_kubeconfig(
+        str(own_control_plane.kubeconfig), known=fleet_resources.known
+    ) as connected:
+        await kinds.install(connected)
+        for manifest in permissions.of_the_fleet():
+            await connected.apply(manifest)
+        yield connected
+
+
+async def _eventually(check: Callable[[], Awaitable[bool]], timeout_s: float = 60.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await check():
+            await asyncio.sleep(0.1)
+
+
+async def _said(client: Client, cloud: str, type_: str, *, internal: bool = False) -> dict[str, Any]:
+    found = (
+        await client.get(KINDS[cloud], cloud.lower(), SYSTEM)
+        if internal
+        else await client.get(CLUSTERS, cloud.lower())
+    )
+    return dict(condition_of(found or {}, type_))
+
+
+async def _managed(client: Client) -> list[Object]:
+    return [
+        item for row in rows(Place.CONTROL_PLANE) for item in (await client.list(of_row(row), SYSTEM)).items
+    ]
+
+
+def _reported(item: Object) -> Iterator[tuple[str, Any]]:
+    """Yield what a provider reports of a resource that others depend on."""
+    yield "id", f"{item['kind'].lower()}-1"
+    if item["kind"] == "ServiceAccount":
+        yield "member", "serviceAccount:gke@my-gcp-project.iam.gserviceaccount.com"
+
+
+async def _provide(client: Client) -> None:
+    """Make every resource ready, as the providers would."""
+    for item in await _managed(client):
+        if condition_of(item, "Ready"):
+            continue
+        ready = {"type": "Ready", "status": "True", "reason": "Available"}
+        status = {
+            "atProvider": dict(_reported(item)),
+            "conditions": [{**ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+        }
+        resource = await client.resource_of(item)
+        await client.patch(
+            resource, item["metadata"]["name"], {"status": status}, SYSTEM, subresource="status"
+        )
+
+
+def _kubeconfig(text: str, name: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": SYSTEM},
+        "data": {"kubeconfig": base64.b64encode(text.encode()).decode()},
+    }
+
+
+WITHOUT_CREDENTIAL = """
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+"""
+
+
+async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
+    own_control_plane: ControlPlane, client: Client
+) -> None:
+    async def all_are(reason: str, type_: str, *, internal: bool) -> bool:
+        said = [await _said(client, cloud, type_, internal=internal) for cloud in KINDS]
+        return all(each.get("reason") == reason for each in said)
+
+    async with running_controllers(own_control_plane):
+        for cloud in KINDS:
+            await client.apply(_class(cloud))
+            await client.apply(_cluster(cloud))
+        await _eventually(lambda: all_are("ProviderNotInstalled", "Provisioned", internal=True))
+        said = await _said(client, "EKS", "ClusterReady")
+        assert "xpkg.crossplane.io/crossplane-contrib/provider-aws-" in said["message"]
+        assert await _managed_kinds_installed(client) == []
+        for origin in ("provider-upjet-aws", "provider-upjet-gcp"):
+            await kinds.install(client, definitions(origin))
+        await _eventually(lambda: all_are("Creating", "Provisioned", internal=True))
+
+        async def ready() -> bool:
+            await _provide(client)
+            return await all_are("ResourcesReady", "Provisioned", internal=True)
+
+        await _eventually(ready)
+        kubeconfigs = {}
+        for cloud, kind in KINDS.items():
+            found = await client.get(kind, cloud.lower(), SYSTEM)
+            assert found is not None
+            kubeconfigs[cloud] = found["status"]["secrets"][0]["name"]
+        await client.apply(_kubeconfig(own_control_plane.kubeconfig.read_text(), kubeconfigs["EKS"]))
+        await client.apply(_kubeconfig(WITHOUT_CREDENTIAL, kubeconfigs["GKE"]))
+
+        async def runs() -> bool:
+            return (await _said(client, "EKS", "ClusterReady")).get("reason") == "ClusterRunning"
+
+        await _eventually(runs)
+        backend = await _said(client, "EKS", "BackendReady")
+        assert backend["reason"] == "Installing"
+        assert "does not install the serving stack" in backend["message"]
+
+        async def explained() -> bool:
+            message = (await _said(client, "GKE", "ClusterReady")).get("message", "")
+            return "Google identity, which the controllers do not support yet" in message
+
+        await _eventually(explained)
+        before = {item["metadata"]["uid"] for item in await _managed(client)}
+        await client.delete(CLASSES, "l4-eks")
+        await client.patch(CLUSTERS, "gke", {"spec": {"nodePools": [{**_pool(), "zones": ["us-east1-b"]}]}})
+        await _eventually(lambda: all_of_gke_invalid(client))
+        assert {item["metadata"]["uid"] for item in await _managed(client)} == before
+
+
+def _pool() -> Object:
+    return {"name": "gpu", "className": "l4-gke"}
+
+
+async def all_of_gke_invalid(client: Client) -> bool:
+    return (await _said(client, "GKE", "Provisioned", internal=True)).get("reason") == "InvalidSettings"
+
+
+async def _managed_kinds_installed(client: Client) -> list[str]:
+    crds = (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items
+    return [each["metadata"]["name"] for each in crds if each["metadata"]["name"].endswith(".upbound.io")]

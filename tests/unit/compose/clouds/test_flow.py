@@ -1,0 +1,288 @@
+from typing import Any
+
+import pytest
+
+from modelplane.api.cluster_origin import Source
+from modelplane.api.decode import decode_as
+from modelplane.compose.clouds import flow
+from modelplane.compose.clouds.recipe import Recipe
+from modelplane.compose.clouds.table import RECIPES
+from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
+
+GKE = RECIPES[Source.GKE]
+EKS = RECIPES[Source.EKS]
+CONTAINER = "xpkg.crossplane.io/crossplane-contrib/provider-gcp-container"
+POOL = {
+    "name": "gpu",
+    "role": "GPU",
+    "machineType": "g2-standard-8",
+    "minNodeCount": 0,
+    "maxNodeCount": 2,
+    "zones": ["us-central1-a"],
+    "gpu": {"acceleratorType": "nvidia-l4"},
+}
+
+
+def _definitions(recipe: Recipe) -> dict[str, Any]:
+    return {
+        flow.DEFINITION_KEY + provider.package: ({"metadata": {"name": provider.kinds[0].definition}},)
+        for provider in recipe.providers
+        if provider.kinds
+    }
+
+
+def _composed(
+    recipe: Recipe,
+    spec: dict[str, Any],
+    observed: dict[str, Any] | None = None,
+    required: dict[str, Any] | None = None,
+    name: str = "starter",
+) -> Composition:
+    owner = decode_as(
+        recipe.type, {"metadata": {"name": name, "namespace": "modelplane-system"}, "spec": spec}
+    )
+    found = _definitions(recipe) | (required or {})
+    for requirement in flow.requirements(recipe, owner):
+        found.setdefault(requirement.key, ())
+    return flow.compose(recipe, Request(owner, observed or {}, found))
+
+
+def _gke(**spec: Any) -> dict[str, Any]:
+    return {"region": "us-central1", "project": "my-project", "nodePools": [POOL], **spec}
+
+
+def _said(composition: Composition) -> tuple[str, str]:
+    [condition] = composition.conditions
+    assert composition.ready == condition.holds
+    return condition.reason, condition.message
+
+
+def test_a_provider_that_is_not_installed_is_named_and_nothing_is_written() -> None:
+    composition = _composed(GKE, _gke(), {"network": {}}, {flow.DEFINITION_KEY + CONTAINER: ()})
+    assert _said(composition) == (
+        "ProviderNotInstalled",
+        f"the kinds of Google Cloud are not installed: install Crossplane's package {CONTAINER}:v2.6.0",
+    )
+    assert [each.key for each in composition.children] == ["network"]
+
+
+def test_a_definition_that_is_being_deleted_counts_as_missing() -> None:
+    key = flow.DEFINITION_KEY + "xpkg.crossplane.io/crossplane-contrib/provider-gcp-compute"
+    leaving = {"metadata": {"name": "networks", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert _said(_composed(GKE, _gke(), required={key: (leaving,)}))[0] == "ProviderNotInstalled"
+
+
+def test_a_definition_that_cannot_be_read_is_no_reason_to_change_anything() -> None:
+    key = flow.DEFINITION_KEY + "xpkg.crossplane.io/crossplane-contrib/provider-gcp-compute"
+    composition = _composed(GKE, _gke(), {"network": {}}, {key: Unknown("forbidden")})
+    assert _said(composition) == (
+        "ProviderNotInstalled",
+        "cannot read CustomResourceDefinition networks.compute.gcp.m.upbound.io: forbidden",
+    )
+    assert [each.key for each in composition.children] == ["network"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "cause"),
+    [
+        pytest.param(
+            {"networking": {"podCidr": "10.0.0.0/16"}},
+            "starter",
+            "nodeCidr 10.0.0.0/24 and podCidr 10.0.0.0/16 overlap: give each its own addresses",
+            id="ranges overlap",
+        ),
+        pytest.param(
+            {"nodePools": [{**POOL, "zones": ["us-east1-b"]}]},
+            "starter",
+            'pool "gpu": zone us-east1-b is not in region us-central1',
+            id="a zone of another region",
+        ),
+        pytest.param(
+            {
+                "nodePools": [
+                    {
+                        **POOL,
+                        "zones": ["us-central1-a", "us-central1-b"],
+                        "minNodeCount": 3,
+                        "maxNodeCount": 3,
+                    }
+                ]
+            },
+            "starter",
+            'pool "gpu": 3 nodes cannot be divided evenly among its zones: make nodeCount a multiple of '
+            "their number, or give each zone a pool",
+            id="a fixed size that no zone can have",
+        ),
+        pytest.param(
+            {"systemPool": {"minNodeCount": 4}},
+            "starter",
+            "systemPool: minNodeCount is greater than maxNodeCount",
+            id="a system pool without a size",
+        ),
+        pytest.param(
+            {},
+            "1st",
+            "the name of the cluster begins with a digit, and names on Google Cloud begin with a letter",
+            id="a name that Google Cloud does not accept",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_change_nothing(
+    spec: dict[str, Any], name: str, cause: str
+) -> None:
+    composition = _composed(GKE, _gke(**spec), {"network": {}, "cluster": {}}, name=name)
+    assert _said(composition) == ("InvalidSettings", cause)
+    assert [each.key for each in composition.children] == ["cluster", "network"]
+
+
+def _eks(**spec: Any) -> dict[str, Any]:
+    pool = {
+        "name": "gpu",
+        "role": "GPU",
+        "instanceType": "g6.xlarge",
+        "zones": ["us-east-2a"],
+        "gpu": {"acceleratorType": "nvidia-l4"},
+    }
+    return {"region": "us-east-2", "nodePools": [pool | spec.pop("pool", {})], **spec}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        pytest.param(
+            {"pool": {"zones": ["us-east-1a"]}},
+            'pool "gpu": zone us-east-1a is not in region us-east-2',
+            id="a zone of another region",
+        ),
+        pytest.param(
+            {"pool": {"zones": ["us-east-2d"]}},
+            'pool "gpu": the cluster has no subnet in zone us-east-2d: add a range to '
+            "networking.subnetCidrs, or name the zones in networking.zones",
+            id="a zone without a subnet",
+        ),
+        pytest.param(
+            {"networking": {"subnetCidrs": ["10.0.0.0/17", "10.0.128.0/17"]}},
+            "vpcCidr 10.0.0.0/16 has no room for private subnets as large as the public ones",
+            id="no room for private subnets",
+        ),
+        pytest.param(
+            {"networking": {"subnetCidrs": ["10.0.0.0/20", "10.1.0.0/20"]}},
+            "subnetCidrs[1] 10.1.0.0/20 is not inside vpcCidr 10.0.0.0/16",
+            id="a subnet outside the VPC",
+        ),
+        pytest.param(
+            {"networking": {"zones": ["us-east-2a"]}},
+            "networking.zones has 1 items and subnetCidrs 3: give one for each",
+            id="too few zones",
+        ),
+    ],
+)
+def test_settings_of_eks_that_contradict_each_other_change_nothing(spec: dict[str, Any], cause: str) -> None:
+    composition = _composed(EKS, _eks(**spec), {"vpc": {}, "cluster": {}})
+    assert _said(composition) == ("InvalidSettings", cause)
+    assert [each.key for each in composition.children] == ["cluster", "vpc"]
+
+
+def test_a_range_added_to_a_vpc_moves_no_private_subnet() -> None:
+    def private(composition: Composition) -> dict[str, str]:
+        return {
+            each.key: each.manifest["spec"]["forProvider"]["cidrBlock"]
+            for each in composition.children
+            if isinstance(each, Desired) and each.key.startswith("private-subnet-")
+        }
+
+    first = _composed(EKS, _eks())
+    made = {each.key: each.manifest for each in first.children if isinstance(each, Desired)}
+    ranges = ["10.0.0.0/20", "10.0.16.0/20", "10.0.32.0/20", "10.0.96.0/20"]
+    wider = _composed(EKS, _eks(networking={"subnetCidrs": ranges}), made)
+    assert private(wider) == private(first) | {"private-subnet-3": "10.0.112.0/20"}
+
+
+def test_nodes_with_adapters_are_kept_while_aws_does_not_report_their_groups() -> None:
+    pool = {"fabric": "EFA", "instanceType": "p4d.24xlarge"}
+    kept: dict[str, Any] = {"nodegroup-gpu": {}, "launch-template-gpu": {}}
+    composition = _composed(EKS, _eks(pool=pool), kept)
+    assert {each.key for each in composition.children if isinstance(each, Keep)} == set(kept)
+
+
+@pytest.mark.parametrize(
+    ("region", "arn"),
+    [
+        ("us-east-2", "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"),
+        ("cn-north-1", "arn:aws-cn:iam::aws:policy/AmazonEKSClusterPolicy"),
+        ("us-gov-west-1", "arn:aws-us-gov:iam::aws:policy/AmazonEKSClusterPolicy"),
+    ],
+)
+def test_the_policies_are_those_of_the_partition_of_the_region(region: str, arn: str) -> None:
+    composition = _composed(EKS, _eks(region=region, pool={"zones": [f"{region}a"]}))
+    [attached] = [each for each in composition.children if each.key == "role-cluster-amazoneksclusterpolicy"]
+    assert isinstance(attached, Desired)
+    assert attached.manifest["spec"]["forProvider"]["policyArn"] == arn
+
+
+def test_a_cluster_is_not_moved_to_another_project() -> None:
+    made = {"spec": {"forProvider": {"workloadIdentityConfig": {"workloadPool": "first-one.svc.id.goog"}}}}
+    assert _said(_composed(GKE, _gke(), {"cluster": made})) == (
+        "InvalidSettings",
+        "project is my-project, and the cluster is in first-one: a cluster cannot be moved",
+    )
+
+
+def test_without_an_account_everything_that_does_not_need_its_project_is_composed() -> None:
+    composition = _composed(GKE, {"region": "us-central1", "nodePools": [POOL]})
+    reason, message = _said(composition)
+    assert reason == "WaitingForAccount"
+    assert message.endswith(
+        'ClusterProviderConfig "default" of gcp.m.upbound.io/v1beta1: it does not exist: create it'
+    )
+    assert {each.key for each in composition.children} == {
+        "network",
+        "subnet",
+        "service-account",
+        "service-account-key",
+        "nodepool-system",
+        "nodepool-gpu",
+        "projectservice-filestore",
+    }
+
+
+def test_an_existing_cluster_keeps_its_project_while_the_account_cannot_be_read() -> None:
+    made = {"spec": {"forProvider": {"workloadIdentityConfig": {"workloadPool": "first-one.svc.id.goog"}}}}
+    composition = _composed(
+        GKE, {"region": "us-central1", "nodePools": [POOL]}, {"cluster": made}, {"account": Unknown("down")}
+    )
+    [cluster] = [each for each in composition.children if isinstance(each, Desired) and each.key == "cluster"]
+    assert cluster.manifest["spec"]["forProvider"]["workloadIdentityConfig"] == {
+        "workloadPool": "first-one.svc.id.goog"
+    }
+
+
+def test_the_error_of_a_provider_is_in_the_condition() -> None:
+    message = "googleapi: Error 403: Quota exceeded"
+    broken = {"status": {"conditions": [{"type": "Synced", "status": "False", "message": message}]}}
+    assert _said(_composed(GKE, _gke(), {"network": broken})) == (
+        "Creating",
+        f'0 of 9 resources are ready: Network "starter-network-e2514": {message}',
+    )
+
+
+def test_the_same_error_has_the_same_text_whatever_the_id_of_the_request() -> None:
+    def said(request: str) -> str:
+        message = (
+            f"creating VPC: https response error StatusCode: 403, RequestID: {request}, api error Denied"
+        )
+        broken = {"status": {"conditions": [{"type": "Synced", "status": "False", "message": message}]}}
+        return _said(_composed(EKS, _eks(), {"vpc": broken}))[1]
+
+    assert said("0f3a-11") == said("77bc-02")
+    assert said("0f3a-11").endswith("StatusCode: 403, api error Denied")
+
+
+def test_a_cluster_is_ready_once_every_resource_is() -> None:
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}], "atProvider": {"member": "m"}}}
+    first = _composed(GKE, _gke(), {"service-account": ready})
+    everything = {
+        each.key: {**each.manifest, **ready} for each in first.children if isinstance(each, Desired)
+    }
+    assert _said(_composed(GKE, _gke(), everything)) == ("ResourcesReady", "all 9 resources are ready")
+    assert _composed(GKE, _gke(), {**everything, "subnet": {}}).ready is False

@@ -1,0 +1,89 @@
+"""The table of clouds, and what is derived from its rows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane.api.clouds import clouds_where
+from modelplane.api.cluster_origin import Source
+from modelplane.api.decode import decode_as
+from modelplane.api.gke_cluster import GKECluster
+from modelplane.compose.clouds import flow
+from modelplane.compose.clouds.provider import Account, ManagedKind, Provider
+from modelplane.compose.clouds.recipe import Recipe
+from modelplane.compose.clouds.site import Parts, Site, Waiting
+from modelplane.compose.clouds.table import RECIPES
+from modelplane.compose.composition import Desired, Keep, Request
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.workload_kinds import ROWS, Finished, Place
+from modelplane.crossplane.package.clouds import packaged
+from modelplane.install.permissions import on_control_plane
+
+PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "clouds.md").read_text(encoding="utf-8")
+every_cloud = pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.source)
+
+
+def test_the_clouds_that_are_composed_are_those_that_the_api_says_are() -> None:
+    assert {str(source) for source in RECIPES} == set(clouds_where(lambda row: row.is_provisioned))
+
+
+@every_cloud
+def test_a_cloud_is_composed_permitted_packaged_and_described(recipe: Recipe) -> None:
+    assert COMPOSERS[recipe.kind].is_platform
+    kinds = [kind for provider in recipe.providers for kind in provider.kinds]
+    permitted = {(rule.group, plural) for rule in on_control_plane() for plural in rule.resources}
+    [package] = [each for each in packaged() if each.kind == recipe.kind]
+    assert sorted(package.activates) == sorted(kind.definition for kind in kinds)
+    for kind in kinds:
+        row = ROWS[kind.api_version, kind.kind]
+        assert (row.place, row.ready) == (Place.CONTROL_PLANE, Finished("Ready"))
+        assert (kind.group, kind.plural) in permitted
+        assert kind.kind in PAGE
+
+
+def _network(site: Site[Any]) -> Parts:
+    yield site.managed("network", NETWORK, {"range": site.owner.spec.networking.pod_cidr})
+
+
+def _cluster(site: Site[Any]) -> Parts:
+    network = site.text("network", "id")
+    if network:
+        yield site.managed("cluster", MACHINES, {"network": network})
+    else:
+        yield Waiting("cluster", "the id of the network")
+
+
+NETWORK = ManagedKind("example.com", "Network", "networks")
+MACHINES = ManagedKind("example.com", "Machines", "machines")
+INVENTED = Recipe(
+    Source.GKE,
+    "Example Cloud",
+    GKECluster,
+    (Provider("example.com/provider", "1.0.0", (NETWORK, MACHINES)),),
+    Account("example.com"),
+    (_network, _cluster),
+    problems=lambda _site: (),
+    secrets=lambda _site: (),
+    pool=lambda _pool, _provisioning: {},
+)
+
+
+def test_an_invented_cloud_is_composed_by_the_same_flow() -> None:
+    pool = {"name": "gpu", "role": "GPU", "machineType": "m", "zones": ["z"], "gpu": {"acceleratorType": "g"}}
+    owner = decode_as(
+        GKECluster,
+        {"metadata": {"name": "c", "namespace": "n"}, "spec": {"region": "r", "nodePools": [pool]}},
+    )
+    required = {
+        each.key: ({"metadata": {"name": each.name}},) for each in flow.requirements(INVENTED, owner)[:1]
+    }
+    [network] = flow.compose(INVENTED, Request(owner, {}, required)).children
+    assert isinstance(network, Desired)
+    assert network.manifest["spec"]["forProvider"] == {"range": "10.1.0.0/16"}
+    seen = {**network.manifest, "status": {"atProvider": {"id": "net-1"}}}
+    [_, cluster] = flow.compose(INVENTED, Request(owner, {"network": seen}, required)).children
+    assert isinstance(cluster, Desired)
+    assert cluster.manifest["spec"]["forProvider"] == {"network": "net-1"}
+    silent = {"network": network.manifest, "cluster": cluster.manifest}
+    assert flow.compose(INVENTED, Request(owner, silent, required)).children[1:] == (Keep("cluster"),)
