@@ -11,9 +11,10 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
+from modelplane.api.cloud_settings import DiskSizeGb
 from modelplane.api.clouds import Cloud
 from modelplane.api.fields import DNS_LABEL, SEMVER
-from modelplane.api.inference_class import AcceleratorType, DiskSizeGb, DriversPreset
+from modelplane.api.inference_class import AcceleratorType, DriversPreset
 from modelplane.api.node_pools import NodeTaint
 
 Name = Annotated[str, Meta(max_length=63, pattern=DNS_LABEL)]
