@@ -26,7 +26,8 @@ from modelplane.install import inference_cluster, permissions
 from modelplane.install.identity import CONTROLLER, GATEWAY
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
-from modelplane.install.permissions import INFERENCE_CLUSTER, Rule
+from modelplane.install.permissions import INFERENCE_CLUSTER
+from modelplane.install.roles import Rule
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource

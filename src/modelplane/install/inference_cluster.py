@@ -13,12 +13,11 @@ from modelplane.install.permissions import (
     BIND_COPIES,
     INFERENCE_CLUSTER,
     OWN_TOKEN,
-    Role,
-    account,
     copies,
     for_crossplane,
     on_cluster,
 )
+from modelplane.install.roles import Role, account
 from modelplane.kube.resources import Object
 
 

@@ -6,8 +6,8 @@ Objects are read by one list and one watch of each kind, so hardly anything need
 is ``patch``, and also ``create`` if the object may not exist yet.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, SYSTEM_NAMESPACE
 from modelplane.compose import copy_access, workload_kinds
@@ -16,9 +16,8 @@ from modelplane.compose.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place
 from modelplane.install.identity import CONTROLLER, GATEWAY, labels
+from modelplane.install.roles import RBAC, Role, Rule, account
 from modelplane.kube.resources import Object
-
-_RBAC = "rbac.authorization.k8s.io"
 
 _ESCALATION = "RBAC escalation prevention: the grantor must hold the permission"
 
@@ -31,29 +30,6 @@ TEAM_OBJECTS = "modelplane-team-objects"
 
 INFERENCE_CLUSTER = ACCOUNT
 """The identity of a fleet on one of its clusters, and the identity's roles."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One permission and its reason."""
-
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...]
-    why: str
-    names: tuple[str, ...] = ()
-    """The names of the objects; empty for all objects."""
-    unseen: str = ""
-    """The reason why an API server may never receive such a request; empty if it does."""
-
-    def manifest(self) -> Object:
-        """Return the rule as an entry of a role."""
-        rule: Object = {
-            "apiGroups": [self.group],
-            "resources": [*self.resources],
-            "verbs": [*self.verbs],
-        }
-        return rule | ({"resourceNames": [*self.names]} if self.names else {})
 
 
 _KINDS = tuple(kind.plural for kind in COMPOSED if kind.group == GROUP)
@@ -267,7 +243,7 @@ def copies() -> tuple[Rule, ...]:
 
 
 BIND_COPIES = Rule(
-    _RBAC,
+    RBAC,
     ("clusterroles",),
     ("bind",),
     "The fleet's identity gives itself the copies of a namespace.",
@@ -368,49 +344,7 @@ def installed(team_namespaces: Iterable[str]) -> list[Object]:
     ]
 
 
-def account(name: str, namespace: str = SYSTEM_NAMESPACE) -> Object:
-    """Return a ServiceAccount as the subject of a binding."""
-    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """A role, of one namespace (``Role``) or for any binding (``ClusterRole``)."""
-
-    kind: str
-    name: str
-    rules: tuple[Rule, ...]
-    labels: Mapping[str, str]
-
-    def manifest(self, namespace: str = "") -> Object:
-        """Return the role; a ``Role`` needs a namespace."""
-        return {
-            "apiVersion": f"{_RBAC}/v1",
-            "kind": self.kind,
-            "metadata": self._metadata(namespace),
-            "rules": [rule.manifest() for rule in self.rules],
-        }
-
-    def binding(self, subject: Mapping[str, str], namespace: str = "") -> Object:
-        """Return the binding of the role to a subject, in one namespace or in all."""
-        return {
-            "apiVersion": f"{_RBAC}/v1",
-            "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
-            "metadata": self._metadata(namespace),
-            "roleRef": {"apiGroup": _RBAC, "kind": self.kind, "name": self.name},
-            "subjects": [dict(subject)],
-        }
-
-    def bound_to(self, subject: Mapping[str, str], namespace: str = "") -> list[Object]:
-        """Return the role and its binding, both in the namespace if one is given."""
-        return [self.manifest(namespace), self.binding(subject, namespace)]
-
-    def _metadata(self, namespace: str) -> Object:
-        where = {"namespace": namespace} if namespace else {}
-        return {"name": self.name, **where, "labels": dict(self.labels)}
-
-
 def _for_people(name: str, rules: tuple[Rule, ...]) -> Object:
     """Return a role for people, which Kubernetes adds to its own roles of some names (aggregation)."""
-    inherited = {f"{_RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
+    inherited = {f"{RBAC}/aggregate-to-{role}": "true" for role in _INHERITORS.get(name, ())}
     return Role("ClusterRole", f"modelplane-{name}", rules, labels() | inherited).manifest()

@@ -5,12 +5,11 @@ from modelplane.install.permissions import (
     INFERENCE_CLUSTER,
     SYSTEM,
     TEAMS,
-    Role,
-    Rule,
     copies,
     on_cluster,
     on_control_plane,
 )
+from modelplane.install.roles import Role, Rule
 from modelplane.kube.resources import Object
 
 CONTROLLERS = "modelplane:controllers"

@@ -2,7 +2,7 @@ import pytest
 
 from modelplane.compose.kinds import COMPOSED
 from modelplane.install import permissions
-from modelplane.install.permissions import Role, Rule, account
+from modelplane.install.roles import Role, Rule, account
 
 TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION")}
 TABLES["on cluster"] = permissions.on_cluster()
