@@ -81,7 +81,7 @@ def test_a_token_that_its_provider_renews_is_not_said_to_expire(ask: Ask) -> Non
     secret = {"kind": "Secret", "metadata": {"name": "starter-kubeconfig"}, "data": {"kubeconfig": content}}
     required = {**_cluster(case), "kubeconfig": [secret]}
     answered = ask(case["owner"], required, {"gke-cluster": _listed(made["gke-cluster"])})
-    assert "credential" not in answered.desired.composite.resource["status"]
+    assert "credential" not in dict(answered.desired.composite.resource["status"])
     assert conditions(answered)["ClusterReady"][1] != "CredentialExpiring"
 
 
