@@ -13,7 +13,7 @@ NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
 LAST_RELEASE := 6b2dccc
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test coverage test-kubernetes chaos check contract takeover format generate golden bench wheel audit clean
+.PHONY: help setup up down test coverage test-kubernetes scale chaos check contract takeover format generate golden bench wheel audit clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,17 +36,20 @@ down: setup ## Stop it
 	@$(BIN)/modelplane down
 
 test: setup ## Run the tests that need neither Go nor a server
-	@$(BIN)/python -m pytest -q -m "not kubernetes" --numprocesses=2 --dist=loadfile --durations=25
+	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale" --numprocesses=2 --dist=loadfile --durations=25
 
 coverage: setup ## Run the same, and print how much of each package they cover
 	@mkdir -p build
-	@$(BIN)/python -m pytest -q -m "not kubernetes" --numprocesses=2 --dist=loadfile --cov --cov-report=json:build/coverage.json
+	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale" --numprocesses=2 --dist=loadfile --cov --cov-report=json:build/coverage.json
 	@$(BIN)/python tests/coverage_table.py build/coverage.json
 
 test-kubernetes: setup ## Run the tests against a real control plane, proxy and engine
 	@MODELPLANE_TAKEOVER_BASE=$(shell git cat-file -e $(LAST_RELEASE) 2>/dev/null && echo $(LAST_RELEASE)) \
 		$(BIN)/python -m pytest -q -m kubernetes --numprocesses=$(NETWORKS) --dist=loadfile --no-loadscope-reorder --durations=25 \
 		tests/kubernetes tests/oracle tests/security tests/takeover
+
+scale: setup ## Run the tests of many replicas at once, which take minutes
+	@$(BIN)/python -m pytest -q -m scale --durations=25
 
 chaos: setup ## Kill processes at random during the tour, for thirty rounds
 	@mkdir -p build

@@ -91,7 +91,9 @@ def counted(fleet: Fleet) -> dict[str, int]:
 
 # Of more replicas than a bucket holds the breaker opens: all that a bucket of a hundred gets in a minute pays
 # for seventeen. Such a deployment goes by the time to live of its answers, which is no slower.
-@pytest.mark.parametrize(("replicas", "within"), [(10, 6), (30, 20), (100, 60)])
+@pytest.mark.parametrize(
+    ("replicas", "within"), [(10, 6), (30, 20), pytest.param(100, 60, marks=pytest.mark.scale)]
+)
 def test_new_replicas(replicas: int, within: float) -> None:
     watched = Watched(with_clusters(replicas))
     fleet = watched.fleet
@@ -140,7 +142,7 @@ def test_a_gang() -> None:
     assert watched.opened == set()
 
 
-@pytest.mark.parametrize(("replicas", "within"), [(3, 60), (20, 300)])
+@pytest.mark.parametrize(("replicas", "within"), [(3, 60), pytest.param(20, 300, marks=pytest.mark.scale)])
 def test_an_edit_reaches_one_serving_replica_at_a_time(replicas: int, within: float) -> None:
     fleet = with_clusters(replicas)
     fleet.apply(model_deployment(replicas=replicas))

@@ -12,6 +12,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.owned_fields import owned
@@ -47,8 +48,11 @@ def _definitions() -> list[Object]:
             }
         ours.append(definition)
     wanted = ("kubernetes.m.crossplane.io", "protection.crossplane.io", "gateway.networking.k8s.io")
+    managed = {row.definition for row in rows(Place.CONTROL_PLANE)}
     others = [each for origin in ORIGINS for each in definitions(origin)]
-    return ours + [each for each in others if each["spec"]["group"] in wanted]
+    return ours + [
+        each for each in others if each["spec"]["group"] in wanted or each["metadata"]["name"] in managed
+    ]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from modelplane import __version__
+from modelplane.compose.kinds import COMPOSED
 from modelplane.controllers import fleet_resources
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.http_routes import workload_routes
@@ -234,7 +235,10 @@ def test_an_upgrade_says_what_it_waits_for_and_a_second_one_changes_nothing(clus
     before = _versions(cluster)
     again = cluster.run(f"{APPLY} --upgrade", check=False)
     steps = [line.split("  ")[1].strip() for line in again.splitlines() if line.startswith("  ")]
-    assert steps == ["kinds: 8 unchanged", f"everything else: {len(before) - 8} unchanged"]
+    assert steps == [
+        f"kinds: {len(COMPOSED)} unchanged",
+        f"everything else: {len(before) - len(COMPOSED)} unchanged",
+    ]
     assert _versions(cluster) == before
 
 
@@ -255,7 +259,7 @@ def test_an_upgrade_removes_what_only_the_version_before_had(cluster: Shell) -> 
         f"kubectl create sa old {shlex.join(SYSTEM)}; kubectl label sa old {shlex.join(SYSTEM)} {labels}"
     )
     tried = cluster.run("modelplane install --apply --upgrade --dry-run server")
-    assert "kinds: 8 unchanged" in tried
+    assert f"kinds: {len(COMPOSED)} unchanged" in tried
     assert "everything else: 1 changed" in tried
     assert "removed ServiceAccount modelplane-system/old, of version 0.0.1" in tried
     assert cluster.get("sa", "old", *SYSTEM), "a trial removes nothing"
@@ -306,7 +310,7 @@ def test_nothing_is_uninstalled_while_there_are_models(cluster: Shell) -> None:
 def test_uninstalling_with_the_models_leaves_only_what_others_made(cluster: Shell) -> None:
     said = cluster.run("modelplane uninstall --delete-models --timeout 120")
     assert "models: 3 deleted" in said
-    assert "kinds: 8 deleted" in said
+    assert f"kinds: {len(COMPOSED)} deleted" in said
     [kept] = [line for line in said.splitlines() if "namespace modelplane-system: kept, because of" in line]
     assert 'Secret "modelplane-system/gpu-1-kubeconfig"' in kept
     assert cluster.run("kubectl get deploy,svc,httproute,resourceclaimtemplate -n ml-team -o name") == ""

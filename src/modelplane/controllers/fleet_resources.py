@@ -56,9 +56,9 @@ def known(api_version: str, kind: str) -> Resource | None:
     """Return the resource of a kind that need not be discovered."""
     if resource := _OURS.get((api_version, kind)):
         return resource
-    row = ROWS.get((api_version, kind))
     if resource := _ACCOUNTS.get((api_version, kind)):
         return resource
+    row = ROWS.get((api_version, kind))
     return of_row(row) if row else resources.known(api_version, kind)
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from modelplane import __version__
+from modelplane.api.kinds import KINDS
 from modelplane.api.listing import listing
-from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.readiness import is_true
-from modelplane.controllers import fleet_resources
-from modelplane.controllers.fleet_resources import resource_of
+from modelplane.controllers.fleet_resources import resource_of, resource_of_kind
 from modelplane.install import availability, refusals
 from modelplane.install.found import Found, identity, look
 from modelplane.install.identity import VERSION
@@ -66,8 +66,9 @@ class Installer:
 
     async def _stored(self, found: Found) -> list[Object]:
         """Return every object of the kinds that are there."""
-        kinds = [definition["spec"]["names"]["kind"] for definition in found.definitions]
-        asked = [partial(self.client.list, fleet_resources.resource_for(API_VERSION, kind)) for kind in kinds]
+        names = {definition["metadata"]["name"] for definition in found.definitions}
+        kinds = [resource_of_kind(kind.type) for kind in KINDS if kind.definition in names]
+        asked = [partial(self.client.list, kind) for kind in kinds]
         return [_own(item) for ask in asked for item in (await self.deadline.answered(ask)).items]
 
     async def _apply(self, what: str, wanted: Sequence[Object]) -> None:

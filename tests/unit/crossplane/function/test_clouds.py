@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from google.protobuf.json_format import MessageToDict
 
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from support.tokens import kubeconfig, token
@@ -81,7 +82,7 @@ def test_a_token_that_its_provider_renews_is_not_said_to_expire(ask: Ask) -> Non
     secret = {"kind": "Secret", "metadata": {"name": "starter-kubeconfig"}, "data": {"kubeconfig": content}}
     required = {**_cluster(case), "kubeconfig": [secret]}
     answered = ask(case["owner"], required, {"gke-cluster": _listed(made["gke-cluster"])})
-    assert "credential" not in dict(answered.desired.composite.resource["status"])
+    assert "credential" not in MessageToDict(answered.desired.composite.resource)["status"]
     assert conditions(answered)["ClusterReady"][1] != "CredentialExpiring"
 
 
