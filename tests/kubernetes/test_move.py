@@ -187,7 +187,7 @@ def patch(fleet: Shell, what: str, body: object) -> None:
 def test_there_every_object_stays_and_no_finalizer_does(fleet: Shell) -> None:
     before, lines = uids(fleet), steps("there")
     assert fleet.run(lines["1"][0]).splitlines()[-1] == "0"
-    assert len(yaml.safe_load((fleet.folder / "modelplane-kinds.yaml").read_text())["items"]) == 8
+    assert len(yaml.safe_load((fleet.folder / "modelplane-kinds.yaml").read_text())["items"]) == len(COMPOSED)
     for block in lines["2"]:
         fleet.run(block)
     assert (
@@ -196,7 +196,7 @@ def test_there_every_object_stays_and_no_finalizer_does(fleet: Shell) -> None:
     assert finalizers(fleet) == set()
     take_over(fleet)
     owned = fleet.run(lines["4"][0]).splitlines()
-    assert [line.split()[-1] for line in owned] == ["CompositeResourceDefinition"] * 8
+    assert [line.split()[-1] for line in owned] == ["CompositeResourceDefinition"] * len(COMPOSED)
     compose(fleet)
     fleet.run(lines["5"][0])
     left = fleet.run("kubectl get deploy,sa,svc,role,netpol -n modelplane-system -o name").split()
@@ -214,7 +214,8 @@ def test_and_back_every_object_stays_and_crossplane_has_none(fleet: Shell) -> No
         "another": 1,
     }
     take, delete = lines["2"]
-    assert [line.split()[-1] for line in fleet.run(take).splitlines()[-8:]] == ["<none>"] * 8
+    kinds = len(COMPOSED)
+    assert [line.split()[-1] for line in fleet.run(take).splitlines()[-kinds:]] == ["<none>"] * kinds
     fleet.run("kubectl apply -f - <<'EOF'\n" + CONFIGURATION + "EOF")
     fleet.run(delete)
     # Once what else the XRDs owned has been collected, whatever of ours was to be collected has been too.
