@@ -180,7 +180,7 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
 
         async def explained() -> bool:
             message = (await _said(client, "GKE", "ClusterReady")).get("message", "")
-            return "Google identity, which the controllers do not support yet" in message
+            return "create it with a Google credential" in message
 
         await _eventually(explained)
         before = {item["metadata"]["uid"] for item in await _managed(client)}

@@ -73,7 +73,7 @@ class Registered:
             registered = Informer(client, fleet_resources.INFERENCE_CLUSTERS)
             clouds = (fleet_resources.resource_of_kind(recipe.type) for recipe in RECIPES.values())
             provisioned = {each.kind: Informer(client, each) for each in clouds}
-            kubeconfigs = Kubeconfigs(client, registered, provisioned, clusters)
+            kubeconfigs = Kubeconfigs(client, registered, provisioned, clusters, {})
             task = asyncio.create_task(run_all((kubeconfigs,), (registered,)))
 
             async def is_read() -> bool:

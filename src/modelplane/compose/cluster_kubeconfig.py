@@ -35,6 +35,10 @@ class IdentityReference:
     key: str
     namespace: str = SYSTEM_NAMESPACE
 
+    def __str__(self) -> str:
+        """The Secret as messages name it."""
+        return f'Secret "{self.name}" in namespace "{self.namespace}"'
+
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigReference:
@@ -48,6 +52,11 @@ class KubeconfigReference:
     def __str__(self) -> str:
         """The Secret as messages name it."""
         return f'Secret "{self.name}" in namespace "{self.namespace}"'
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The names of the Secrets that are read: of the kubeconfig and of the identity."""
+        return frozenset({self.name} | ({self.identity.name} if self.identity else set()))
 
 
 def kubeconfig_reference(origin: ClusterOrigin, provisioned: Object | None) -> KubeconfigReference | Rejected:

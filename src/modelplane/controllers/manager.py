@@ -22,6 +22,7 @@ from modelplane.compose.composition import Blocked
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
+from modelplane.controllers.clusters.exchanges import EXCHANGES
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.definition_check import Definitions
@@ -114,9 +115,12 @@ class Manager:
 
     def _control_loops(self) -> tuple[Runnable, ...]:
         """Return every control loop, in the order in which they start."""
-        kubeconfigs = Kubeconfigs(self._client, self._informers[_CLUSTER], self._informers, self._clusters)
+        kubeconfigs = Kubeconfigs(
+            self._client, self._informers[_CLUSTER], self._informers, self._clusters, EXCHANGES
+        )
         return (
             kubeconfigs,
+            kubeconfigs.identities,
             self._children,
             self._named,
             self._gateway,

@@ -54,10 +54,12 @@ REFUSED: Final[Mapping[str, str]] = {
 """Reasons against known fields, with the remedy. Any other field that is not accepted is refused too."""
 
 
-def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
-    """Return the text of the kubeconfig; ``where`` names the Secret in the ``ValueError``."""
+def content(
+    secret: Mapping[str, Any] | None, key: str, where: str, what: str = "the cluster's kubeconfig"
+) -> bytes:
+    """Return the text of the kubeconfig; ``where`` and ``what`` name the Secret in the ``ValueError``."""
     if secret is None:
-        raise ValueError(f"there is no {where}: create it with the cluster's kubeconfig")
+        raise ValueError(f"there is no {where}: create it with {what}")
     encoded = secret.get("data", {}).get(key)
     if not encoded:
         raise ValueError(f'{where} has no key "{key}"')
@@ -67,12 +69,8 @@ def content(secret: Mapping[str, Any] | None, key: str, where: str) -> bytes:
         raise ValueError(f'key "{key}" of {where} is not base64') from None
 
 
-def parsed(text: bytes, key: str, where: str, *, without_credential: str = "") -> dict[str, Any]:
-    """Return the current context of a kubeconfig, with accepted fields only.
-
-    Raises ``ValueError``. ``without_credential`` is its message for a user without a credential; empty
-    accepts one.
-    """
+def parsed(text: bytes, key: str, where: str) -> dict[str, Any]:
+    """Return the current context of a kubeconfig, with accepted fields only. Raises ``ValueError``."""
     named = f'key "{key}" of {where}'
     if len(text) > LARGEST:
         raise ValueError(
@@ -84,10 +82,12 @@ def parsed(text: bytes, key: str, where: str, *, without_credential: str = "") -
     except Exception:  # noqa: BLE001 - constructors of YAML's tags raise whatever their code happens to
         # Not the parser's message: it quotes the text, which has credentials.
         raise ValueError(f"{named} is not a kubeconfig") from None
-    current = _current(kubeconfig, named)
-    if without_credential and not any(user["user"] for user in current["users"]):
-        raise ValueError(without_credential)
-    return current
+    return _current(kubeconfig, named)
+
+
+def has_credential(kubeconfig: Mapping[str, Any]) -> bool:
+    """Return True if the user of a kubeconfig that was ``parsed`` has a credential."""
+    return any(user["user"] for user in kubeconfig["users"])
 
 
 def token_of(kubeconfig: Mapping[str, Any]) -> str:

@@ -145,7 +145,7 @@ async def renewer(
     provisioned = {
         recipe.kind: Informer(client, resource_of_kind(recipe.type)) for recipe in RECIPES.values()
     }
-    kubeconfigs = Kubeconfigs(client, registered, provisioned, clusters)
+    kubeconfigs = Kubeconfigs(client, registered, provisioned, clusters, {})
     task = asyncio.create_task(run_all((kubeconfigs,), (registered,)))
     while not (connection := clusters.get("east")) or connection.problem:
         await asyncio.sleep(0.01)

@@ -1,18 +1,23 @@
+"""Kubeconfigs: every InferenceCluster is connected to, by its own credential or by that of its cloud."""
+
 import asyncio
 import base64
 import math
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx2
 import pytest
 
+from modelplane.api.cluster_origin import IdentityType
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Credential
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import renewal_of
+from modelplane.controllers.clusters.identities import Token
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.fleet_resources import resource_for, resource_of_kind
 from modelplane.controllers.runnable import run_all
@@ -85,17 +90,40 @@ def provisioned(client: Client) -> Informer:
     return Informer(client, resource_of_kind(EKSCluster))
 
 
+class Google:
+    """Stands for the exchange of a key for a token: ``valid`` for an hour, another one each time."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.problem = ""
+
+    def __call__(self, content: bytes) -> Token:
+        self.keys.append(content)
+        if self.problem:
+            raise ValueError(self.problem)
+        return Token(f"{content.decode()}-{len(self.keys)}", time.time() + 3600)
+
+
+@pytest.fixture
+def exchange() -> Google:
+    return Google()
+
+
 @pytest.fixture
 async def secrets(
-    client: Client, registered: Informer, provisioned: Informer, clusters: Clusters
+    client: Client,
+    registered: Informer,
+    provisioned: Informer,
+    clusters: Clusters,
+    exchange: Google,
 ) -> AsyncIterator[Informer]:
     """The Secrets that the running ``Kubeconfigs`` follows."""
     others = {recipe.kind: Informer(client, resource_of_kind(recipe.type)) for recipe in RECIPES.values()} | {
         "EKSCluster": provisioned
     }
-    kubeconfigs = Kubeconfigs(client, registered, others, clusters)
+    kubeconfigs = Kubeconfigs(client, registered, others, clusters, {IdentityType.GOOGLE: exchange})
     informers = (registered, *others.values())
-    task = asyncio.create_task(run_all((kubeconfigs,), informers))
+    task = asyncio.create_task(run_all((kubeconfigs, kubeconfigs.identities), informers))
     await asyncio.sleep(1)
     yield kubeconfigs.informers[0]
     task.cancel()
@@ -205,23 +233,80 @@ async def test_the_cluster_of_a_cloud_is_connected_to_by_the_secret_that_it_list
     assert clusters.get("cloud") is before
 
 
-async def test_a_kubeconfig_without_a_credential_needs_an_identity_that_is_not_supported(
+def _listed(type_: str) -> list[dict[str, str]]:
+    return [
+        {"type": "Kubeconfig", "name": "cloud-kubeconfig", "key": "kubeconfig"},
+        {"type": type_, "name": "key", "key": "kubeconfig"},
+    ]
+
+
+async def test_a_kubeconfig_without_a_credential_may_need_an_identity_that_is_not_supported(
     clusters: Clusters, secrets: Informer, provisioned: Informer
 ) -> None:
     secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
-    listed = [
-        {"type": "Kubeconfig", "name": "cloud-kubeconfig", "key": "kubeconfig"},
-        {"type": "GoogleApplicationCredentials", "name": "key", "key": "private_key"},
-    ]
-    provisioned.remember(_provisioned("cloud", 2001, secrets=listed))
+    provisioned.remember(_provisioned("cloud", 2001, secrets=_listed("NebiusServiceAccountCredentials")))
     assert clusters.get("cloud") is None
     assert clusters.problem("cloud") == (
         'Secret "cloud-kubeconfig" in namespace "modelplane-system" has a kubeconfig without a credential, '
-        "for use with a Google identity, which the controllers do not support yet: run Modelplane under "
+        "for use with a Nebius identity, which the controllers do not support: run Modelplane under "
         "Crossplane, or register the cluster as Existing with a kubeconfig that has a ServiceAccount's token"
     )
     secrets.remember(_secret("cloud-kubeconfig", _with_token("own"), 2002))
     assert clusters.get("cloud") is not None
+
+
+GOOGLE = _listed("GoogleApplicationCredentials")
+
+
+async def test_a_kubeconfig_without_a_credential_is_used_with_the_token_of_its_identity(
+    clusters: Clusters, secrets: Informer, provisioned: Informer, exchange: Google
+) -> None:
+    secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
+    provisioned.remember(_provisioned("cloud", 2001, secrets=GOOGLE))
+    assert clusters.problem("cloud") == (
+        'there is no Secret "key" in namespace "modelplane-system": create it with a Google credential'
+    )
+    exchange.problem = "it has been revoked"
+    secrets.remember(_secret("key", b"first", 2002))
+    await asyncio.sleep(3)
+    assert clusters.problem("cloud") == (
+        'the credential in Secret "key" in namespace "modelplane-system" cannot be used: it has been revoked'
+    )
+    exchange.problem = ""
+    secrets.remember(_secret("key", b"second", 2003))
+    await asyncio.sleep(3)
+    access = clusters.access("cloud")
+    assert access is not None
+    assert access.token == "second-2"
+    assert clusters.credential("cloud") is None, "it is renewed in time"
+    secrets.remember(_secret("cloud-kubeconfig", _with_token("own"), 2004))
+    access = clusters.access("cloud")
+    assert access is not None
+    assert access.token == "own"
+
+
+async def test_another_credential_is_exchanged_at_once_and_the_connection_stays(
+    clusters: Clusters,
+    secrets: Informer,
+    provisioned: Informer,
+    exchange: Google,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Connection, "problem", "")
+    secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
+    secrets.remember(_secret("key", b"first", 2001))
+    provisioned.remember(_provisioned("cloud", 2002, secrets=GOOGLE))
+    await asyncio.sleep(3)
+    before = clusters.get("cloud")
+    assert before is not None
+    secrets.remember(_secret("key", b"second", 2003))
+    assert clusters.get("cloud") is before, "the earlier token is valid until the next is there"
+    await asyncio.sleep(3)
+    access = clusters.access("cloud")
+    assert clusters.get("cloud") is before
+    assert access is not None
+    assert access.token == "second-2"
+    assert exchange.keys == [b"first", b"second"]
 
 
 @pytest.mark.usefixtures("secrets")

@@ -9,6 +9,16 @@ from modelplane.kube.token_claims import Claims, claims_of
 
 
 @dataclass(frozen=True, slots=True)
+class Supplied:
+    """A token from elsewhere, for a kubeconfig without a credential."""
+
+    token: str = field(default="", repr=False)
+    """Empty if there is none."""
+    problem: str = ""
+    """Why there is none, although the kubeconfig needs one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """A kubeconfig from a Secret."""
 
@@ -19,20 +29,34 @@ class Access:
     kubeconfig: Mapping[str, Any] = field(repr=False)
     """Its current context."""
     claims: Claims | None
-    """The claims of its token; None if it has none, or if the provider of the cluster's cloud renews it."""
+    """The claims of its token; None if it has none, or if it is renewed elsewhere."""
+
+    supplied: Supplied = Supplied()
+    """The token to use if the kubeconfig has no credential."""
 
     @classmethod
     def of(
-        cls, content: bytes, key: str, where: str, *, without_credential: str = "", is_renewed: bool = False
+        cls,
+        content: bytes,
+        key: str,
+        where: str,
+        *,
+        supplied: Supplied = Supplied(),
+        is_renewed: bool = False,
     ) -> Self:
         """Read a kubeconfig. Raises ``ValueError`` for one that is not accepted.
 
-        ``without_credential`` is the message for one without a credential; empty accepts it. ``is_renewed``
-        tells that a provider renews the token: its claims are then not read.
+        ``is_renewed`` tells that a provider renews the token: its claims are then not read.
         """
-        kubeconfig = kubeconfig_secret.parsed(content, key, where, without_credential=without_credential)
-        claims = None if is_renewed else claims_of(kubeconfig_secret.token_of(kubeconfig))
-        return cls(key, where, content, kubeconfig, claims)
+        kubeconfig = kubeconfig_secret.parsed(content, key, where)
+        if kubeconfig_secret.has_credential(kubeconfig):
+            claims = None if is_renewed else claims_of(kubeconfig_secret.token_of(kubeconfig))
+            return cls(key, where, content, kubeconfig, claims, supplied)
+        if supplied.problem:
+            raise ValueError(supplied.problem)
+        if supplied.token:
+            kubeconfig = kubeconfig_secret.with_token(kubeconfig, supplied.token)
+        return cls(key, where, content, kubeconfig, None, supplied)
 
     @property
     def token(self) -> str:

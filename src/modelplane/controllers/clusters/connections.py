@@ -9,7 +9,7 @@ from typing import Any
 from modelplane.compose.composition import Credential, Requirement, Unknown
 from modelplane.compose.guards import recorded
 from modelplane.controllers import fleet_resources
-from modelplane.controllers.clusters.access import Access
+from modelplane.controllers.clusters.access import Access, Supplied
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.watches import Changed
 from modelplane.kube import errors, kubeconfig_secret, timestamps
@@ -103,22 +103,22 @@ class Clusters:
         key: str,
         where: str,
         *,
-        alone: str = "",
+        supplied: Supplied = Supplied(),  # noqa: B008 - frozen
         is_renewed: bool = False,
     ) -> None:
         """Connect to a cluster with the kubeconfig that a Secret holds; ``where`` names it in messages.
 
-        ``alone`` is the problem if the kubeconfig has no credential of its own. ``is_renewed`` tells that
-        the provider of the cluster's cloud renews the token.
+        ``supplied`` is the token for a kubeconfig without a credential. ``is_renewed`` tells that the
+        provider of the cluster's cloud renews the token of the kubeconfig.
         """
         try:
             content = kubeconfig_secret.content(secret, key, where)
             known = self._accesses.get(name)
-            if known is not None and known.content == content:
+            if known is not None and (known.content, known.supplied) == (content, supplied):
                 if self._problems.pop(name, ""):
                     self._on_problem(name)
                 return
-            access = Access.of(content, key, where, without_credential=alone, is_renewed=is_renewed)
+            access = Access.of(content, key, where, supplied=supplied, is_renewed=is_renewed)
             connection = self._connections.get(name)
             # A connection with a problem is made anew, so that a new token is used at once.
             if connection and known and not connection.problem and access.differs_in_token_only(known):

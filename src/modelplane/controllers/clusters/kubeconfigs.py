@@ -12,25 +12,16 @@ from modelplane.api.rejected import Rejected
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Unknown
+from modelplane.controllers.clusters.access import Supplied
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.clusters.identities import Credential, Exchange, Identities, Token
 from modelplane.controllers.runnable import Runnable
-from modelplane.kube import resources
+from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
 
 _CLOUDS = {IdentityType.GOOGLE: "a Google", IdentityType.AWS: "an AWS", IdentityType.NEBIUS: "a Nebius"}
-
-
-def _without_credential(reference: KubeconfigReference) -> str:
-    """Return the problem if the kubeconfig has no credential; empty if that is none."""
-    if reference.identity is None:
-        return ""
-    return (
-        f"{reference} has a kubeconfig without a credential, for use with {_CLOUDS[reference.identity.type]} "
-        "identity, which the controllers do not support yet: run Modelplane under Crossplane, or register "
-        "the cluster as Existing with a kubeconfig that has a ServiceAccount's token"
-    )
 
 
 class Kubeconfigs(Runnable):
@@ -39,12 +30,19 @@ class Kubeconfigs(Runnable):
     name = "kubeconfigs"
 
     def __init__(
-        self, client: Client, registered: Informer, provisioned: Mapping[str, Informer], clusters: Clusters
+        self,
+        client: Client,
+        registered: Informer,
+        provisioned: Mapping[str, Informer],
+        clusters: Clusters,
+        exchanges: Mapping[IdentityType, Exchange],
     ) -> None:
         """``registered`` is the copy of the InferenceClusters, ``provisioned`` those of the clouds' kinds."""
         self._registered = registered
         self._provisioned = {source: provisioned[recipe.kind] for source, recipe in RECIPES.items()}
         self._clusters = clusters
+        self.identities = Identities(exchanges, self._connect)
+        """Tokens for kubeconfigs without a credential, as a control loop of their own."""
         self._secrets = Informer(
             client, resources.SECRETS, namespace=SYSTEM_NAMESPACE, on_change=self._secret_changed
         )
@@ -88,7 +86,7 @@ class Kubeconfigs(Runnable):
         name = secret["metadata"]["name"]
         for cluster in self._registered:
             reference = self._reference(cluster)
-            if isinstance(reference, KubeconfigReference) and reference.name == name:
+            if isinstance(reference, KubeconfigReference) and name in reference.secrets:
                 self._connect(cluster["metadata"]["name"])
 
     def _connect(self, name: str) -> None:
@@ -96,6 +94,7 @@ class Kubeconfigs(Runnable):
             return
         cluster = self._registered.get(name)
         if cluster is None:
+            self.identities.token(name, None)
             self._clusters.disconnect(name)
             return
         reference = self._reference(cluster)
@@ -111,10 +110,32 @@ class Kubeconfigs(Runnable):
             secret,
             reference.key,
             str(reference),
-            alone=_without_credential(reference),
+            supplied=self._supplied(name, reference),
             # A provider renews the token of a cluster that it has made every few minutes.
             is_renewed=cluster["spec"]["cluster"]["source"] in self._provisioned,
         )
+
+    def _supplied(self, name: str, reference: KubeconfigReference) -> Supplied:
+        """Return the token of the identity to use with a kubeconfig, if it names one."""
+        identity = reference.identity
+        if identity is None:
+            self.identities.token(name, None)
+            return Supplied()
+        if not self.identities.supports(identity.type):
+            return Supplied(
+                problem=f"{reference} has a kubeconfig without a credential, for use with "
+                f"{_CLOUDS[identity.type]} identity, which the controllers do not support: run Modelplane "
+                "under Crossplane, or register the cluster as Existing with a kubeconfig that has a "
+                "ServiceAccount's token"
+            )
+        secret = self._secrets.get(identity.name, identity.namespace)
+        what = f"{_CLOUDS[identity.type]} credential"
+        try:
+            content = kubeconfig_secret.content(secret, identity.key, str(identity), what)
+        except ValueError as error:
+            return Supplied(problem=str(error))
+        token = self.identities.token(name, Credential(identity.type, content, str(identity)))
+        return Supplied(token.text) if isinstance(token, Token) else Supplied(problem=token)
 
     def _reference(self, cluster: Object) -> KubeconfigReference | Rejected | Unknown:
         # Of the origin alone: a pool that cannot be read is no reason to do without the connection.

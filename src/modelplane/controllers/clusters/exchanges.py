@@ -1,0 +1,13 @@
+"""Exchanges: the clouds whose credentials the controllers can exchange for a token, one row each.
+
+A cloud's library is loaded with its first credential.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from modelplane.api.cluster_origin import IdentityType
+from modelplane.controllers.clusters import google
+from modelplane.controllers.clusters.identities import Exchange
+
+EXCHANGES: Final[Mapping[IdentityType, Exchange]] = {IdentityType.GOOGLE: google.exchange}

@@ -1,0 +1,142 @@
+"""The key of a Google service account, exchanged for a token by a server on this machine."""
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from modelplane.controllers.clusters import google
+
+SIGNING = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@dataclass
+class TokenServer:
+    """Google's token server (RFC 7523): it verifies the signature, and answers as it is told to."""
+
+    address: str = ""
+    status: int = 200
+    answer: Any = field(default_factory=lambda: {"access_token": "ya29.first", "expires_in": 3600})
+    claims: list[dict[str, Any]] = field(default_factory=list)
+
+    def take(self, body: str) -> None:
+        [assertion] = parse_qs(body)["assertion"]
+        signed, _, signature = assertion.rpartition(".")
+        SIGNING.public_key().verify(_decoded(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256())
+        self.claims.append(json.loads(_decoded(signed.rpartition(".")[2])))
+
+
+def _decoded(part: str) -> bytes:
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+@pytest.fixture
+def server() -> Iterator[TokenServer]:
+    told = TokenServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.take(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            content = told.answer if isinstance(told.answer, bytes) else json.dumps(told.answer).encode()
+            self.send_response(told.status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        told.address = f"http://127.0.0.1:{http.server_address[1]}/token"
+        thread = Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        yield told
+        http.shutdown()
+        thread.join()
+
+
+def key(**changed: Any) -> bytes:
+    private = SIGNING.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    content = {
+        "type": "service_account",
+        "project_id": "my-gcp-project",
+        "private_key_id": "1",
+        "private_key": private.decode(),
+        "client_email": "starter-sa@my-gcp-project.iam.gserviceaccount.com",
+        "token_uri": "https://attacker.example.org/token",
+    }
+    return json.dumps({**content, **changed}).encode()
+
+
+def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server: TokenServer) -> None:
+    token = google.exchange(key(), server.address)
+    assert token.text == "ya29.first"
+    assert 3500 < token.expires - time.time() < 3700
+    [claims] = server.claims
+    assert claims["iss"] == "starter-sa@my-gcp-project.iam.gserviceaccount.com"
+    assert claims["scope"].split() == [
+        "https://www.googleapis.com/auth/cloud-platform",
+        "https://www.googleapis.com/auth/userinfo.email",
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\xff", id="not JSON"),
+        pytest.param(b"[]", id="not an object"),
+        pytest.param(
+            key(type="external_account", credential_source={"executable": {"command": "/bin/sh"}}),
+            id="runs a program",
+        ),
+        pytest.param(key(private_key="secret"), id="no key"),
+        pytest.param(key(private_key=7), id="of another type"),
+        pytest.param(key(client_email=None), id="no account"),
+    ],
+)
+def test_what_is_no_key_is_refused_and_not_quoted(server: TokenServer, content: bytes) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
+        google.exchange(content, server.address)
+    assert str(raised.value) == (
+        'it is not a key of a service account, which is JSON of type "service_account"'
+    )
+    assert server.claims == []
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "message"),
+    [
+        pytest.param(
+            400,
+            {"error": "invalid_grant", "error_description": "Invalid JWT Signature."},
+            "Google did not answer it with a token: invalid_grant: Invalid JWT Signature.",
+            id="revoked",
+        ),
+        pytest.param(200, {"expires_in": 3600}, "Google did not answer it with a token: ", id="no token"),
+        pytest.param(404, b"<html>" + b"x" * 10_000, "Google did not answer it with a token: ", id="a page"),
+    ],
+)
+def test_what_the_server_says_is_the_cause(
+    server: TokenServer, status: int, answer: Any, message: str
+) -> None:
+    server.status, server.answer = status, answer
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
+        google.exchange(key(), server.address)
+    assert str(raised.value).startswith(message)
+    assert len(str(raised.value)) < 300
+
+
+def test_a_server_that_does_not_answer_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^Google's token server does not answer: "):
+        google.exchange(key(), "http://127.0.0.1:1/token")
