@@ -6,6 +6,7 @@ The tests are steps of one story: each goes on where the one before it has ended
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,16 +18,21 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
+from modelplane.kube.resources import Object
 from modelplane.local import lifecycle, process_status
 from modelplane.local.home import Home
 from support.fleets import Fleet
 from support.load import Load
 from support.readmes import lines_for_a_shell
+from support.simulated_clouds import SimulatedClouds
+from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2]
+CLUSTERS = ("local-1", "local-2", "local-3")
 EJECTED_S = 3.0
 """By then nobody is sent to a region that has gone; what is asked later must be answered."""
 REPORTED_S = 30.0
@@ -178,13 +184,69 @@ def test_a_region_is_lost_and_replaced_and_comes_back_and_all_is_cleaned_up(tour
     assert re.search(r"^us-west .* False ", told, re.MULTILINE), "the lost region is reported"
     assert "ClusterUnreachable" in told
     assert re.search(r"modelreplica\S*/qwen-central-\S+ +eu-central +True +True", told)
-    *lines, purge = clean_up.strip().splitlines()
+    *lines, _purge = clean_up.strip().splitlines()
     tourist.run("\n".join(lines))
+    assert_nothing_is_left(tourist)
+
+
+def assert_nothing_is_left(tourist: Tourist) -> None:
     assert tourist.run("kubectl get md,mr,ms,me,ic -A -o name") == ""
-    for cluster in ("local-1", "local-2", "local-3"):
+    for cluster in CLUSTERS:
         left = tourist.run(
             f"kubectl get deployments,pods,httproutes,resourceclaims -n ml-team -o name --context {cluster}"
         )
         assert left == "", cluster
-    tourist.run(purge)
+
+
+def for_this_machine(manifest: str) -> str:
+    """Return a manifest of the tour on a cloud with a processor for each GPU, and llama.cpp for vLLM."""
+    here = (ROOT / "examples" / "03-deploying-a-model" / "2-model-deployment.yaml").read_text()
+    container = here[here.index("image: ") :].replace("gemma\n", "Qwen/Qwen2.5-0.5B-Instruct\n")
+    for pattern, replacement in (
+        (r"gpu\.nvidia\.com", "cpu.modelplane.ai"),
+        (r"23034Mi|20Gi", "1Gi"),
+        (r"46068Mi|40Gi", "2Gi"),
+        (r"- name: gpu-\w+", "- name: local"),
+        (r"(?s)image: vllm/.*", container),
+    ):
+        manifest = re.sub(pattern, replacement, manifest)
+    return manifest
+
+
+def test_the_tour_on_aws_goes_over_simulated_providers(tourist: Tourist) -> None:
+    folder = tourist.folder / "getting-started"
+    shutil.copytree(ROOT / "examples" / "getting-started", folder)
+    shutil.copy(ROOT / "examples" / "02-build-the-platform" / "inference-gateway.yaml", folder)
+    for manifest in folder.glob("**/*.yaml"):
+        manifest.write_text(for_this_machine(manifest.read_text()))
+    kinds = tourist.folder / "kinds.yaml"
+    kinds.write_text(yaml.safe_dump_all(definitions("provider-upjet-aws")))
+    tourist.run(f"kubectl apply --server-side -f {kinds} -o name")
+    given = {
+        cluster: tourist.run(f"kubectl config view --minify --flatten --raw --context {cluster}")
+        for cluster in CLUSTERS
+    }
+    names = dict(zip(("eks-us-east", "eks-us-west", "eks-eu-central"), given.values(), strict=True))
+
+    def details(item: Object) -> dict[str, str]:
+        return {"kubeconfig": names[item["metadata"]["ownerReferences"][0]["name"]]}
+
+    with SimulatedClouds(str(tourist.fleet.home.kubeconfig), details) as clouds:
+        told = "".join(
+            tourist.run(block.replace("examples/getting-started", str(folder)))
+            for block in blocks("getting-started/eks")
+        )
+        assert tourist.run("kubectl get managed -A -o name") == ""
+    assert_nothing_is_left(tourist)
+    assert re.search(r"^qwen-demo-\S+ +eks-us-east +True +True", told, re.MULTILINE)
+    assert re.search(r"qwen-west-\S+ +eks-us-west +True +True", told)
+    assert '"role":"assistant"' in told
+    assert "Provisioned" in told
+    assert clouds.failed, "the cloud has refused some at first"
+    assert clouds.deleted.index("NodeGroup") < clouds.deleted.index("Cluster") < clouds.deleted.index("VPC")
+
+
+def test_the_fleet_is_taken_down(tourist: Tourist) -> None:
+    *_, clean_up = blocks("06-lose-a-region")
+    tourist.run(clean_up.strip().splitlines()[-1])
     assert not tourist.fleet.home.root.exists()

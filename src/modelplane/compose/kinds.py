@@ -74,6 +74,8 @@ class Composer:
     lane: Lane = Lane.FREE
     on_clusters: bool = False
     """True if it has objects on clusters, so that it is created with the finalizer."""
+    waits_for_children: bool = False
+    """True if its deletion ends with that of its children on the control plane, which a cloud takes away."""
     connects: bool = False
     """True if controllers connect to it, and abandon its objects when it is deleted and lost."""
     is_routed: bool = False
@@ -108,6 +110,7 @@ _COMPOSERS = (
         InferenceCluster,
         inference_cluster.requirements,
         inference_cluster.compose,
+        waits_for_children=True,
         connects=True,
         pace=Pace(longest_s=300, settles=True),
     ),
@@ -156,6 +159,7 @@ _COMPOSERS = (
             recipe.type,
             partial(flow.requirements, recipe),
             partial(flow.compose, recipe),
+            waits_for_children=True,
             is_platform=True,
             pace=Pace(longest_s=300),
         )

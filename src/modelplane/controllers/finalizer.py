@@ -16,8 +16,10 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import kind_name
 from modelplane.compose import guards
 from modelplane.compose.composition import Guard, Requirement
+from modelplane.compose.conditions import SYNCED
 from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.compose.readiness import condition_of
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex
 from modelplane.controllers.clusters.connection import Connection
@@ -111,9 +113,10 @@ class Finalizer:
     async def _left(self, owner: Object) -> list[str]:
         """Delete the remaining children, here and on the recorded clusters, and return them."""
         uid, namespace = owner["metadata"]["uid"], owner["metadata"].get("namespace", "")
-        for child in self._children.of(uid):
+        children = self._children.of(uid)
+        for child in children:
             await delete(self._client, child)
-        left: list[str] = []
+        left = [_with_problem(child) for child in children if COMPOSERS[owner["kind"]].waits_for_children]
         reached: list[Connection] = []
         for name in recorded(owner):
             connection = self._clusters.get(name)
@@ -159,3 +162,10 @@ class Finalizer:
             await self._client.patch(resource_of(owner), metadata["name"], patch, metadata.get("namespace"))
         except errors.NotFound:
             return
+
+
+def _with_problem(child: Object) -> str:
+    """Return a child as messages name it, with the error that its provider reports."""
+    named = f'{child["kind"]} "{child["metadata"]["name"]}"'
+    synced = condition_of(child, SYNCED)
+    return f"{named} ({synced['message']})" if synced.get("status") == "False" else named

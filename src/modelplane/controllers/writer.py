@@ -12,6 +12,7 @@ from modelplane.api.listing import in_order
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
+from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import has_pods
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex, Identity, identity
@@ -82,10 +83,9 @@ class Writer:
 
     async def _hold(self, owner: Object, composition: Composition, clusters: set[str]) -> None:
         """Add the finalizer and record the clusters before the first write: children must be found again."""
-        if not clusters:
-            return
-        await self._add_finalizer(owner, ownership.FINALIZER)
-        if not set(recorded({"status": composition.status})) <= set(recorded(owner)):
+        if clusters or (composition.children and COMPOSERS[owner["kind"]].waits_for_children):
+            await self._add_finalizer(owner, ownership.FINALIZER)
+        if clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
             conditions = owner.get("status", {}).get("conditions", ())
             await self._reporter.apply(owner, {**composition.status, "conditions": list(conditions)})
 

@@ -230,3 +230,26 @@ async def test_clusters_are_asked_only_when_nothing_is_known_to_be_left(
     assert message.startswith('waiting for what is on "west", which cannot be reached')
     assert "east" not in message
     assert "would be asked" in await bench.finalize(_cache("east"))
+
+
+async def test_a_cluster_waits_until_its_cloud_has_taken_away_what_it_made(bench: Bench) -> None:
+    reference = {"kind": "InferenceCluster", "name": "east", "uid": "uid-east", "controller": True}
+    made = _object("GKECluster", "east", "modelplane-system")
+    del made["metadata"]["deletionTimestamp"]
+    made["apiVersion"] = "infrastructure.modelplane.ai/v1alpha1"
+    made["metadata"] |= {"uid": "uid-gke", "ownerReferences": [reference]}
+    bench.informers["GKECluster"].remember(made)
+    cluster = _object("InferenceCluster", "east")
+    assert await bench.finalize(cluster) == 'waiting for GKECluster "east" to go'
+    assert bench.plane.wrote("DELETE") == [
+        "/apis/infrastructure.modelplane.ai/v1alpha1/namespaces/modelplane-system/gkeclusters/east"
+    ]
+    refused = {"type": "Synced", "status": "False", "message": "quota exceeded"}
+    made = {**made, "status": {"conditions": [refused]}}
+    made["metadata"] = {
+        **made["metadata"],
+        "resourceVersion": "6",
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+    }
+    bench.informers["GKECluster"].remember(made)
+    assert await bench.finalize(cluster) == 'waiting for GKECluster "east" (quota exceeded) to go'
