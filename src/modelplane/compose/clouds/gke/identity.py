@@ -12,9 +12,6 @@ ROLE = "roles/container.admin"
 """Access to the objects of clusters. It is a role in the project, so it reaches every cluster there, because
 IAM has none for a single cluster. Source: GKE, "Create allow policies"."""
 
-PURPOSE = "Modelplane cluster"
-"""Display name of the service account; the name of the cluster follows. Source: Modelplane."""
-
 KEY = "private_key"
 """Key of the connection Secret. Source: provider-upjet-gcp, connection details of ServiceAccountKey."""
 
@@ -23,7 +20,7 @@ def compose(site: Site[GKECluster]) -> Parts:
     """Compose the service account, its key, and its role once its name is known."""
     account = site.name("sa", limit=LONGEST_ACCOUNT)
     # Of an object whose only field is taken back, server-side apply leaves null, which the schema refuses.
-    about = {"displayName": f"{PURPOSE} {site.owner.metadata.name}"}
+    about = {"displayName": site.owner.metadata.name}
     yield site.managed("service-account", SERVICE_ACCOUNT, {**about, **project.given(site)}, account)
     yield site.managed(
         "service-account-key",
