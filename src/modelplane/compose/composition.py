@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model, Object
 from modelplane.compose import workload_kinds
@@ -128,14 +129,15 @@ class Request(Generic[Owner]):
 
 
 class NoRow(Exception):
-    """A child on a cluster is of a kind without a row, and would be orphaned; the message names it."""
+    """A child is of a kind without a row for its place, and would be orphaned; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desired:
     """A child that should exist with these fields, and its readiness.
 
-    Raises ``NoRow`` if a child on a cluster is of a kind without a row in ``workload_kinds``.
+    A Release is installed by Helm on its cluster. Raises ``NoRow`` if a child on a cluster is of a kind
+    without a row in ``workload_kinds``, and if a Release names no cluster.
     """
 
     key: str
@@ -143,10 +145,15 @@ class Desired:
     ready: Readiness
     cluster: str = ""
     """The InferenceCluster to write it to; empty is the control plane."""
+    installer: KubeconfigSecret | None = None
+    """The Secret, in the system's namespace, with Helm's kubeconfig for a Release; None: the cluster's own."""
 
     def __post_init__(self) -> None:
         row = workload_kinds.row_of(self.manifest)
-        if self.cluster and (row is None or row.place is not workload_kinds.Place.CLUSTERS):
+        place = row.place if row else None
+        if place is workload_kinds.Place.HELM and not self.cluster:
+            raise NoRow(f'child "{self.key}" is a Release for no cluster: Helm has nowhere to install it')
+        if self.cluster and place not in (workload_kinds.Place.CLUSTERS, workload_kinds.Place.HELM):
             kind, version = self.manifest.get("kind", ""), self.manifest.get("apiVersion", "")
             raise NoRow(
                 f'child "{self.key}" for cluster "{self.cluster}" is of kind "{kind}" of "{version}", which '

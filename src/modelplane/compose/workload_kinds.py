@@ -22,6 +22,11 @@ class Place(Enum):
     """The inference clusters."""
     CONTROL_PLANE = auto()
     """The control plane, where the CustomResourceDefinition of the kind is installed."""
+    HELM = auto()
+    """Helm on an inference cluster: the controllers carry out such a child and never store it.
+
+    Under Crossplane it is stored on the control plane, and provider-helm carries it out.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +231,16 @@ _ROWS = (
         answered=True,
     ),
 )
+RELEASE = WorkloadKind(
+    "helm.m.crossplane.io",
+    "v1beta1",
+    "Release",
+    "releases",
+    "What serving needs on a cluster is installed from Helm charts.",
+    place=Place.HELM,
+    ready=Finished("Ready"),
+)
+
 _MANAGED = tuple(
     WorkloadKind(
         kind.group,
@@ -241,7 +256,9 @@ _MANAGED = tuple(
 )
 """The managed resources of clouds."""
 
-ROWS: dict[tuple[str, str], WorkloadKind] = {(row.api_version, row.kind): row for row in (*_ROWS, *_MANAGED)}
+ROWS: dict[tuple[str, str], WorkloadKind] = {
+    (row.api_version, row.kind): row for row in (*_ROWS, RELEASE, *_MANAGED)
+}
 """Every kind by its ``apiVersion`` and ``kind``. Read it at run time: a value derived at import does not
 include a row that is added later.
 """
@@ -255,6 +272,12 @@ def row_of(item: Mapping[str, Any]) -> WorkloadKind | None:
 def rows(place: Place) -> tuple[WorkloadKind, ...]:
     """Return the kinds that are written to a place."""
     return tuple(row for row in ROWS.values() if row.place is place)
+
+
+def is_release(item: Mapping[str, Any]) -> bool:
+    """Return True if an object is an instruction to Helm."""
+    row = row_of(item)
+    return row is not None and row.place is Place.HELM
 
 
 def has_pods(item: Mapping[str, Any]) -> bool:

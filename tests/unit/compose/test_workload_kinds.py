@@ -148,3 +148,17 @@ def test_under_crossplane_the_provider_reads_the_readiness_of_an_invented_kind()
 def test_every_capability_of_a_row_is_a_field_of_an_inference_clusters_status() -> None:
     fields = {field.encode_name for field in msgspec.structs.fields(Capabilities)}
     assert workload_kinds.capabilities().keys() | {"dra"} == fields
+
+
+RELEASE = {"apiVersion": "helm.m.crossplane.io/v1beta1", "kind": "Release", "metadata": {"name": "r"}}
+
+
+def test_a_release_is_for_helm_on_a_cluster() -> None:
+    assert Desired("key", RELEASE, is_ready, "east").installer is None
+    with pytest.raises(NoRow, match='child "key" is a Release for no cluster'):
+        Desired("key", RELEASE, is_ready)
+
+
+@pytest.mark.parametrize(("status", "ready"), [("False", False), ("True", True)])
+def test_a_release_is_ready_as_its_condition_says(status: str, ready: bool) -> None:
+    assert is_ready({**RELEASE, "status": {"conditions": [{"type": "Ready", "status": status}]}}) is ready
