@@ -1,7 +1,8 @@
 // Command modelplane-kubernetes is a whole Kubernetes control plane in one
 // static binary: etcd, kube-apiserver, kube-controller-manager and
 // kube-scheduler, the last three also as one process, with kubectl for
-// whoever has none.
+// whoever has none, and with helm, which installs what serving needs on a
+// cluster.
 //
 // The first argument, or the name the binary is called by, picks the program;
 // the rest are that program's own arguments, unchanged.
@@ -37,6 +38,7 @@ var programs = map[string]func() int{
 	"kube-controller-manager": func() int { return run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return run(scheduler.NewSchedulerCommand()) },
 	"kubectl":                 runKubectl,
+	"helm":                    runHelm,
 }
 
 // serve makes of a program one that runs for long on a machine with other things to do.

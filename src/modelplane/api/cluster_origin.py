@@ -86,6 +86,16 @@ class Existing(Model):
         | None
     ) = None
     cache: Annotated[CacheStorage, about("Storage for ModelCaches on this cluster.")] | None = None
+    installer_secret_ref: (
+        Annotated[
+            KubeconfigSecret,
+            about(
+                "Kubeconfig with which Helm installs charts on the cluster. Absent: that of secretRef, whose "
+                "account, as Modelplane grants it, may install none."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class GKE(GKESettings):

@@ -81,6 +81,12 @@ OWNER_NAME = "modelplane.ai/owner-name"
 OWNER_UID = "modelplane.ai/owner-uid"
 """On everything applied to an inference cluster: uid of the object it is made for; used to find it."""
 
+OWNER = "modelplane.ai/owner"
+"""On Helm's records of releases: a hash of kind, namespace and name of the object it is made for."""
+
+HELM_CLUSTERS = "modelplane.ai/helm-clusters"
+"""Annotation of an object that has Helm releases: the clusters that they are on, separated by commas."""
+
 CHILD = "modelplane.ai/child"
 """On everything applied to an inference cluster: the key of this child among its owner's."""
 

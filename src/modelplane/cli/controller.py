@@ -104,6 +104,7 @@ async def _run(options: _Options) -> None:
             dial=addresses.bound,
             fence=fence,
             credential_lifetime_s=durations.seconds(options.credential_lifetime, ""),
+            helm=_helm(),
         )
 
         async def work() -> None:
@@ -128,6 +129,23 @@ async def _run(options: _Options) -> None:
         except (Deposed, NotOurs) as error:
             _log.error("%s", error)
             raise click.exceptions.Exit(NOT_OURS if isinstance(error, NotOurs) else FAILED) from error
+
+
+def _helm() -> tuple[str, ...]:
+    """Return the helm program: that of the local control plane's binary, else one on PATH."""
+    import shutil
+
+    from modelplane.host.errors import LocalError
+    from modelplane.local import binary
+
+    try:
+        built = binary.find()
+    except LocalError:
+        built = None
+    if built is not None:
+        return (str(built), "helm")
+    on_path = shutil.which("helm")
+    return (on_path,) if on_path else ()
 
 
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":

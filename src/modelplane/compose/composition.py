@@ -146,7 +146,7 @@ class Desired:
     cluster: str = ""
     """The InferenceCluster to write it to; empty is the control plane."""
     installer: KubeconfigSecret | None = None
-    """The Secret, in the system's namespace, with Helm's kubeconfig for a Release; None: the cluster's own."""
+    """The Secret, in the system's namespace, of Helm's kubeconfig for a Release; None: the cluster's own."""
 
     def __post_init__(self) -> None:
         row = workload_kinds.row_of(self.manifest)

@@ -26,6 +26,7 @@ from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.health import LOST_S
 from modelplane.controllers.fleet_resources import resource_of
+from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.writer import delete
 from modelplane.kube import errors, resources
@@ -49,12 +50,14 @@ class Finalizer:
         informers: Mapping[str, Informer],
         clusters: Clusters,
         children: ChildIndex,
+        releases: Releases,
         reporter: Reporter,
     ) -> None:
         self._client = client
         self._informers = informers
         self._clusters = clusters
         self._children = children
+        self._releases = releases
         self._reporter = reporter
 
     @staticmethod
@@ -139,6 +142,17 @@ class Finalizer:
                 left += await self._delete(connection, await connection.look_for(uid, namespace))
             except errors.KubernetesError as error:
                 left.append(f'what is on "{connection.name}" ({error})')
+        # Last: the charts' controllers finish the deletion of the objects above.
+        return left or self._left_releases(owner)
+
+    def _left_releases(self, owner: Object) -> list[str]:
+        """Uninstall the remaining Helm releases, and return them."""
+        left: list[str] = []
+        for name in ownership.helm_clusters(owner):
+            if self._informers[kind_name(InferenceCluster)].get(name) is not None:
+                left += self._releases.left(owner, name)
+            else:
+                _log.warning("%s: its Helm releases on cluster %s are abandoned", key_of(owner), name)
         return left
 
     @staticmethod

@@ -8,7 +8,7 @@ logged and retried; only a signal ends a controller.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -29,6 +29,8 @@ from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.gateway_controller import GatewayController
 from modelplane.controllers.guarded import guarded
+from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.observed import Queue, State
@@ -71,8 +73,12 @@ class Manager:
         dial: Callable[[str], str],
         fence: Fence | None = None,
         credential_lifetime_s: int = LIFETIME_S,
+        helm: Sequence[str] = (),
     ) -> None:
-        """``fence`` is asked before each write to a cluster; ``client`` has its own."""
+        """``fence`` is asked before each write to a cluster; ``client`` has its own.
+
+        ``helm`` is the helm program with its first arguments; empty if there is none.
+        """
         self._client = client
         self._credential_lifetime_s = credential_lifetime_s
         self._definitions = Definitions(client)
@@ -93,6 +99,10 @@ class Manager:
             client, self._informers, self._definitions.informer, self._child_changed
         )
         self._named = NamedObjects(client, self._wake, self._interests.anyone)
+        self._kubeconfigs = Kubeconfigs(
+            client, self._informers[_CLUSTER], self._informers, self._clusters, EXCHANGES
+        )
+        self._releases = self._releases_by(helm, fence)
         is_local = proxy is not None and is_loopback(proxy.listens[0])
         self._reconciler = Reconciler(
             client,
@@ -102,9 +112,15 @@ class Manager:
             self._named,
             self._interests,
             lambda: self._gateway.address,
+            self._releases,
             is_local,
         )
-        self._gateway = GatewayController(
+        self._gateway = self._gateway_by(proxy, dial, is_local)
+
+    def _gateway_by(
+        self, proxy: Proxy | None, dial: Callable[[str], str], is_local: bool
+    ) -> GatewayController:
+        return GatewayController(
             proxy,
             dial=dial,
             compose=self._reconciler.compose,
@@ -115,19 +131,26 @@ class Manager:
 
     def _control_loops(self) -> tuple[Runnable, ...]:
         """Return every control loop, in the order in which they start."""
-        kubeconfigs = Kubeconfigs(
-            self._client, self._informers[_CLUSTER], self._informers, self._clusters, EXCHANGES
-        )
         return (
-            kubeconfigs,
-            kubeconfigs.identities,
+            self._kubeconfigs,
+            self._kubeconfigs.identities,
             self._children,
             self._named,
             self._gateway,
-            Credentials(self._client, kubeconfigs, self._clusters, self._credential_lifetime_s),
+            Credentials(self._client, self._kubeconfigs, self._clusters, self._credential_lifetime_s),
+            self._releases,
             Workers("decisions", self._decisions, self._reconciler.reconcile),
             Workers("work", self._work, self._reconciler.reconcile),
         )
+
+    def _releases_by(self, helm: Sequence[str], fence: Fence | None) -> Releases:
+        kubeconfigs = self._kubeconfigs
+        host = Host(
+            helm, self._clusters, kubeconfigs.secret, kubeconfigs.installer_of, self._releases_changed, fence
+        )
+        releases = Releases(host)
+        kubeconfigs.on_secret(releases.secret_changed)
+        return releases
 
     def state(self) -> State:
         """Return the state that metrics are read from."""
@@ -224,6 +247,10 @@ class Manager:
             self._enqueue(owner)
         if self._routes:
             self._gateway.touch()
+
+    def _releases_changed(self, uid: str) -> None:
+        if uid in self._uids:
+            self._enqueue(self._uids[uid])
 
     def _cluster_problem(self, cluster: str) -> None:
         for owner in self._interests.on(cluster):

@@ -83,6 +83,12 @@ def owner_of(item: Mapping[str, Any]) -> tuple[str, str, str]:
     )
 
 
+def helm_clusters(owner: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the clusters on which an owner has Helm releases, as it records before the first."""
+    recorded = (owner["metadata"].get("annotations") or {}).get(labels.HELM_CLUSTERS, "")
+    return tuple(recorded.split(",")) if recorded else ()
+
+
 def _digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]
 

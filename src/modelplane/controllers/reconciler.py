@@ -19,6 +19,7 @@ from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.finalizer import Finalizer
+from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
@@ -38,7 +39,7 @@ class NotYet(Exception):
 class Reconciler:
     """Reconciles one owner at a time, as often as it is asked to."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  one for each source of a request
         self,
         client: Client,
         informers: Mapping[str, Informer],
@@ -47,6 +48,7 @@ class Reconciler:
         named: NamedObjects,
         interests: Interests,
         gateway_address: Callable[[], GatewayAddress],
+        releases: Releases,
         gateway_is_local: bool = False,
     ) -> None:
         self._informers = informers
@@ -56,9 +58,10 @@ class Reconciler:
         self._gateway_address = gateway_address
         self._gateway_is_local = gateway_is_local
         self._children = children.index
+        self._releases = releases
         self._reporter = Reporter(client, informers)
-        self._writer = Writer(client, informers, clusters, children, self._reporter)
-        self._finalizer = Finalizer(client, informers, clusters, self._children, self._reporter)
+        self._writer = Writer(client, informers, clusters, children, releases, self._reporter)
+        self._finalizer = Finalizer(client, informers, clusters, self._children, releases, self._reporter)
 
     async def reconcile(self, key: OwnerKey) -> float | None:
         """Bring one owner up to date; return after how many seconds to look again, if at all.
@@ -85,7 +88,7 @@ class Reconciler:
         clusters = _clusters(requirements)
         observed = self._observed(owner, clusters)
         request = self._request(decoded, observed, requirements)
-        if any(isinstance(found, Unknown) and found.loading for found in request.required.values()):
+        if self._loading(owner, request):
             return None  # its loading ends with another reconcile
         composition = await _composed(key.kind, request)
         if isinstance(composition, Blocked):
@@ -110,6 +113,12 @@ class Reconciler:
         if problem:
             raise NotYet(problem)
         return 0.0 if late else None
+
+    def _loading(self, owner: Object, request: Request[Any]) -> bool:
+        """Return True if requirements or Helm releases of an owner are being read for the first time."""
+        found = request.required.values()
+        loading = any(isinstance(each, Unknown) and each.loading for each in found)
+        return loading or self._releases.loading(owner)
 
     def _changed_since(self, request: Request[Any], requirements: tuple[Requirement, ...]) -> bool:
         """Return True if a requirement has changed since it was read for a request."""
@@ -165,7 +174,7 @@ class Reconciler:
         for connection in self._clusters.recorded(owner):
             if connection.name in clusters:
                 observed |= connection.children.keyed(uid)
-        return observed
+        return observed | self._releases.observed(owner)
 
 
 def _requirements(kind: Composer, decoded: Model) -> tuple[Requirement, ...]:

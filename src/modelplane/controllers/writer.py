@@ -6,20 +6,23 @@ is deleted.
 
 import logging
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
+from modelplane.api import labels
 from modelplane.api.listing import in_order
 from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep
 from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.workload_kinds import has_pods
+from modelplane.compose.workload_kinds import has_pods, is_release
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.fleet_resources import resource_of
+from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.settled import Settled
 from modelplane.kube import errors
@@ -39,12 +42,14 @@ class Writer:
         informers: Mapping[str, Informer],
         clusters: Clusters,
         children: ControlPlaneChildren,
+        releases: Releases,
         reporter: Reporter,
     ) -> None:
         self._client = client
         self._informers = informers
         self._clusters = clusters
         self._children = children
+        self._releases = releases
         self._reporter = reporter
         self._settled = Settled()
 
@@ -55,7 +60,7 @@ class Writer:
         silent: set[str] = set()
         try:
             await self._hold_needed(owner)
-            await self._hold(owner, composition, {child.cluster for child in desired} - {""})
+            await self._hold(owner, composition, desired)
             for child in desired:
                 if child.cluster in silent:
                     continue
@@ -70,6 +75,7 @@ class Writer:
                     silent.add(child.cluster)
             if not problems:
                 await self._delete_dropped(owner, observed, composition)
+                self._releases.prune(owner, composition)
         except errors.KubernetesError as error:
             problems.append(str(error))
         return in_order(problems, separator="; ")
@@ -81,27 +87,40 @@ class Writer:
             if item is not None:
                 await self._add_finalizer(item, ownership.IN_USE)
 
-    async def _hold(self, owner: Object, composition: Composition, clusters: set[str]) -> None:
+    async def _hold(self, owner: Object, composition: Composition, desired: list[Desired]) -> None:
         """Add the finalizer and record the clusters before the first write: children must be found again."""
-        if clusters or (composition.children and COMPOSERS[owner["kind"]].waits_for_children):
-            await self._add_finalizer(owner, ownership.FINALIZER)
-        if clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
+        on_clusters = any(child.cluster for child in desired)
+        if on_clusters or (desired and COMPOSERS[owner["kind"]].waits_for_children):
+            helm = {child.cluster for child in desired if is_release(child.manifest)}
+            on = sorted(helm.union(ownership.helm_clusters(owner)))
+            annotations = {labels.HELM_CLUSTERS: ",".join(on)} if helm else {}
+            await self._add_finalizer(owner, ownership.FINALIZER, annotations)
+        if on_clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
             conditions = owner.get("status", {}).get("conditions", ())
             await self._reporter.apply(owner, {**composition.status, "conditions": list(conditions)})
 
-    async def _add_finalizer(self, item: Object, finalizer: str) -> None:
+    async def _add_finalizer(
+        self, item: Object, finalizer: str, annotations: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         metadata = item["metadata"]
         finalizers = metadata.get("finalizers", [])
-        if finalizer in finalizers or "deletionTimestamp" in metadata:
+        is_held = finalizer in finalizers and annotations.items() <= metadata.get("annotations", {}).items()
+        if is_held or "deletionTimestamp" in metadata:
             return
-        finalizers = [*finalizers, finalizer]
-        patch = {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
+        body: Object = {"resourceVersion": metadata["resourceVersion"]}
+        if finalizer not in finalizers:
+            body["finalizers"] = [*finalizers, finalizer]
+        if annotations:
+            body["annotations"] = dict(annotations)
         written = await self._client.patch(
-            resource_of(item), metadata["name"], patch, metadata.get("namespace")
+            resource_of(item), metadata["name"], {"metadata": body}, metadata.get("namespace")
         )
         self._informers[item["kind"]].remember(written)
 
     async def _write(self, owner: Object, child: Desired, observed: Object | None) -> None:
+        if is_release(child.manifest):
+            self._releases.want(owner, child)
+            return
         manifest = ownership.stamp(owner, child)
         if observed is not None and identity(observed) != identity(manifest):
             observed = None

@@ -20,7 +20,15 @@ from modelplane.local import go_toolchain
 VERSION = "v1.35.4"
 """The Kubernetes that ``kubernetes/go.mod`` requires, which the binary reports as its own."""
 
-FLAGS = ("-trimpath", f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={VERSION}")
+HELM_VERSION = "v4.1.4"
+"""The Helm that it requires, likewise."""
+
+_LINKED = (
+    f"-s -w -X k8s.io/component-base/version.gitVersion={VERSION} "
+    f"-X helm.sh/helm/v4/internal/version.version={HELM_VERSION}"
+)
+
+FLAGS = ("-trimpath", f"-ldflags={_LINKED}")
 
 _FREE_BYTES = 5 << 30
 

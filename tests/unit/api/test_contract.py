@@ -258,6 +258,7 @@ DEPARTURES = (
 
 ADDITIONS = {
     "InferenceCluster spec.servingStack*": "a cluster on which nothing is to be installed",
+    "InferenceCluster spec.cluster.existing.installerSecretRef*": "an identity that installs",
     "InferenceCluster spec.cluster.gke.deletionProtection": "settings of the cloud, the same in both kinds",
     "InferenceCluster spec.cluster.gke.gpuDriver": "settings of the cloud, the same in both kinds",
     "InferenceCluster spec.cluster.gke.imageType": "settings of the cloud, the same in both kinds",

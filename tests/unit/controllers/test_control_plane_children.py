@@ -23,6 +23,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from support.helm import no_releases
 
 pytestmark = pytest.mark.virtual_time
 
@@ -82,7 +83,7 @@ async def children(
 
 @pytest.fixture
 def writer(client: Client, clusters: Clusters, children: ControlPlaneChildren) -> Writer:
-    return Writer(client, {}, clusters, children, Reporter(client, {}))
+    return Writer(client, {}, clusters, children, no_releases(clusters), Reporter(client, {}))
 
 
 def _desired(key: str, size: int = 1, row: WorkloadKind = BUCKET) -> Desired:

@@ -14,6 +14,7 @@ from modelplane.controllers.reporter import Reporter
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
+from support.helm import no_releases
 
 REPLICA = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/r"
 CLUSTER = "/apis/modelplane.ai/v1alpha1/inferenceclusters/east"
@@ -60,7 +61,9 @@ class Bench:
         for informer in self.informers.values():
             children.follow(informer)
         reporter = Reporter(client, self.informers)
-        self._finalizer = Finalizer(client, self.informers, clusters, children, reporter)
+        self._finalizer = Finalizer(
+            client, self.informers, clusters, children, no_releases(clusters), reporter
+        )
 
     async def finalize(self, owner: dict[str, Any]) -> str:
         """Return what the owner waits for, or nothing when it was let go."""

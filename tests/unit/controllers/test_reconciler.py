@@ -19,6 +19,7 @@ from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.proxy.interface import GatewayAddress
+from support.helm import no_releases
 
 EAST = Requirement("", API_VERSION, "InferenceCluster", name="east")
 CLASS = OwnerKey("InferenceClass", "", "l4")
@@ -51,6 +52,7 @@ class Bench:
             self.named,
             self.interests,
             lambda: GatewayAddress("front:80"),
+            no_releases(clusters),
         )
 
 

@@ -18,6 +18,7 @@ from modelplane.controllers.writer import Writer, delete
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
+from support.helm import no_releases
 
 OWNER = "/apis/modelplane.ai/v1alpha1/namespaces/n/modelreplicas/owner"
 SERVICES = "/api/v1/namespaces/n/services/"
@@ -33,7 +34,7 @@ class Bench:
         self.definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)
         self.children = ControlPlaneChildren(client, self.informers, self.definitions, lambda _item: None)
         reporter = Reporter(client, self.informers)
-        self.writer = Writer(client, self.informers, clusters, self.children, reporter)
+        self.writer = Writer(client, self.informers, clusters, self.children, no_releases(clusters), reporter)
         self.recorded: list[str] = []
 
     @property

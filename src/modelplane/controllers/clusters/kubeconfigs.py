@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from modelplane.api.cluster_origin import ClusterOrigin, IdentityType
+from modelplane.api.cluster_origin import ClusterOrigin, IdentityType, KubeconfigSecret
 from modelplane.api.decode import convert
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
@@ -18,10 +18,21 @@ from modelplane.controllers.clusters.identities import Credential, Exchange, Ide
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer
+from modelplane.kube.informer import Handler, Informer
 from modelplane.kube.resources import Object
 
 _CLOUDS = {IdentityType.GOOGLE: "a Google", IdentityType.AWS: "an AWS", IdentityType.NEBIUS: "a Nebius"}
+
+
+def _origin(cluster: Object) -> ClusterOrigin | Unknown:
+    """Return where a cluster comes from.
+
+    Of the origin alone: a pool that cannot be read is no reason to do without the connection.
+    """
+    try:
+        return convert(cluster["spec"]["cluster"], ClusterOrigin)
+    except msgspec.ValidationError as error:
+        return Unknown(f"cannot read spec.cluster: {error}")
 
 
 class Kubeconfigs(Runnable):
@@ -71,6 +82,21 @@ class Kubeconfigs(Runnable):
         if not isinstance(reference, KubeconfigReference):
             return None
         return self._secrets.get(reference.name, reference.namespace)
+
+    def secret(self, name: str) -> Object | None:
+        """Return a Secret in the system's namespace; None if it is not there or not known."""
+        return self._secrets.get(name, SYSTEM_NAMESPACE)
+
+    def on_secret(self, handler: Handler) -> None:
+        """Call a handler with each Secret in the system's namespace that changes."""
+        self._secrets.add_handler(handler)
+
+    def installer_of(self, name: str) -> KubeconfigSecret | None:
+        """Return the Secret that a cluster names for installing charts; None if it names none."""
+        cluster = self._registered.get(name)
+        origin = _origin(cluster) if cluster else None
+        existing = origin.existing if isinstance(origin, ClusterOrigin) else None
+        return existing.installer_secret_ref if existing else None
 
     def remember(self, secret: Object) -> None:
         """Take a Secret that was written, without waiting for the watch."""
@@ -138,11 +164,9 @@ class Kubeconfigs(Runnable):
         return Supplied(token.text) if isinstance(token, Token) else Supplied(problem=token)
 
     def _reference(self, cluster: Object) -> KubeconfigReference | Rejected | Unknown:
-        # Of the origin alone: a pool that cannot be read is no reason to do without the connection.
-        try:
-            origin = convert(cluster["spec"]["cluster"], ClusterOrigin)
-        except msgspec.ValidationError as error:
-            return Unknown(f"cannot read spec.cluster: {error}")
+        origin = _origin(cluster)
+        if isinstance(origin, Unknown):
+            return origin
         informer = self._provisioned.get(origin.source)
         if informer is None:
             return kubeconfig_reference(origin, None)

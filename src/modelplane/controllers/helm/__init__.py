@@ -1,0 +1,1 @@
+"""Helm releases on inference clusters, carried out by the helm program."""

@@ -1,0 +1,338 @@
+"""Releases of one cluster: one run of Helm at a time, in a task of its own.
+
+Every turn reads Helm's storage on the cluster, decides one step and carries it out. So the task continues
+wherever an earlier one ended, and runs no process if nothing is to be done. What cannot be read stays.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.api.rejected import Rejected
+from modelplane.controllers.helm import report, storage
+from modelplane.controllers.helm.command import arguments
+from modelplane.controllers.helm.failures import Failures
+from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.instruction import USUAL_WAIT_S, Instruction, ReleaseId
+from modelplane.controllers.helm.process import HelmFailed
+from modelplane.controllers.helm.report import Unsynced
+from modelplane.controllers.helm.steps import Action, Step, next_step
+from modelplane.controllers.helm.storage import Details, History
+from modelplane.controllers.helm.values import merged, without_secrets
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.resources import SECRETS, Object
+from modelplane.telemetry.log_lines import fields
+
+_log = logging.getLogger(__name__)
+
+_READ_AGAIN_S = 300.0
+"""Time after which the storage is read again although nothing was to be done: others use Helm too."""
+_RETRY_S = 10.0
+_TYPE = "type=helm.sh/release.v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A release that an owner asks for."""
+
+    uid: str
+    owner: str
+    """A hash of the owner's kind, namespace and name."""
+    key: str
+    manifest: Object
+    instruction: Instruction | Rejected
+    installer: KubeconfigSecret | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A step that is due."""
+
+    step: Step
+    id: ReleaseId
+    instruction: Instruction | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
+    """The labels of the revision."""
+    digest: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    secrets: frozenset[str] = frozenset()
+
+
+class ClusterReleases:
+    """The releases that owners ask for on one cluster, and those that Helm's storage there has."""
+
+    def __init__(self, name: str, host: Host, first_retry_s: float) -> None:
+        self.name = name
+        self._host = host
+        self._wake = asyncio.Event()
+        self._wanted: dict[tuple[str, str], Wanted] = {}
+        self._staying: dict[str, frozenset[str]] = {}
+        """By owner, the keys of releases to keep; the owner's others are uninstalled."""
+        self._stored: dict[ReleaseId, History] | None = None
+        self._details: dict[tuple[str, str, str], Details] = {}
+        self._why: dict[ReleaseId, Unsynced] = {}
+        self._awaiting: set[str] = set()
+        self._failures = Failures(first_retry_s)
+        self._client: tuple[Mapping[str, Any], Client] | None = None
+        self.problem = ""
+        """The cause if the storage cannot be read; empty otherwise."""
+
+    @property
+    def loading(self) -> bool:
+        """True until the storage has been read, or is known to be unreadable."""
+        return self._stored is None and not self.problem
+
+    def awaited_by(self, uid: str) -> bool:
+        """Return True while ``loading``; the owner is then told of its end."""
+        if self.loading:
+            self._awaiting.add(uid)
+        return self.loading
+
+    def uses(self, secret: str) -> bool:
+        """Return True if a release has values of a Secret, or is installed with it."""
+        return any(
+            (each.installer is not None and each.installer.name == secret)
+            or (
+                isinstance(each.instruction, Instruction)
+                and any(source.name == secret for source in each.instruction.values_from)
+            )
+            for each in self._wanted.values()
+        )
+
+    def want(self, wanted: Wanted) -> None:
+        """Ask for a release."""
+        if self._wanted.get((wanted.uid, wanted.key)) != wanted:
+            self._wanted[wanted.uid, wanted.key] = wanted
+            self.wake()
+
+    def keep_only(self, uid: str, wanted: Collection[str], kept: Collection[str]) -> None:
+        """Uninstall the releases of an owner, except those that it asks for, and those to leave alone."""
+        staying = frozenset((*wanted, *kept))
+        dropped = [each for each in self._wanted if each[0] == uid and each[1] not in wanted]
+        for each in dropped:
+            del self._wanted[each]
+        if dropped or self._staying.get(uid) != staying:
+            self._staying[uid] = staying
+            self.wake()
+
+    def wake(self) -> None:
+        """Look again."""
+        self._wake.set()
+
+    def of(self, uid: str) -> dict[str, Object]:
+        """Return the releases of an owner as Releases with their status, by key."""
+        found: dict[str, Object] = {}
+        for history in (self._stored or {}).values():
+            if history.owner_uid == uid and history.key:
+                details = self._details_of(history)
+                unsynced = self._unreadable or self._why.get(history.id)
+                item = report.stored(history, details)
+                found[history.key] = report.report(item, history, details, unsynced)
+        for (owner, key), wanted in self._wanted.items():
+            if owner == uid:
+                found[key] = self._reported(wanted)
+        return found
+
+    def names_of(self, uid: str) -> list[str]:
+        """Return the stored releases of an owner as messages name them."""
+        named = []
+        for history in (self._stored or {}).values():
+            if history.owner_uid == uid:
+                why = self._why.get(history.id)
+                named.append(f'{history.id} on "{self.name}"' + (f" ({why.message})" if why else ""))
+        return named
+
+    async def run(self) -> None:
+        """Carry out what is asked for, until cancelled."""
+        try:
+            while True:
+                self._wake.clear()
+                pause_s = await self._advance()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await self._wake.wait()
+        finally:
+            await self._close()
+
+    @property
+    def _unreadable(self) -> Unsynced | None:
+        return Unsynced(report.UNREADABLE, self.problem) if self.problem else None
+
+    def _reported(self, wanted: Wanted) -> Object:
+        if isinstance(wanted.instruction, Rejected):
+            refused = Unsynced(report.FAILED, wanted.instruction.message)
+            return report.report(wanted.manifest, None, Details(), refused)
+        history = (self._stored or {}).get(wanted.instruction.id)
+        if history is not None and not _is_for(history, wanted):
+            history = None
+        waiting = Unsynced(report.WAITING, "Helm's records on the cluster are being read")
+        why = self._unreadable or self._why.get(wanted.instruction.id)
+        unread = waiting if self._stored is None else None
+        details = self._details_of(history) if history else Details()
+        return report.report(wanted.manifest, history, details, why or unread)
+
+    def _details_of(self, history: History) -> Details:
+        return self._details.get(_stamp(history), Details())
+
+    async def _advance(self) -> float:
+        """Take one step, if one is due; return the time until the next look."""
+        try:
+            kubeconfig = self._host.kubeconfig(self.name, self._installer())
+            await self._read(await self._use(kubeconfig))
+        except (errors.KubernetesError, ValueError) as error:
+            self.problem = f'cannot read Helm\'s records on cluster "{self.name}": {errors.sentence(error)}'
+            self._tell()
+            return _RETRY_S
+        self.problem = ""
+        turn = self._next()
+        self._tell()
+        if turn is None:
+            return min(_READ_AGAIN_S, self._failures.pause_s(time.monotonic()))
+        await self._carry_out(turn, kubeconfig)
+        return 0.0
+
+    def _installer(self) -> KubeconfigSecret | None:
+        return next((each.installer for each in self._wanted.values() if each.installer), None)
+
+    async def _use(self, kubeconfig: Mapping[str, Any]) -> Client:
+        """Return the client for a kubeconfig; one for another is closed."""
+        if self._client is None or self._client[0] != kubeconfig:
+            await self._close()
+            self._client = (kubeconfig, self._host.client(kubeconfig))
+        return self._client[1]
+
+    async def _close(self) -> None:
+        if self._client is not None:
+            await self._client[1].close()
+            self._client = None
+
+    async def _read(self, client: Client) -> None:
+        """Read Helm's storage: the metadata of all revisions, and the last revision of Modelplane's own."""
+        listed = await client.list(SECRETS, labels=storage.SELECTOR, fields=_TYPE, metadata_only=True)
+        stored = storage.histories(listed.items)
+        details = {}
+        for history in stored.values():
+            if not history.owner_uid:
+                continue
+            stamp = _stamp(history)
+            known = self._details.get(stamp)
+            if known is None:
+                secret = await client.get(SECRETS, history.last.secret, history.id.namespace)
+                known = storage.details_of(secret or {})
+            details[stamp] = known
+        self._stored, self._details = stored, details
+
+    def _next(self) -> _Turn | None:
+        """Return the step that is due, and note why each release is not what is asked for."""
+        self._why.clear()
+        due = [turn for each in tuple(self._wanted.values()) if (turn := self._towards(each))]
+        due += self._leaving()[:1]
+        turns = [turn for turn in due if self._is_due(turn)]
+        for turn in turns[1:]:
+            self._why.setdefault(turn.id, Unsynced(report.WAITING, f"waits for {turns[0].id}"))
+        return turns[0] if turns else None
+
+    def _towards(self, wanted: Wanted) -> _Turn | None:
+        """Return the next step towards a wanted release; None if there is none."""
+        if isinstance(wanted.instruction, Rejected):
+            return None
+        instruction, release = wanted.instruction, wanted.instruction.id
+        history = (self._stored or {}).get(release)
+        if history is not None and not _is_for(history, wanted):
+            self._why[release] = Unsynced(report.NOT_OURS, _foreign(history))
+            return None
+        values = merged(instruction, self._host.secret)
+        if isinstance(values, Rejected):
+            self._why[release] = Unsynced(report.FAILED, values.message)
+            return None
+        digest = instruction.digest(values[0], wanted.uid)
+        step = next_step(digest, history)
+        if step is None:
+            self._failures.forget(release)
+            return None
+        return _Turn(step, release, instruction, _marks(wanted, digest), digest, *values)
+
+    def _leaving(self) -> list[_Turn]:
+        """Return the uninstallation of each release that is no longer asked for, the last installed first."""
+        wanted = {
+            each.instruction.id for each in self._wanted.values() if isinstance(each.instruction, Instruction)
+        }
+        leaving = [
+            history
+            for history in (self._stored or {}).values()
+            if history.id not in wanted
+            and history.owner_uid in self._staying
+            and (history.key not in self._staying[history.owner_uid] or self._is_renamed(history))
+        ]
+        leaving.sort(key=lambda each: self._details_of(each).first_deployed, reverse=True)
+        for history in leaving:
+            self._why[history.id] = Unsynced(Action.UNINSTALL, "waits for the releases that may need it")
+        return [_Turn(Step(Action.UNINSTALL), history.id) for history in leaving]
+
+    def _is_renamed(self, history: History) -> bool:
+        """Return True if the child that a release is has another release now."""
+        return (history.owner_uid, history.key) in self._wanted
+
+    def _is_due(self, turn: _Turn) -> bool:
+        retries = turn.instruction.retries if turn.instruction else None
+        message = self._failures.blocking(turn.id, turn.step.action, turn.digest, retries, time.monotonic())
+        if message:
+            self._why[turn.id] = Unsynced(report.FAILED, message)
+        return not message
+
+    async def _carry_out(self, turn: _Turn, kubeconfig: Mapping[str, Any]) -> None:
+        step, release = turn.step, turn.id
+        failed = self._failures.message(release)
+        doing = f"Helm is to {step.action.verb} {release}"
+        self._why[release] = Unsynced(step.action, f"{doing}, after: {failed}" if failed else doing)
+        self._tell()
+        extra = fields(cluster=self.name, release=release.name, namespace=release.namespace)
+        _log.info("cluster %s: %s %s", self.name, step.action, release, extra=extra)
+        try:
+            line = arguments(step, release, turn.instruction, turn.marks)
+            limit_s = turn.instruction.timeout_s if turn.instruction else USUAL_WAIT_S
+            await self._host.run(line, kubeconfig, turn.values, limit_s)
+        except HelmFailed as error:
+            message = without_secrets(f"Helm cannot {step.action.verb} {release}: {error}", turn.secrets)
+            self._failures.add(release, step.action, turn.digest, message, time.monotonic())
+            _log.warning("cluster %s: %s", self.name, message, extra=extra)
+        else:
+            self._failures.succeeded(release, step.action)
+
+    def _tell(self) -> None:
+        stored = (history.owner_uid for history in (self._stored or {}).values())
+        for uid in {*stored, *self._awaiting, *(each.uid for each in self._wanted.values())} - {""}:
+            self._host.changed(uid)
+        self._awaiting.clear()
+
+
+def _stamp(history: History) -> tuple[str, str, str]:
+    return history.id.namespace, history.last.secret, history.last.status
+
+
+def _is_for(history: History, wanted: Wanted) -> bool:
+    """Return True if a release is made for the owner, or for a former one of the same name."""
+    own = history.owner_uid == wanted.uid or history.last.labels.get(labels.OWNER) == wanted.owner
+    return own and bool(history.owner_uid)
+
+
+def _foreign(history: History) -> str:
+    other = "belongs to another owner" if history.owner_uid else "is not Modelplane's"
+    return f"{history.id} exists and {other}: uninstall it with helm, or give it another name"
+
+
+def _marks(wanted: Wanted, digest: str) -> dict[str, str]:
+    return {
+        labels.MANAGED_BY: "modelplane",
+        labels.OWNER_UID: wanted.uid,
+        labels.OWNER: wanted.owner,
+        labels.CHILD: wanted.key,
+        labels.APPLIED: digest,
+    }

@@ -1,0 +1,79 @@
+"""Host: what the releases of every cluster share: the helm program, kubeconfigs, Secrets with values."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.compose.cluster_kubeconfig import KubeconfigReference
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.helm import process
+from modelplane.controllers.helm.process import HelmFailed
+from modelplane.kube import kubeconfig_secret
+from modelplane.kube.client import Client
+from modelplane.kube.fence import Fence
+from modelplane.kube.resources import Object
+
+_NO_HELM = (
+    "there is no helm program: set MODELPLANE_KUBERNETES_BINARY to a binary of the local control plane, "
+    "which has one, or install Helm 4 on PATH"
+)
+
+
+class Host:
+    """Runs Helm, a few processes at a time, and finds the kubeconfig to use."""
+
+    def __init__(
+        self,
+        helm: Sequence[str],
+        clusters: Clusters,
+        secret: Callable[[str], Object | None],
+        installer: Callable[[str], KubeconfigSecret | None],
+        on_change: Callable[[str], None],
+        fence: Fence | None = None,
+    ) -> None:
+        """``helm`` is the program with its first arguments; empty if there is none.
+
+        ``secret`` returns a Secret of the system's namespace, ``installer`` the Secret that an
+        InferenceCluster names for Helm. ``on_change`` is called with the uid of an owner whose releases have
+        changed.
+        """
+        self._helm = helm
+        self._clusters = clusters
+        self._installer = installer
+        self._fence = fence
+        self._turn = asyncio.Semaphore(process.AT_A_TIME)
+        self.secret = secret
+        self.changed = on_change
+
+    def kubeconfig(self, cluster: str, installer: KubeconfigSecret | None) -> Mapping[str, Any]:
+        """Return Helm's kubeconfig for a cluster. Raises ``ValueError`` with the cause if there is none."""
+        access = self._clusters.access(cluster)
+        if access is None:
+            raise ValueError(self._clusters.problem(cluster))
+        named = installer or self._installer(cluster)
+        if named is None:
+            return access.kubeconfig
+        where = str(KubeconfigReference(named.name, named.key))
+        content = kubeconfig_secret.content(self.secret(named.name), named.key, where)
+        return kubeconfig_secret.parsed(content, named.key, where)
+
+    def client(self, kubeconfig: Mapping[str, Any]) -> Client:
+        """Return a client for a kubeconfig."""
+        return Client.from_kubeconfig(kubeconfig, fence=self._fence, known=fleet_resources.known)
+
+    async def run(
+        self,
+        line: tuple[str, ...],
+        kubeconfig: Mapping[str, Any],
+        values: Mapping[str, Any],
+        limit_s: float,
+    ) -> None:
+        """Run Helm in its turn; raise ``HelmFailed``."""
+        if not self._helm:
+            raise HelmFailed(_NO_HELM)
+        async with self._turn:
+            if self._fence and (why := self._fence()):
+                raise HelmFailed(why)
+            await process.run(self._helm, line, kubeconfig, values, limit_s=limit_s)

@@ -1,0 +1,111 @@
+"""Releases: the Helm releases that owners ask for, each cluster's in a task of its own.
+
+A reconcile only hands over and looks: it never waits for Helm. A change calls it again.
+"""
+
+import asyncio
+import hashlib
+import logging
+import re
+from typing import Final
+
+from modelplane.api.rejected import Rejected
+from modelplane.compose.composition import Composition, Desired, Keep
+from modelplane.compose.workload_kinds import is_release
+from modelplane.controllers import ownership
+from modelplane.controllers.helm.cluster_releases import ClusterReleases, Wanted
+from modelplane.controllers.helm.failures import FIRST_RETRY_S
+from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.instruction import instruction_of
+from modelplane.controllers.runnable import Runnable
+from modelplane.kube.resources import Object
+
+_log = logging.getLogger(__name__)
+
+_log = logging.getLogger(__name__)
+
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_AFTER_A_BUG_S: Final = 5.0
+
+
+class Releases(Runnable):
+    """Carries out Releases on every cluster."""
+
+    name = "releases"
+
+    def __init__(self, host: Host, first_retry_s: float = FIRST_RETRY_S) -> None:
+        self._host = host
+        self._first_retry_s = first_retry_s
+        self._on: dict[str, ClusterReleases] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def want(self, owner: Object, child: Desired) -> None:
+        """Ask for the release of a child."""
+        manifest = ownership.stamp(owner, child)
+        instruction = instruction_of(manifest)
+        if not _LABEL_VALUE.fullmatch(child.key):
+            instruction = Rejected(f'key "{child.key}" of a Release is not the value of a label')
+        metadata = owner["metadata"]
+        name = "/".join((owner["kind"], metadata.get("namespace", ""), metadata["name"]))
+        digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+        wanted = Wanted(metadata["uid"], digest, child.key, manifest, instruction, child.installer)
+        self._of(child.cluster).want(wanted)
+
+    def prune(self, owner: Object, composition: Composition) -> None:
+        """Uninstall the releases of an owner that a composition names neither as desired nor as kept."""
+        kept = {child.key for child in composition.children if isinstance(child, Keep)}
+        for cluster in ownership.helm_clusters(owner):
+            wanted = {
+                child.key
+                for child in composition.children
+                if isinstance(child, Desired) and child.cluster == cluster and is_release(child.manifest)
+            }
+            self._of(cluster).keep_only(owner["metadata"]["uid"], wanted, kept)
+
+    def observed(self, owner: Object) -> dict[str, Object]:
+        """Return the releases of an owner, by key."""
+        found: dict[str, Object] = {}
+        for cluster in ownership.helm_clusters(owner):
+            found |= self._of(cluster).of(owner["metadata"]["uid"])
+        return found
+
+    def loading(self, owner: Object) -> bool:
+        """Return True if Helm's storage is being read for the first time; a call of ``on_change`` follows."""
+        uid, clusters = owner["metadata"]["uid"], ownership.helm_clusters(owner)
+        return sum(self._of(cluster).awaited_by(uid) for cluster in clusters) > 0
+
+    def left(self, owner: Object, cluster: str) -> list[str]:
+        """Uninstall every release of an owner on a cluster, and return those that are still there."""
+        releases = self._of(cluster)
+        releases.keep_only(owner["metadata"]["uid"], (), ())
+        if releases.problem or releases.loading:
+            return [f'the Helm releases on "{cluster}" ({releases.problem or "which are being read"})']
+        return releases.names_of(owner["metadata"]["uid"])
+
+    def secret_changed(self, secret: Object) -> None:
+        """Look again where a Secret of the system's namespace is used."""
+        for releases in self._on.values():
+            if releases.uses(secret["metadata"]["name"]):
+                releases.wake()
+
+    async def close(self) -> None:
+        """End every run of Helm."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _of(self, cluster: str) -> ClusterReleases:
+        releases = self._on.get(cluster)
+        if releases is None:
+            releases = self._on[cluster] = ClusterReleases(cluster, self._host, self._first_retry_s)
+            self._tasks.append(asyncio.create_task(_run(releases), name=f"releases {cluster}"))
+        return releases
+
+
+async def _run(releases: ClusterReleases) -> None:
+    while True:
+        try:
+            await releases.run()
+        except Exception:  # noqa: BLE001 - the releases of one cluster must not end those of the others
+            _log.exception("a bug in the releases of cluster %s; they are run again", releases.name)
+            await asyncio.sleep(_AFTER_A_BUG_S)

@@ -1,0 +1,84 @@
+"""Values of a release: those of its Secrets, in order, and over them those of the Release itself. Pure."""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.rejected import Rejected
+from modelplane.controllers.helm.instruction import LARGEST_VALUES, Instruction, ValuesSource
+from modelplane.kube.kubeconfig_secret import LOADER
+from modelplane.kube.resources import Object
+
+HIDDEN = "(hidden)"
+_SHORTEST = 4
+"""Length from which a text of a Secret is hidden in messages; shorter ones are ``true``, ``80``, ``no``."""
+_LONGEST = 1024
+
+
+def merged(
+    instruction: Instruction, secret: Callable[[str], Object | None]
+) -> tuple[dict[str, Any], frozenset[str]] | Rejected:
+    """Return all values, and the texts among them that are secret; or why they cannot be read."""
+    values: dict[str, Any] = {}
+    texts: set[str] = set()
+    for source in instruction.values_from:
+        read = _values(source, secret(source.name))
+        if isinstance(read, Rejected):
+            return read
+        texts.update(_texts(read))
+        values = _merge(values, read)
+    return _merge(values, instruction.values), frozenset(texts)
+
+
+def _values(source: ValuesSource, secret: Object | None) -> Mapping[str, Any] | Rejected:
+    where = f'Secret "{source.name}" in namespace "{SYSTEM_NAMESPACE}"'
+    encoded = (secret or {}).get("data", {}).get(source.key)
+    if encoded is None:
+        if source.optional:
+            return {}
+        lacks = f'has no key "{source.key}"' if secret else "does not exist"
+        return Rejected(f"{where}, which has values, {lacks}")
+    if len(encoded) > 2 * LARGEST_VALUES:
+        return Rejected(f'key "{source.key}" of {where} is larger than {LARGEST_VALUES // 1024} KiB')
+    try:
+        text = base64.b64decode(encoded)
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, LOADER)):
+            return Rejected(f'key "{source.key}" of {where} has aliases: write the values out')
+        read = yaml.load(text, LOADER)  # noqa: S506 - a safe loader
+    except (binascii.Error, yaml.YAMLError, ValueError, RecursionError):
+        read = None
+    if not isinstance(read, Mapping):
+        # Not the parser's message, which quotes the text.
+        return Rejected(f'key "{source.key}" of {where} is not a YAML object with values')
+    return read
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        is_map = isinstance(below, Mapping) and isinstance(value, Mapping)
+        merged[key] = _merge(below, value) if is_map else value  # type: ignore[arg-type]  # both are checked
+    return merged
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
+    elif len(str(value)) >= _SHORTEST:
+        yield str(value)
+
+
+def without_secrets(message: str, texts: frozenset[str]) -> str:
+    """Return a message without secret texts, and no longer than a condition is to be."""
+    for text in sorted(texts, key=len, reverse=True):
+        message = message.replace(text, HIDDEN)
+    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"

@@ -1,0 +1,10 @@
+"""Helm releases in tests: none at all, charts of the project's own, and servers of charts."""
+
+from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.releases import Releases
+
+
+def no_releases(clusters: Clusters) -> Releases:
+    """Return releases that no owner asks for."""
+    return Releases(Host((), clusters, lambda _name: None, lambda _cluster: None, lambda _uid: None))
