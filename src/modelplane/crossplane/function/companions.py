@@ -11,21 +11,24 @@ from typing import Any
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import Kind
 from modelplane.api.listing import listing
-from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.names import child_name
 from modelplane.api.namespaces import reserved
 from modelplane.api.rejected import Rejected
+from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import cluster_namespace
 from modelplane.compose.clouds.provisioned import recipe_of
-from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
-from modelplane.compose.composition import Composition, Requirement
+from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
+from modelplane.compose.composition import Composition, Desired, Requirement
 from modelplane.compose.guards import waited_for
+from modelplane.compose.workload_kinds import RELEASE
 from modelplane.crossplane.function import remote
 
 PREFIX = "crossplane-"
 """Prefix of the keys of companions; no key of the core has it."""
 
 PROVIDER_CONFIG = f"{PREFIX}provider-config"
+HELM_PROVIDER_CONFIG = f"{PREFIX}helm-provider-config"
 IN_USE = f"{PREFIX}in-use"
 NAMESPACE = f"{PREFIX}{cluster_namespace.key('')}"
 """Prefix of the keys of namespaces; the cluster's name follows."""
@@ -34,7 +37,7 @@ _PROTECTION = "protection.crossplane.io/v1beta1"
 
 
 def provider_config_name(cluster: str) -> str:
-    """Return the name of the ClusterProviderConfig for an InferenceCluster."""
+    """Return the name of the ClusterProviderConfigs for an InferenceCluster, of Kubernetes and of Helm."""
     return child_name(cluster, "cluster-kubeconfig")
 
 
@@ -63,6 +66,8 @@ def companions(
     """
     if isinstance(owner, InferenceCluster) and connects:
         yield from _connection(owner, requirements, composed)
+        if _installs(composition, composed):
+            yield from _installer(owner, composed)
     for each in requirements:
         if each.key == cluster_namespace.key(each.cluster) and not reserved(each.name):
             written = composed.get(f"{PREFIX}{each.key}")
@@ -86,34 +91,45 @@ def _connection(
     if isinstance(reference, Rejected):
         return
     name = provider_config_name(cluster.metadata.name)
-    spec: dict[str, Any] = {
-        "credentials": {
-            "source": "Secret",
-            "secretRef": {
-                "namespace": reference.namespace,
-                "name": reference.name,
-                "key": reference.key,
-            },
-        }
-    }
+    yield PROVIDER_CONFIG, _provider_config(remote.API_VERSION, name, reference)
+    for key, requirement in looks(requirements).items():
+        # The owner is cluster-scoped, but an Object needs a namespace.
+        yield key, {**remote.look(requirement, name), "metadata": {"namespace": SYSTEM_NAMESPACE}}
+
+
+def _installs(composition: Composition, composed: Mapping[str, Object]) -> bool:
+    """Return True if a cluster has a ServingStack, whose Releases provider-helm carries out."""
+    stack = kind_name(ServingStack)
+    desired = (each.manifest for each in composition.children if isinstance(each, Desired))
+    return any(each.get("kind") == stack for each in (*desired, *composed.values()))
+
+
+def _installer(cluster: InferenceCluster, composed: Mapping[str, Object]) -> Iterator[tuple[str, Object]]:
+    reference = kubeconfig_reference(cluster.spec.cluster, cluster_of_cloud(cluster, composed))
+    if isinstance(reference, Rejected):
+        return
+    existing = cluster.spec.cluster.existing
+    if existing and (named := existing.installer_secret_ref):
+        reference = KubeconfigReference(named.name, named.key)
+    name = provider_config_name(cluster.metadata.name)
+    yield HELM_PROVIDER_CONFIG, _provider_config(RELEASE.api_version, name, reference)
+
+
+def _provider_config(api_version: str, name: str, reference: KubeconfigReference) -> Object:
+    secret = {"namespace": reference.namespace, "name": reference.name, "key": reference.key}
+    spec: dict[str, Any] = {"credentials": {"source": "Secret", "secretRef": secret}}
     if identity := reference.identity:
         spec["identity"] = {
             "type": str(identity.type),
             "source": "Secret",
             "secretRef": {"namespace": identity.namespace, "name": identity.name, "key": identity.key},
         }
-    yield (
-        PROVIDER_CONFIG,
-        {
-            "apiVersion": remote.API_VERSION,
-            "kind": "ClusterProviderConfig",
-            "metadata": {"name": name},
-            "spec": spec,
-        },
-    )
-    for key, requirement in looks(requirements).items():
-        # The owner is cluster-scoped, but an Object needs a namespace.
-        yield key, {**remote.look(requirement, name), "metadata": {"namespace": SYSTEM_NAMESPACE}}
+    return {
+        "apiVersion": api_version,
+        "kind": "ClusterProviderConfig",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def _usage(kind: Kind, name: str, users: list[str]) -> Object:

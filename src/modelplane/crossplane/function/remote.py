@@ -1,8 +1,8 @@
-"""Children on other clusters, as Objects of provider-kubernetes.
+"""Children on other clusters, as Objects of provider-kubernetes and Releases of provider-helm.
 
 A child of an inference cluster is composed as an ``Object`` (``kubernetes.m.crossplane.io``) around its
 manifest. The core sees only the manifest as observed on the cluster, or nothing; the provider's error is
-reported separately.
+reported separately. A Release is composed as it is, and the core sees it with its status.
 
 The provider stores the whole manifest in the ``Object``, including the values of a Secret, wherever they
 come from. So permission to read Objects is permission to read these values.
@@ -16,7 +16,7 @@ from modelplane.compose.cluster_namespace import MADE, OURS, is_ours
 from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.conditions import SYNCED
 from modelplane.compose.readiness import condition_of
-from modelplane.compose.workload_kinds import row_of
+from modelplane.compose.workload_kinds import is_release, row_of
 
 API_VERSION = "kubernetes.m.crossplane.io/v1alpha1"
 KIND = "Object"
@@ -52,8 +52,10 @@ def problem(item: Object) -> str:
 
 
 def write(child: Desired, provider_config: str) -> Object:
-    """Return the Object that writes a child to its cluster."""
+    """Return the Object that writes a child to its cluster, or the Release that installs it there."""
     manifest, row = child.manifest, row_of(child.manifest)
+    if is_release(manifest):
+        return {**manifest, "spec": {**manifest["spec"], "providerConfigRef": _reference(provider_config)}}
     written = _object(manifest, provider_config)
     if row is None:
         return written
@@ -135,10 +137,14 @@ def _ready_when(query: str) -> dict[str, Any]:
     return {"readiness": {"policy": "DeriveFromCelQuery", "celQuery": query}}
 
 
+def _reference(provider_config: str) -> dict[str, str]:
+    return {"kind": "ClusterProviderConfig", "name": provider_config}
+
+
 def _object(manifest: Object, provider_config: str, *, policies: tuple[str, ...] = ()) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "forProvider": {"manifest": manifest},
-        "providerConfigRef": {"kind": "ClusterProviderConfig", "name": provider_config},
+        "providerConfigRef": _reference(provider_config),
     }
     if policies:
         spec["managementPolicies"] = list(policies)

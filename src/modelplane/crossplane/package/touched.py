@@ -47,6 +47,7 @@ class Touched:
 _DISCOVERY = "discovery.k8s.io/v1"
 _EXTENSIONS = "apiextensions.k8s.io/v1"
 _GATEWAY = "gateway.networking.k8s.io/v1"
+_HELM = "helm.m.crossplane.io/v1beta1"
 _KUBERNETES = "kubernetes.m.crossplane.io/v1alpha1"
 _PROTECTION = "protection.crossplane.io/v1beta1"
 
@@ -65,6 +66,14 @@ COMPOSED = (
         "clusterproviderconfigs",
         Grant.PROVIDER,
         "how an inference cluster is reached",
+    ),
+    Touched(_HELM, "Release", "releases", Grant.PROVIDER, "what serving needs on a cluster", managed=True),
+    Touched(
+        _HELM,
+        "ClusterProviderConfig",
+        "clusterproviderconfigs",
+        Grant.PROVIDER,
+        "how charts are installed on an inference cluster",
     ),
     Touched(
         _PROTECTION,

@@ -35,6 +35,14 @@ def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
     }
 
 
+def test_a_release_is_composed_as_it_is_with_the_connection_of_its_cluster() -> None:
+    child = _child("helm.m.crossplane.io/v1beta1", "Release", spec={"forProvider": {"chart": {"name": "c"}}})
+    config = {"kind": "ClusterProviderConfig", "name": "east-config"}
+    written = remote.write(child, "east-config")
+    assert written == {**child.manifest, "spec": {**child.manifest["spec"], "providerConfigRef": config}}
+    assert not remote.is_remote(written), "the core sees the Release itself, with its status"
+
+
 def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves_as_it_is_now() -> None:
     spec = remote.write(_child("apps/v1", "Deployment"), "c")["spec"]
     assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"

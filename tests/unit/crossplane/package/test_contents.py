@@ -37,7 +37,12 @@ def test_one_policy_activates_what_is_composed_and_nothing_else():
         "apiVersion": "apiextensions.crossplane.io/v1alpha1",
         "kind": "ManagedResourceActivationPolicy",
         "metadata": {"name": "modelplane"},
-        "spec": {"activate": ["objects.kubernetes.m.crossplane.io"]},
+        "spec": {
+            "activate": [
+                "objects.kubernetes.m.crossplane.io",
+                "releases.helm.m.crossplane.io",
+            ]
+        },
     }
 
 

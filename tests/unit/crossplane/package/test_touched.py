@@ -9,7 +9,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.compose import cluster_namespace
 from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.kinds import COMPOSERS
-from modelplane.compose.workload_kinds import Place, rows
+from modelplane.compose.workload_kinds import RELEASE, Place, rows
 from modelplane.crossplane.function import companions, remote, requirements
 from modelplane.crossplane.package.touched import COMPOSED, REQUIRED
 
@@ -41,7 +41,11 @@ def _required():
 def test_what_is_composed_on_the_control_plane_is_in_the_table():
     plain = {(manifest["apiVersion"], manifest["kind"]) for cluster, manifest in _children() if not cluster}
     # What the function makes of the rest: children of other clusters, connections, guards.
-    by_function = {(remote.API_VERSION, remote.KIND), (remote.API_VERSION, "ClusterProviderConfig")}
+    by_function = {
+        (remote.API_VERSION, remote.KIND),
+        (RELEASE.api_version, RELEASE.kind),
+        *((each, "ClusterProviderConfig") for each in (remote.API_VERSION, RELEASE.api_version)),
+    }
     guards = {(companions._PROTECTION, "Usage"), (companions._PROTECTION, "ClusterUsage")}
     # The package of a cloud activates its managed resources, and its providers bring the permission.
     managed = {(row.api_version, row.kind) for row in rows(Place.CONTROL_PLANE)}

@@ -1,0 +1,46 @@
+"""Children that only Crossplane needs."""
+
+from typing import Any
+
+from modelplane.api.decode import decode_as
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.compose.composition import Composition, Desired
+from modelplane.compose.readiness import exists
+from modelplane.crossplane.function.companions import HELM_PROVIDER_CONFIG, companions
+
+STACK = {
+    "apiVersion": "infrastructure.modelplane.ai/v1alpha1",
+    "kind": "ServingStack",
+    "metadata": {"name": "s"},
+}
+
+
+def _companions(composition: Composition, **existing: Any) -> dict[str, Any]:
+    owner = decode_as(
+        InferenceCluster,
+        {
+            "apiVersion": "modelplane.ai/v1alpha1",
+            "kind": "InferenceCluster",
+            "metadata": {"name": "east"},
+            "spec": {
+                "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "serving"}, **existing}},
+                "nodePools": [{"name": "p", "className": "c", "nodeCount": 1}],
+            },
+        },
+    )
+    return dict(companions(kind_of(InferenceCluster), owner, composition, (), {}))
+
+
+def test_a_cluster_with_a_stack_gets_a_connection_for_helm_with_the_identity_that_installs() -> None:
+    stack = Composition((Desired("stack", STACK, exists),))
+    config = _companions(stack, installerSecretRef={"name": "installer"})[HELM_PROVIDER_CONFIG]
+    assert (config["apiVersion"], config["kind"]) == ("helm.m.crossplane.io/v1beta1", "ClusterProviderConfig")
+    secret = {"namespace": "modelplane-system", "name": "installer", "key": "kubeconfig"}
+    assert config["spec"] == {"credentials": {"source": "Secret", "secretRef": secret}}
+    own = _companions(stack)[HELM_PROVIDER_CONFIG]["spec"]["credentials"]["secretRef"]
+    assert own == {**secret, "name": "serving"}
+
+
+def test_without_a_stack_no_kind_of_provider_helm_is_composed() -> None:
+    assert HELM_PROVIDER_CONFIG not in _companions(Composition())
