@@ -1,8 +1,10 @@
 """Helm releases: the linked helm, against a real API server, with charts from the loopback interface."""
 
 import asyncio
+import base64
 import os
 import signal
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,15 +13,22 @@ from typing import Any
 import pytest
 
 from modelplane.api import labels
+from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import condition_of, is_ready, is_true
+from modelplane.controllers.helm import process
 from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.process import HelmFailed
 from modelplane.controllers.helm.releases import Releases
+from modelplane.install import inference_cluster
+from modelplane.install.inference_cluster import INSTALLER
+from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import Object
 from support.charts import Repository, package
 from support.fleets import ControlPlane
+from support.service_accounts import kubeconfig
 
 pytestmark = pytest.mark.kubernetes
 
@@ -48,6 +57,7 @@ class Bench:
 
     def __init__(self, plane: ControlPlane, client: Client, repository: Repository, namespace: str) -> None:
         self.client, self.repository, self.namespace = client, repository, namespace
+        self.plane, self.installer = plane, ""
         self.kubeconfig = kubeconfig_secret.parsed(plane.kubeconfig.read_bytes(), "kubeconfig", "the file")
         self.secrets: dict[str, Object] = {}
         self.lines: list[tuple[str, ...]] = []
@@ -61,10 +71,13 @@ class Bench:
         """Begin as controllers do, with no memory."""
         access = SimpleNamespace(kubeconfig=self.kubeconfig)
         clusters: Any = SimpleNamespace(access=lambda _name: access, problem=lambda _name: "")
-        host = Recorded(self._helm, clusters, self.secrets.get, lambda _name: None, self._tell)
+        host = Recorded(self._helm, clusters, self.secrets.get, self._installer, self._tell)
         host.lines = self.lines
         self.releases = Releases(host, first_retry_s=3600)
         return self.releases
+
+    def _installer(self, _cluster: str) -> KubeconfigSecret | None:
+        return KubeconfigSecret(name=self.installer) if self.installer else None
 
     def _tell(self, _uid: str) -> None:
         self.changed.set()
@@ -123,11 +136,13 @@ class Bench:
 
 @pytest.fixture
 async def bench(
-    control_plane: ControlPlane, client: Client, repository: Repository, request: pytest.FixtureRequest
+    own_control_plane: ControlPlane, repository: Repository, request: pytest.FixtureRequest
 ) -> AsyncIterator[Bench]:
-    prepared = Bench(control_plane, client, repository, f"helm-{abs(hash(request.node.name)) % 10**6}")
-    yield prepared
-    await prepared.releases.close()
+    namespace = f"helm-{zlib.crc32(request.node.name.encode())}"
+    async with Client.from_kubeconfig(str(own_control_plane.kubeconfig)) as client:
+        prepared = Bench(own_control_plane, client, repository, namespace)
+        yield prepared
+        await prepared.releases.close()
 
 
 def settled(release: Object) -> bool:
@@ -260,3 +275,26 @@ async def test_a_release_of_others_is_left_alone(bench: Bench) -> None:
     await asyncio.sleep(0)
     assert bench.lines == []
     assert await bench.message("demo") == "theirs"
+
+
+async def test_the_identity_that_serves_cannot_install_a_chart_and_the_one_that_installs_can(
+    bench: Bench, tmp_path: Path
+) -> None:
+    for manifest in inference_cluster.manifests(installer=True):
+        await bench.client.apply(manifest)
+    for account in (INFERENCE_CLUSTER, INSTALLER):
+        content = kubeconfig(bench.plane, account, tmp_path / account).read_bytes()
+        bench.secrets[account] = {"data": {"kubeconfig": base64.b64encode(content).decode()}}
+    bench.installer = INFERENCE_CLUSTER
+    bench.want(bench.release("demo"))
+    refused = await bench.until("demo", lambda seen: condition_of(seen, "Synced")["reason"] == "Unreadable")
+    assert "secrets is forbidden" in condition_of(refused, "Synced")["message"]
+    serving = kubeconfig_secret.parsed((tmp_path / INFERENCE_CLUSTER).read_bytes(), "kubeconfig", "the file")
+    line = ("upgrade", "demo", "demo", "--install", "--repo", f"http://{bench.repository.host}/charts")
+    with pytest.raises(HelmFailed, match="forbidden"):
+        await process.run((str(bench.plane.binary), "helm"), line, serving, {}, limit_s=PATIENCE_S)
+    bench.installer = INSTALLER
+    await bench.releases.close()
+    bench.begin()
+    bench.want(bench.release("demo"))
+    await bench.until("demo", settled)

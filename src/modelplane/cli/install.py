@@ -77,6 +77,11 @@ if TYPE_CHECKING:
     help="With --inference-cluster: permit what provider-kubernetes reads, which is every Secret.",
 )
 @click.option(
+    "--installer",
+    is_flag=True,
+    help="With --inference-cluster: add the identity that installs charts, an administrator of the cluster.",
+)
+@click.option(
     "--apply", "applied", is_flag=True, help="Apply the manifests, and wait until the pods are ready."
 )
 @click.option(
@@ -92,6 +97,7 @@ def install(
     *,
     inference_cluster: bool,
     crossplane: bool,
+    installer: bool,
     applied: bool,
     upgrade: bool,
     dry_run: str | None,
@@ -102,24 +108,19 @@ def install(
 
     They need Kubernetes 1.34 or later.
     """
-    if (upgrade or dry_run) and not applied:
-        raise click.UsageError("--upgrade and --dry-run need --apply")
-    if crossplane and not inference_cluster:
-        raise click.UsageError("--crossplane needs --inference-cluster")
-    if inference_cluster and applied:
-        raise click.UsageError(
-            "--inference-cluster only prints manifests: apply them to the cluster with kubectl"
-        )
-    if inference_cluster and chosen["image_digests"]:
-        raise click.UsageError(
-            "--image-digests has no effect with --inference-cluster: its manifests name no image"
-        )
+    _check(
+        inference_cluster=inference_cluster,
+        options={"--crossplane": crossplane, "--installer": installer},
+        applied=applied,
+        trial=upgrade or bool(dry_run),
+        pinned=bool(chosen["image_digests"]),
+    )
     if inference_cluster:
         from modelplane.install import inference_cluster as registered
 
         lifetime = chosen["credential_lifetime"]
-        click.echo(registered.instructions(lifetime, crossplane=crossplane), nl=False)
-        _write(registered.manifests(crossplane=crossplane))
+        click.echo(registered.instructions(lifetime, crossplane=crossplane, installer=installer), nl=False)
+        _write(registered.manifests(crossplane=crossplane, installer=installer))
     elif not applied or dry_run == "client":
         from modelplane.install.manifests import manifests
 
@@ -136,6 +137,25 @@ def install(
         work(server, do)
         if not (upgrade or dry_run):
             click.echo(_NEXT)
+
+
+def _check(
+    *, inference_cluster: bool, options: dict[str, bool], applied: bool, trial: bool, pinned: bool
+) -> None:
+    """Refuse options that have no effect together; ``options`` are those of an inference cluster."""
+    if trial and not applied:
+        raise click.UsageError("--upgrade and --dry-run need --apply")
+    for option, chosen in options.items():
+        if chosen and not inference_cluster:
+            raise click.UsageError(f"{option} needs --inference-cluster")
+    if inference_cluster and applied:
+        raise click.UsageError(
+            "--inference-cluster only prints manifests: apply them to the cluster with kubectl"
+        )
+    if inference_cluster and pinned:
+        raise click.UsageError(
+            "--image-digests has no effect with --inference-cluster: its manifests name no image"
+        )
 
 
 _NEXT = "Modelplane is installed. Next, create an InferenceGateway and a cluster: docs/how-to/install.md"

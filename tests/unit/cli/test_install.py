@@ -137,6 +137,18 @@ def test_the_commands_request_a_token_of_the_chosen_lifetime(chosen, printed):
     assert [*yaml.safe_load_all(output)] == inference_cluster.manifests(), "the account is the same"
 
 
+def test_the_identity_that_installs_charts_comes_with_its_own_option():
+    output = install("--inference-cluster", "--installer").output
+    assert "#   modelplane install --inference-cluster --installer | kubectl" in output
+    assert "# administrator of the cluster (cluster-admin):" in output
+    added = [*yaml.safe_load_all(output)][len(inference_cluster.manifests()) :]
+    assert [(each["kind"], each["metadata"]["name"]) for each in added] == [
+        ("ServiceAccount", "modelplane-installer"),
+        ("ClusterRoleBinding", "modelplane-installer"),
+    ]
+    assert added[1]["roleRef"]["name"] == "cluster-admin"
+
+
 def test_what_provider_kubernetes_needs_comes_with_its_own_option():
     output = install("--inference-cluster", "--crossplane").output
     assert "#   modelplane install --inference-cluster --crossplane | kubectl" in output
@@ -160,6 +172,7 @@ def test_what_provider_kubernetes_needs_comes_with_its_own_option():
         pytest.param(
             ["--dry-run", "server"], "--upgrade and --dry-run need --apply", id="a trial of nothing"
         ),
+        pytest.param(["--installer"], "--installer needs --inference-cluster", id="an identity of another"),
         pytest.param(["--crossplane"], "--crossplane needs --inference-cluster", id="an option of another"),
         pytest.param(
             ["--inference-cluster", "--apply"],
