@@ -15,7 +15,7 @@ from modelplane.kube.resources import Object
 
 HIDDEN = "(hidden)"
 _SHORTEST = 4
-"""Length from which a text of a Secret is hidden in messages; shorter ones are ``true``, ``80``, ``no``."""
+"""Length from which a text of a Secret is hidden in messages; shorter ones are ``80``, ``no``, ``443``."""
 _LONGEST = 1024
 
 
@@ -73,7 +73,7 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _texts(each)
-    elif len(str(value)) >= _SHORTEST:
+    elif not isinstance(value, bool) and len(str(value)) >= _SHORTEST:
         yield str(value)
 
 

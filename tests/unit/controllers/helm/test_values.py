@@ -1,0 +1,74 @@
+"""Values of a release, and what of them a message may say."""
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from modelplane.api.rejected import Rejected
+from modelplane.controllers.helm.instruction import Instruction, ValuesSource, instruction_of
+from modelplane.controllers.helm.values import merged, without_secrets
+
+RELEASE = {
+    "metadata": {"name": "r"},
+    "spec": {
+        "forProvider": {
+            "chart": {"name": "c", "repository": "oci://r.example.com", "version": "1"},
+            "values": {"own": True, "nested": {"b": 2}},
+        }
+    },
+}
+
+
+def _instruction(*names: str, optional: bool = False) -> Instruction:
+    instruction = instruction_of(RELEASE)
+    assert isinstance(instruction, Instruction)
+    return replace(instruction, values_from=tuple(ValuesSource(each, "values", optional) for each in names))
+
+
+def _secret(text: str) -> dict[str, Any]:
+    return {"data": {"values": base64.b64encode(text.encode()).decode()}}
+
+
+def test_the_release_overrides_its_secrets_and_a_later_secret_an_earlier_one() -> None:
+    secrets = {
+        "one": _secret("own: false\nnested: {a: 1, b: 1}\nlist: [1]"),
+        "two": _secret("list: [2, topsecret]"),
+    }
+    assert merged(_instruction("one", "two"), secrets.get) == (
+        {"own": True, "nested": {"a": 1, "b": 2}, "list": [2, "topsecret"]},
+        frozenset({"topsecret"}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("secrets", "cause"),
+    [
+        ({}, "does not exist"),
+        ({"one": {"data": {}}}, 'has no key "values"'),
+        ({"one": _secret("- topsecret")}, "is not a YAML object"),
+        ({"one": _secret("a: 'topsecret")}, "is not a YAML object"),
+        ({"one": _secret("!!python/object/apply:os.system [topsecret]")}, "is not a YAML object"),
+        ({"one": _secret("a: &a [1]\nb: [*a, *a]")}, "has aliases"),
+        ({"one": _secret("x" * (1 << 20))}, "is larger than 512 KiB"),
+    ],
+)
+def test_values_that_cannot_be_read_change_nothing(secrets: dict[str, Any], cause: str) -> None:
+    refused = merged(_instruction("one"), secrets.get)
+    assert isinstance(refused, Rejected)
+    assert cause in refused.message
+    assert "topsecret" not in refused.message
+
+
+def test_an_optional_secret_may_be_missing() -> None:
+    assert merged(_instruction("one", optional=True), lambda _name: None) == (
+        {"own": True, "nested": {"b": 2}},
+        frozenset(),
+    )
+
+
+def test_a_message_has_no_secret_and_an_end() -> None:
+    texts = frozenset({"topsecret", "topsecret-and-more"})
+    assert without_secrets("bad value topsecret-and-more!", texts) == "bad value (hidden)!"
+    assert len(without_secrets("x" * 5000, texts)) == 1024
