@@ -163,7 +163,8 @@ class Writer:
             if connection.name in current
             for child in connection.children.of(uid)
         }
-        seen = {child["metadata"]["uid"] for child in observed.values()}
+        # A Release is stored nowhere, and has no uid.
+        seen = {child["metadata"].get("uid", "") for child in observed.values()}
 
         def stays(cluster: str, child: Object) -> bool:
             if ownership.child_key(child) in kept or (cluster, identity(child)) in wanted:

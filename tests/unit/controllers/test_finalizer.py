@@ -61,9 +61,8 @@ class Bench:
         for informer in self.informers.values():
             children.follow(informer)
         reporter = Reporter(client, self.informers)
-        self._finalizer = Finalizer(
-            client, self.informers, clusters, children, no_releases(clusters), reporter
-        )
+        self.releases = no_releases(clusters)
+        self._finalizer = Finalizer(client, self.informers, clusters, children, self.releases, reporter)
 
     async def finalize(self, owner: dict[str, Any]) -> str:
         """Return what the owner waits for, or nothing when it was let go."""
@@ -256,3 +255,42 @@ async def test_a_cluster_waits_until_its_cloud_has_taken_away_what_it_made(bench
     }
     bench.informers["GKECluster"].remember(made)
     assert await bench.finalize(cluster) == 'waiting for GKECluster "east" (quota exceeded) to go'
+
+
+async def test_the_releases_of_an_owner_are_uninstalled_last(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = ['release "lws" in namespace "lws" on "east"']
+    asked: list[str] = []
+
+    def left(_owner: Any, cluster: str) -> list[str]:
+        asked.append(cluster)
+        return installed
+
+    monkeypatch.setattr(bench.releases, "left", left)
+    east.has([_service()])
+    connection = await connected(clusters, "east", east)
+    owner = _replica()
+    owner["metadata"]["annotations"] = {labels.HELM_CLUSTERS: "east,gone"}
+    assert await bench.finalize(owner) == 'waiting for Service "s" on "east" to go'
+    assert asked == [], "the charts' controllers finish the deletion of the objects"
+    east.has([])
+    connection.informer(resources.SERVICES)._drop(_service())
+    assert await bench.finalize(owner) == f"waiting for {installed[0]} to go"
+    installed.clear()
+    assert await bench.finalize(owner) == "", "releases on a cluster that is no more are abandoned"
+    assert asked == ["east", "east"]
+
+
+async def test_releases_that_cannot_be_read_hold_their_owner(bench: Bench, clusters: Clusters) -> None:
+    clusters.report("east", "the Secret is gone")
+    owner = _replica()
+    owner["status"] = {}
+    owner["metadata"]["annotations"] = {labels.HELM_CLUSTERS: "east"}
+    assert await bench.finalize(owner) == (
+        'waiting for the Helm releases on "east" (which are being read) to go'
+    )
+    await asyncio.sleep(0.05)
+    said = await bench.finalize(owner)
+    assert 'cannot read Helm\'s records on cluster "east": the Secret is gone' in said
+    await bench.releases.close()

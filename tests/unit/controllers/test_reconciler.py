@@ -44,6 +44,7 @@ class Bench:
         self.interests = Interests()
         self.named = NamedObjects(client, lambda _item: None, self.interests.anyone)
         definitions = Informer(client, resources.CUSTOM_RESOURCE_DEFINITIONS)
+        self.releases = no_releases(clusters)
         self.reconciler = Reconciler(
             client,
             self.informers,
@@ -52,7 +53,7 @@ class Bench:
             self.named,
             self.interests,
             lambda: GatewayAddress("front:80"),
-            no_releases(clusters),
+            self.releases,
         )
 
 
@@ -238,3 +239,16 @@ async def test_a_service_is_composed_without_a_look_at_other_namespaces(
     assert isinstance(composed.composition, Composition)
     [route] = composed.composition.routes
     assert [backend.hosts for backend in route.backends] == [(("n", 80),)]
+
+
+async def test_nothing_is_decided_before_the_releases_of_an_owner_have_been_read(
+    plane: Any, client: Client, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(client, clusters)
+    bench.informers["InferenceClass"].remember(_object(CLASS, {"devices": [{"name": "gpu", "driver": "d"}]}))
+    monkeypatch.setattr(bench.releases, "loading", lambda _owner: True)
+    assert await bench.reconciler.reconcile(CLASS) is None
+    assert plane.writes == [], "a status that says what is installed would be wrong"
+    monkeypatch.setattr(bench.releases, "loading", lambda _owner: False)
+    await bench.reconciler.reconcile(CLASS)
+    assert plane.writes

@@ -334,3 +334,67 @@ async def test_what_has_pods_is_gone_only_when_they_are(
     await delete(client, {"apiVersion": api_version, "kind": kind, "metadata": metadata})
     [(method, where, _, body)] = plane.writes
     assert (method, where, body["propagationPolicy"]) == ("DELETE", path, propagation)
+
+
+class Asked:
+    """Helm releases as a writer hands them over."""
+
+    def __init__(self) -> None:
+        self.wanted: list[str] = []
+        self.pruned: list[Composition] = []
+
+    def want(self, _owner: Any, child: Desired) -> None:
+        self.wanted.append(f"{child.key} on {child.cluster}")
+
+    def prune(self, _owner: Any, composition: Composition) -> None:
+        self.pruned.append(composition)
+
+
+def _release(key: str, cluster: str = "east") -> Desired:
+    manifest = {
+        "apiVersion": "helm.m.crossplane.io/v1beta1",
+        "kind": "Release",
+        "metadata": {"name": key, "namespace": "modelplane-system"},
+        "spec": {"forProvider": {"chart": {"name": "c"}}},
+    }
+    return Desired(key, manifest, exists, cluster)
+
+
+@pytest.fixture
+def asked(bench: Bench) -> Asked:
+    bench.writer._releases = asked = Asked()  # type: ignore[assignment]  # what it is asked, and nothing else
+    return asked
+
+
+async def test_a_release_is_handed_over_once_its_clusters_are_recorded(
+    plane: Any, bench: Bench, asked: Asked
+) -> None:
+    composition = _composed(_release("lws"), _release("nfd", "west"), clusters=())
+    # A Release has no uid, as observed.
+    seen = {"lws": {**_release("lws").manifest}}
+    assert await bench.writer.write(bench.owner, seen, composition) == ""
+    [(_, path, _, body)] = plane.writes
+    assert (path, body["metadata"]["finalizers"]) == (OWNER, [ownership.FINALIZER])
+    assert body["metadata"]["annotations"] == {labels.HELM_CLUSTERS: "east,west"}
+    assert asked.wanted == ["lws on east", "nfd on west"]
+    assert asked.pruned == [composition]
+
+
+async def test_a_cluster_that_has_releases_stays_recorded(plane: Any, bench: Bench, asked: Asked) -> None:
+    owner = bench.owner
+    owner["metadata"] |= {
+        "finalizers": [ownership.FINALIZER],
+        "annotations": {labels.HELM_CLUSTERS: "east,west"},
+    }
+    assert await bench.writer.write(owner, {}, _composed(_release("lws"), clusters=())) == ""
+    assert plane.writes == []
+    assert asked.wanted == ["lws on east"]
+
+
+async def test_no_release_is_handed_over_or_pruned_if_its_cluster_cannot_be_recorded(
+    plane: Any, bench: Bench, asked: Asked
+) -> None:
+    plane.refuse("PATCH", OWNER, 409, "the object was replaced")
+    problem = await bench.writer.write(bench.owner, {}, _composed(_release("lws"), clusters=()))
+    assert problem == "the object was replaced"
+    assert (asked.wanted, asked.pruned) == ([], [])
