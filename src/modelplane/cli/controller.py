@@ -140,7 +140,7 @@ def _helm() -> tuple[str, ...]:
 
     try:
         built = binary.find()
-    except LocalError:
+    except (LocalError, ImportError):  # an installation without the extra "local" has no cache of builds
         built = None
     if built is not None:
         return (str(built), "helm")

@@ -1,7 +1,8 @@
 """Reports: a Release as provider-helm would report it, from Helm's storage. Pure.
 
-``Ready`` tells that a revision of the release is in effect, ``Synced`` that it is the one that is asked for.
-So a release whose upgrade failed, and that was rolled back, is ready and not synced.
+``Ready`` tells that a revision of the release is in effect, ``Synced`` that it is the one that is asked for:
+False after an error, Unknown while Helm is at work. So a release whose upgrade failed, and that was rolled
+back, is ready and not synced.
 """
 
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ NOT_OURS = "NotModelplanes"
 FAILED = "ReconcileError"
 WAITING = "Waiting"
 _SUCCESS = "ReconcileSuccess"
+_ERRORS = (FAILED, NOT_OURS, UNREADABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def report(manifest: Object, history: History | None, details: Details, unsynced
     if unsynced is not None:
         synced = {
             "type": SYNCED,
-            "status": "False",
+            "status": "False" if unsynced.reason in _ERRORS else "Unknown",
             "reason": unsynced.reason,
             "message": unsynced.message,
         }

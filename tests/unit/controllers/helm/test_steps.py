@@ -148,6 +148,12 @@ def test_a_rolled_back_release_is_ready_and_not_what_is_asked_for() -> None:
     }
 
 
+def test_a_release_in_progress_has_no_error() -> None:
+    working = Unsynced(Action.UPGRADE, "Helm is to upgrade it")
+    assert _conditions(None, working) == {"Ready": "False Upgrading", "Synced": "Unknown Upgrading"}
+    assert _conditions(_history(("deployed", "old")), working)["Ready"] == "True Available"
+
+
 def test_a_release_that_cannot_be_read_keeps_what_is_known_of_it() -> None:
     unread = Unsynced(UNREADABLE, "no answer")
     assert _conditions(_history(("deployed", "d")), unread)["Ready"] == "True Available"
