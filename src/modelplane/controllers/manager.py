@@ -22,7 +22,6 @@ from modelplane.compose.composition import Blocked
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
-from modelplane.controllers.clusters.exchanges import EXCHANGES
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.definition_check import Definitions
@@ -99,9 +98,7 @@ class Manager:
             client, self._informers, self._definitions.informer, self._child_changed
         )
         self._named = NamedObjects(client, self._wake, self._interests.anyone)
-        self._kubeconfigs = Kubeconfigs(
-            client, self._informers[_CLUSTER], self._informers, self._clusters, EXCHANGES
-        )
+        self._kubeconfigs = Kubeconfigs(client, self._informers[_CLUSTER], self._informers, self._clusters)
         self._releases = self._releases_by(helm, fence)
         is_local = proxy is not None and is_loopback(proxy.listens[0])
         self._reconciler = Reconciler(

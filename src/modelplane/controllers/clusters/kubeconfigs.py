@@ -14,6 +14,7 @@ from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfi
 from modelplane.compose.composition import Unknown
 from modelplane.controllers.clusters.access import Supplied
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.clusters.exchanges import EXCHANGES
 from modelplane.controllers.clusters.identities import Credential, Exchange, Identities, Token
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import kubeconfig_secret, resources
@@ -46,7 +47,7 @@ class Kubeconfigs(Runnable):
         registered: Informer,
         provisioned: Mapping[str, Informer],
         clusters: Clusters,
-        exchanges: Mapping[IdentityType, Exchange],
+        exchanges: Mapping[IdentityType, Exchange] = EXCHANGES,
     ) -> None:
         """``registered`` is the copy of the InferenceClusters, ``provisioned`` those of the clouds' kinds."""
         self._registered = registered
