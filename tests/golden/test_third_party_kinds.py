@@ -15,7 +15,7 @@ ORIGINS = {
     "inference.networking.k8s.io": "gateway-api-inference-extension",
     "leaderworkerset.x-k8s.io": "lws",
     **{
-        kind.group: f"provider-upjet-{'gcp' if '.gcp.' in kind.group else 'aws'}"
+        kind.group: f"provider-upjet-{kind.group.split('.')[-4]}"
         for kinds in MANAGED.values()
         for kind in kinds
     },

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.aks_cluster import AKSCluster
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.api.gke_cluster import GKECluster
 from modelplane.compose.readiness import condition_of
@@ -33,11 +34,21 @@ pytestmark = [
 SYSTEM = "modelplane-system"
 CLUSTERS = fleet_resources.INFERENCE_CLUSTERS
 CLASSES = fleet_resources.INFERENCE_CLASSES
-KINDS = {"GKE": resource_of_kind(GKECluster), "EKS": resource_of_kind(EKSCluster)}
-RECIPES = {"GKE": {"machineType": "g2-standard-8"}, "EKS": {"instanceType": "g6.xlarge"}}
+KINDS = {
+    "GKE": resource_of_kind(GKECluster),
+    "EKS": resource_of_kind(EKSCluster),
+    "AKS": resource_of_kind(AKSCluster),
+}
+ORIGINS = ("aws", "azure", "gcp")
+RECIPES = {
+    "GKE": {"machineType": "g2-standard-8"},
+    "EKS": {"instanceType": "g6.xlarge"},
+    "AKS": {"vmSize": "Standard_NV36ads_A10_v5"},
+}
 SETTINGS = {
     "GKE": ({"region": "us-central1", "project": "my-gcp-project"}, "us-central1-a"),
     "EKS": ({"region": "us-east-2"}, "us-east-2a"),
+    "AKS": ({"location": "westeurope"}, "1"),
 }
 
 
@@ -153,8 +164,8 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         said = await _said(client, "EKS", "ClusterReady")
         assert "xpkg.crossplane.io/crossplane-contrib/provider-aws-" in said["message"]
         assert await _managed_kinds_installed(client) == []
-        for origin in ("provider-upjet-aws", "provider-upjet-gcp"):
-            await kinds.install(client, definitions(origin))
+        for origin in ORIGINS:
+            await kinds.install(client, definitions(f"provider-upjet-{origin}"))
         await _eventually(lambda: all_are("Creating", "Provisioned", internal=True))
 
         async def ready() -> bool:

@@ -29,6 +29,7 @@ ORIGINS = (
     "gateway-api-inference-extension",
     "lws",
     "provider-upjet-aws",
+    "provider-upjet-azure",
     "provider-upjet-gcp",
 )
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"

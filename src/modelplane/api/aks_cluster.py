@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
+from modelplane.api.aks_settings import AKSSettings
 from modelplane.api.cloud_cluster import (
     GPU_RULE,
     NAME_RULE,
@@ -13,9 +14,10 @@ from modelplane.api.cloud_cluster import (
     MinNodeCount,
     NodeCount,
     NodePoolRole,
+    NodeTaints,
 )
-from modelplane.api.cloud_settings import CloudCredentials, DiskSizeGb, KubernetesVersion
-from modelplane.api.fields import CIDR, about
+from modelplane.api.cloud_settings import DiskSizeGb
+from modelplane.api.fields import about
 from modelplane.api.meta import Model, ObjectMeta
 from modelplane.api.node_pools import AKS_POOL_NAME, BOUNDS_RULE, POOL_NAME_TEXT
 
@@ -25,15 +27,6 @@ class AKSFabric(StrEnum):
 
     NONE = "None"
     INFINIBAND = "InfiniBand"
-
-
-class AKSNetworking(Model):
-    """Address ranges of the cluster's network."""
-
-    vnet_cidr: Annotated[str, about("Range of the virtual network.", max_length=18, pattern=CIDR)] = (
-        "10.0.0.0/16"
-    )
-    subnet_cidr: Annotated[str, about("Range of the nodes.", max_length=18, pattern=CIDR)] = "10.0.0.0/20"
 
 
 class AKSNodePool(Model):
@@ -60,19 +53,16 @@ class AKSNodePool(Model):
         tuple[Annotated[str, about("Number of a zone.", min_length=1, max_length=8)], ...],
         about("Zones of the nodes. Absent: Azure chooses.", min_length=1, max_length=3, atomic=True),
     ] = ()
+    taints: NodeTaints = ()
     gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
     fabric: Annotated[AKSFabric, about("InfiniBand: the NVIDIA network operator is installed.")] = (
         AKSFabric.NONE
     )
 
 
-class AKSClusterSpec(Model):
+class AKSClusterSpec(AKSSettings):
     """The cluster to create."""
 
-    location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
-    kubernetes_version: KubernetesVersion = "1.34"
-    credentials: CloudCredentials | None = None
-    networking: Annotated[AKSNetworking, about("Address ranges of the cluster's network.")] = AKSNetworking()
     node_pools: Annotated[tuple[AKSNodePool, ...], POOLS]
 
 

@@ -50,7 +50,7 @@ CLOUDS = (
         needs_zones=True,
         has_capacity_blocks=True,
     ),
-    CloudTraits(Cloud.AKS, cache_storage="modelplane-rwx-fs", has_short_pool_names=True),
+    CloudTraits(Cloud.AKS, is_provisioned=True, cache_storage="modelplane-rwx-fs", has_short_pool_names=True),
     CloudTraits(Cloud.NEBIUS, cache_storage="modelplane-rwx-fs", needs_upper_bound=True),
     CloudTraits(Cloud.VULTR, needs_upper_bound=True, needs_a_node=True),
 )
@@ -60,6 +60,10 @@ CLOUDS = (
 def clouds_where(holds: Callable[[CloudTraits], bool]) -> tuple[str, ...]:
     """Return the names of the clouds of which something holds."""
     return tuple(str(row.cloud) for row in CLOUDS if holds(row))
+
+
+PROVISIONED_KINDS = tuple(sorted(f"{cloud}Cluster" for cloud in clouds_where(lambda row: row.is_provisioned)))
+"""Kinds of the clusters that this version composes."""
 
 
 def cache_storage(cloud: Cloud) -> str:

@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
+from modelplane.api.aks_settings import AKSSettings
 from modelplane.api.cloud_settings import CloudCredentials, KubernetesVersion
 from modelplane.api.clouds import Cloud
 from modelplane.api.eks_settings import EKSSettings
@@ -106,12 +107,8 @@ class EKS(EKSSettings):
     """A cluster to create on Amazon Elastic Kubernetes Service."""
 
 
-class AKS(Model):
+class AKS(AKSSettings):
     """A cluster to create on Azure Kubernetes Service."""
-
-    location: Annotated[str, about("Location, such as westeurope.", min_length=1, max_length=32)]
-    kubernetes_version: KubernetesVersion = "1.34"
-    credentials: CloudCredentials | None = None
 
 
 class Nebius(Model):

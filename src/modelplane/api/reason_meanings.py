@@ -6,6 +6,7 @@ The reference page of conditions is generated from this list.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from modelplane.api.clouds import PROVISIONED_KINDS
 from modelplane.api.reasons import (
     AdmittedReason,
     CloudClusterCondition,
@@ -141,7 +142,7 @@ DOCUMENTED = (
     ),
     *(
         row
-        for kind in ("EKSCluster", "GKECluster")
+        for kind in PROVISIONED_KINDS
         for row in _reasons(
             kind,
             CloudClusterCondition.PROVISIONED,

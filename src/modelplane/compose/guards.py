@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from modelplane.api import labels
-from modelplane.api.eks_cluster import EKSCluster
-from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.clouds import PROVISIONED_KINDS
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, ObjectMeta, kind_name
@@ -69,12 +68,12 @@ _NEEDS = (
     *(
         _Need(
             kind_name(ModelReplica),
-            kind_name(cloud),
+            kind,
             _clusters,
             namespace=SYSTEM_NAMESPACE,
             label=labels.CLUSTER,
         )
-        for cloud in (EKSCluster, GKECluster)
+        for kind in PROVISIONED_KINDS
     ),
 )
 

@@ -28,12 +28,13 @@ def test_build_writes_all_packages_and_says_where_they_belong(run, tmp_path):
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "modelplane-aws-1.2.3.xpkg",
+        "modelplane-azure-1.2.3.xpkg",
         "modelplane-configuration-1.2.3.xpkg",
         "modelplane-function-1.2.3.xpkg",
         "modelplane-gcp-1.2.3.xpkg",
     ]
     assert "example.org/ai/configuration:v1.2.3" in result.output
-    assert len(re.findall(r"^  sha256:[0-9a-f]{64}$", result.output, re.MULTILINE)) == 4
+    assert len(re.findall(r"^  sha256:[0-9a-f]{64}$", result.output, re.MULTILINE)) == 5
 
 
 def test_build_writes_one_if_one_is_named(run, tmp_path):
@@ -59,7 +60,7 @@ def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
         pytest.param(
             ["build", "nothing"],
             2,
-            "Invalid value for '[all | configuration | function | gcp | aws]': \"nothing\" is none of all, ",
+            "Invalid value for '[all | configuration | function | gcp | aws | azure]': \"nothing\" is none",
             id="no such package",
         ),
         pytest.param(["build", "-o", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
@@ -86,7 +87,7 @@ def test_nothing_is_written_if_the_runtime_image_is_refused(run, tmp_path):
 
 def test_help_lists_the_packages(run):
     usage = " ".join(run("build", "--help").output.partition("\n\n")[0].split())
-    assert usage == "Usage: main package build [OPTIONS] [all | configuration | function | gcp | aws]"
+    assert usage == "Usage: main package build [OPTIONS] [all | configuration | function | gcp | aws | azure]"
 
 
 def test_inspect_shows_a_function_with_how_it_runs(run, tmp_path):

@@ -50,9 +50,9 @@ def test_what_cannot_be_rendered_is_one_sentence(files):
     assert (result.exit_code, result.output) == (
         1,
         (
-            'Error: OWNER holds only Pod "x": name a file with one of the kinds EKSCluster, GKECluster, '
-            "InferenceClass, InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, "
-            "ModelReplica and ModelService\n"
+            'Error: OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, EKSCluster, '
+            "GKECluster, InferenceClass, InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, "
+            "ModelEndpoint, ModelReplica and ModelService\n"
         ),
     )
 

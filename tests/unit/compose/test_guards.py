@@ -56,6 +56,8 @@ CACHE = _object(
         pytest.param(
             MOVED,
             [
+                Dependency("AKSCluster", "modelplane-system", "east"),
+                Dependency("AKSCluster", "modelplane-system", "west"),
                 Dependency("EKSCluster", "modelplane-system", "east"),
                 Dependency("EKSCluster", "modelplane-system", "west"),
                 Dependency("GKECluster", "modelplane-system", "east"),

@@ -325,9 +325,9 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
         pytest.param(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
             "",
-            'OWNER holds only Pod "x": name a file with one of the kinds EKSCluster, GKECluster, '
-            "InferenceClass, InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, ModelEndpoint, "
-            "ModelReplica and ModelService",
+            'OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, EKSCluster, '
+            "GKECluster, InferenceClass, InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, "
+            "ModelEndpoint, ModelReplica and ModelService",
             id="none that is composed",
         ),
         pytest.param(

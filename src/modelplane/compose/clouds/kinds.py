@@ -1,5 +1,6 @@
 """The kinds of managed resources of all clouds, and what they are for."""
 
+from modelplane.compose.clouds.aks import kinds as aks
 from modelplane.compose.clouds.eks import kinds as eks
 from modelplane.compose.clouds.gke import kinds as gke
 from modelplane.compose.clouds.provider import ManagedKind
@@ -8,6 +9,6 @@ MANAGED: dict[str, tuple[ManagedKind, ...]] = {
     f"Clusters on {cloud.TITLE} consist of them.": tuple(
         kind for provider in cloud.PROVIDERS for kind in provider.kinds
     )
-    for cloud in (gke, eks)
+    for cloud in (gke, eks, aks)
 }
 """The kinds, by the reason for the permission to write them."""

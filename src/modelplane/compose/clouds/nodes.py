@@ -1,7 +1,7 @@
 """Nodes: conventions that the pools of every cloud share."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
 
 from modelplane.api.node_pools import NodeTaint, NodeTaintEffect
 
@@ -11,6 +11,9 @@ SYSTEM: Final = "system"
 WITHOUT_LATE_INITIALIZATION: Final = ("Observe", "Create", "Update", "Delete")
 """Management policies of a pool: the number of nodes that an autoscaler sets is not taken over into the
 desired state. Source: Crossplane, "Managed Resources", management policies."""
+
+GPU_TAINT: Final = NodeTaint(key="nvidia.com/gpu", value="true", effect=NodeTaintEffect.NO_SCHEDULE)
+"""Only pods that claim GPUs run on GPU nodes. Source: reference API, 4.2."""
 
 EFFECTS: Final = {
     NodeTaintEffect.NO_SCHEDULE: "NO_SCHEDULE",
@@ -23,3 +26,17 @@ EFFECTS: Final = {
 def taints(listed: Iterable[NodeTaint]) -> list[dict[str, str]]:
     """Return taints in the form of a cloud."""
     return [{"key": each.key, "value": each.value, "effect": EFFECTS[each.effect]} for each in listed]
+
+
+class _SystemPool(Protocol):
+    @property
+    def min_node_count(self) -> int: ...
+
+    @property
+    def max_node_count(self) -> int: ...
+
+
+def system_problems(pool: _SystemPool) -> Iterator[str]:
+    """Yield what is wrong with the settings of a system pool."""
+    if pool.min_node_count > pool.max_node_count:
+        yield "systemPool: minNodeCount is greater than maxNodeCount"

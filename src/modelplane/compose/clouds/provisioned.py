@@ -8,6 +8,7 @@ import msgspec
 from modelplane.api.cloud_cluster import PoolRole
 from modelplane.api.clouds import CLOUDS
 from modelplane.api.cluster_origin import ClusterOrigin, Source
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
@@ -49,6 +50,10 @@ def desired(
         "metadata": {"name": cluster.metadata.name, "namespace": SYSTEM_NAMESPACE},
         "spec": {**settings, "nodePools": pools},
     }
+    try:
+        decode_as(recipe.type, manifest)
+    except InvalidObject as error:
+        return Rejected(f"{recipe.kind} does not take {error.path}: {error.cause}: correct it in nodePools")
     return Desired(recipe.key, manifest, when_condition(READY))
 
 

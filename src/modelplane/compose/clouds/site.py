@@ -31,6 +31,9 @@ class CloudCluster(Protocol):
 ACCOUNT_KEY = "account"
 """Key of the requirement for the provider configuration."""
 
+EXTERNAL_NAME = "crossplane.io/external-name"
+"""Annotation with the name of a resource in the cloud. Source: Crossplane, "Managed Resources"."""
+
 Owner = TypeVar("Owner", bound=CloudCluster)
 
 
@@ -68,10 +71,10 @@ class Site(Generic[Owner]):
         """Return the name of a resource of the cluster."""
         return child_name(self.owner.metadata.name, *parts, limit=limit)
 
-    def unique_name(self, *parts: str) -> str:
+    def unique_name(self, *parts: str, limit: int = MAX_LENGTH) -> str:
         """Return a name for a resource that shares its names with clusters of other namespaces."""
         metadata = self.owner.metadata
-        return child_name(metadata.namespace, metadata.name, *parts)
+        return child_name(metadata.namespace, metadata.name, *parts, limit=limit)
 
     def seen(self, key: str) -> Object:
         """Return what the provider reports of a child (``status.atProvider``); empty if it has not yet."""
@@ -91,18 +94,26 @@ class Site(Generic[Owner]):
         kind: ManagedKind,
         for_provider: Spec,
         name: str = "",
+        *,
+        external_name: str = "",
         **spec: Any,
     ) -> Desired:
         """Return a managed resource, ready by its own condition.
 
-        ``name`` is for a resource whose name is not made from its key, and ``spec`` has fields beside
-        ``forProvider``.
+        ``name`` is for a resource whose name is not made from its key, ``external_name`` for one that the
+        cloud calls by another name. ``spec`` has fields beside ``forProvider``.
         """
         credentials = self.credentials
+        metadata: dict[str, Any] = {
+            "name": name or self.name(key),
+            "namespace": self.owner.metadata.namespace,
+        }
+        if external_name:
+            metadata["annotations"] = {EXTERNAL_NAME: external_name}
         manifest = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
-            "metadata": {"name": name or self.name(key), "namespace": self.owner.metadata.namespace},
+            "metadata": metadata,
             "spec": {
                 "forProvider": for_provider,
                 "providerConfigRef": {"kind": str(credentials.type), "name": credentials.name},

@@ -1,12 +1,13 @@
 """Table of the clouds that are composed: one row each."""
 
 from modelplane.api.cluster_origin import Source
+from modelplane.compose.clouds.aks.recipe import RECIPE as AKS
 from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
 from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
 from modelplane.compose.clouds.provider import Account
 from modelplane.compose.clouds.recipe import Recipe
 
-RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in (GKE, EKS)}
+RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in (GKE, EKS, AKS)}
 """The recipe of each source."""
 
 READ_ACCOUNTS: tuple[Account, ...] = tuple(

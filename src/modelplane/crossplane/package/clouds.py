@@ -9,13 +9,12 @@ known. It has no package, because its providers would only cost resources.
 
 from dataclasses import dataclass
 
-from modelplane.api.aks_cluster import AKSCluster
 from modelplane.api.meta import kind_name
 from modelplane.api.nebius_cluster import NebiusCluster
 from modelplane.api.vultr_cluster import VultrCluster
+from modelplane.compose.clouds.aks.recipe import RECIPE as AKS
 from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
 from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
-from modelplane.compose.clouds.provider import CONTRIB
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.crossplane.package.addresses import Version
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
@@ -53,12 +52,7 @@ def _providers(registry: str, version: str, *names: str) -> tuple[Dependency, ..
 CLOUDS = (
     _composed("gcp", GKE),
     _composed("aws", EKS),
-    Cloud(
-        "azure",
-        "Microsoft Azure",
-        kind_name(AKSCluster),
-        _providers(CONTRIB, "2.6.0", "family-azure", "azure-containerservice", "azure-network"),
-    ),
+    _composed("azure", AKS),
     Cloud("nebius", "Nebius", kind_name(NebiusCluster), _providers(_UPBOUND, "1.0.1", "nebius")),
     Cloud("vultr", "Vultr", kind_name(VultrCluster), _providers(_UPBOUND, "1.0.0", "vultr")),
 )

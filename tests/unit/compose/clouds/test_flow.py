@@ -3,11 +3,10 @@ from typing import Any
 import pytest
 
 from modelplane.api.cluster_origin import Source
-from modelplane.api.decode import decode_as
 from modelplane.compose.clouds import flow
-from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.table import RECIPES
-from modelplane.compose.composition import Composition, Desired, Keep, Request, Unknown
+from modelplane.compose.composition import Composition, Desired, Keep, Unknown
+from unit.compose.clouds.composed import composed, said
 
 GKE = RECIPES[Source.GKE]
 EKS = RECIPES[Source.EKS]
@@ -23,43 +22,13 @@ POOL = {
 }
 
 
-def _definitions(recipe: Recipe) -> dict[str, Any]:
-    return {
-        flow.DEFINITION_KEY + provider.package: ({"metadata": {"name": provider.kinds[0].definition}},)
-        for provider in recipe.providers
-        if provider.kinds
-    }
-
-
-def _composed(
-    recipe: Recipe,
-    spec: dict[str, Any],
-    observed: dict[str, Any] | None = None,
-    required: dict[str, Any] | None = None,
-    name: str = "starter",
-) -> Composition:
-    owner = decode_as(
-        recipe.type, {"metadata": {"name": name, "namespace": "modelplane-system"}, "spec": spec}
-    )
-    found = _definitions(recipe) | (required or {})
-    for requirement in flow.requirements(recipe, owner):
-        found.setdefault(requirement.key, ())
-    return flow.compose(recipe, Request(owner, observed or {}, found))
-
-
 def _gke(**spec: Any) -> dict[str, Any]:
     return {"region": "us-central1", "project": "my-project", "nodePools": [POOL], **spec}
 
 
-def _said(composition: Composition) -> tuple[str, str]:
-    [condition] = composition.conditions
-    assert composition.ready == condition.holds
-    return condition.reason, condition.message
-
-
 def test_a_provider_that_is_not_installed_is_named_and_nothing_is_written() -> None:
-    composition = _composed(GKE, _gke(), {"network": {}}, {flow.DEFINITION_KEY + CONTAINER: ()})
-    assert _said(composition) == (
+    composition = composed(GKE, _gke(), {"network": {}}, {flow.DEFINITION_KEY + CONTAINER: ()})
+    assert said(composition) == (
         "ProviderNotInstalled",
         f"the kinds of Google Cloud are not installed: install Crossplane's package {CONTAINER}:v2.6.0",
     )
@@ -69,13 +38,13 @@ def test_a_provider_that_is_not_installed_is_named_and_nothing_is_written() -> N
 def test_a_definition_that_is_being_deleted_counts_as_missing() -> None:
     key = flow.DEFINITION_KEY + "xpkg.crossplane.io/crossplane-contrib/provider-gcp-compute"
     leaving = {"metadata": {"name": "networks", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    assert _said(_composed(GKE, _gke(), required={key: (leaving,)}))[0] == "ProviderNotInstalled"
+    assert said(composed(GKE, _gke(), required={key: (leaving,)}))[0] == "ProviderNotInstalled"
 
 
 def test_a_definition_that_cannot_be_read_is_no_reason_to_change_anything() -> None:
     key = flow.DEFINITION_KEY + "xpkg.crossplane.io/crossplane-contrib/provider-gcp-compute"
-    composition = _composed(GKE, _gke(), {"network": {}}, {key: Unknown("forbidden")})
-    assert _said(composition) == (
+    composition = composed(GKE, _gke(), {"network": {}}, {key: Unknown("forbidden")})
+    assert said(composition) == (
         "ProviderNotInstalled",
         "cannot read CustomResourceDefinition networks.compute.gcp.m.upbound.io: forbidden",
     )
@@ -130,8 +99,8 @@ def test_a_definition_that_cannot_be_read_is_no_reason_to_change_anything() -> N
 def test_settings_that_contradict_each_other_change_nothing(
     spec: dict[str, Any], name: str, cause: str
 ) -> None:
-    composition = _composed(GKE, _gke(**spec), {"network": {}, "cluster": {}}, name=name)
-    assert _said(composition) == ("InvalidSettings", cause)
+    composition = composed(GKE, _gke(**spec), {"network": {}, "cluster": {}}, name=name)
+    assert said(composition) == ("InvalidSettings", cause)
     assert [each.key for each in composition.children] == ["cluster", "network"]
 
 
@@ -178,8 +147,8 @@ def _eks(**spec: Any) -> dict[str, Any]:
     ],
 )
 def test_settings_of_eks_that_contradict_each_other_change_nothing(spec: dict[str, Any], cause: str) -> None:
-    composition = _composed(EKS, _eks(**spec), {"vpc": {}, "cluster": {}})
-    assert _said(composition) == ("InvalidSettings", cause)
+    composition = composed(EKS, _eks(**spec), {"vpc": {}, "cluster": {}})
+    assert said(composition) == ("InvalidSettings", cause)
     assert [each.key for each in composition.children] == ["cluster", "vpc"]
 
 
@@ -191,17 +160,17 @@ def test_a_range_added_to_a_vpc_moves_no_private_subnet() -> None:
             if isinstance(each, Desired) and each.key.startswith("private-subnet-")
         }
 
-    first = _composed(EKS, _eks())
+    first = composed(EKS, _eks())
     made = {each.key: each.manifest for each in first.children if isinstance(each, Desired)}
     ranges = ["10.0.0.0/20", "10.0.16.0/20", "10.0.32.0/20", "10.0.96.0/20"]
-    wider = _composed(EKS, _eks(networking={"subnetCidrs": ranges}), made)
+    wider = composed(EKS, _eks(networking={"subnetCidrs": ranges}), made)
     assert private(wider) == private(first) | {"private-subnet-3": "10.0.112.0/20"}
 
 
 def test_nodes_with_adapters_are_kept_while_aws_does_not_report_their_groups() -> None:
     pool = {"fabric": "EFA", "instanceType": "p4d.24xlarge"}
     kept: dict[str, Any] = {"nodegroup-gpu": {}, "launch-template-gpu": {}}
-    composition = _composed(EKS, _eks(pool=pool), kept)
+    composition = composed(EKS, _eks(pool=pool), kept)
     assert {each.key for each in composition.children if isinstance(each, Keep)} == set(kept)
 
 
@@ -214,7 +183,7 @@ def test_nodes_with_adapters_are_kept_while_aws_does_not_report_their_groups() -
     ],
 )
 def test_the_policies_are_those_of_the_partition_of_the_region(region: str, arn: str) -> None:
-    composition = _composed(EKS, _eks(region=region, pool={"zones": [f"{region}a"]}))
+    composition = composed(EKS, _eks(region=region, pool={"zones": [f"{region}a"]}))
     [attached] = [each for each in composition.children if each.key == "role-cluster-amazoneksclusterpolicy"]
     assert isinstance(attached, Desired)
     assert attached.manifest["spec"]["forProvider"]["policyArn"] == arn
@@ -222,15 +191,15 @@ def test_the_policies_are_those_of_the_partition_of_the_region(region: str, arn:
 
 def test_a_cluster_is_not_moved_to_another_project() -> None:
     made = {"spec": {"forProvider": {"workloadIdentityConfig": {"workloadPool": "first-one.svc.id.goog"}}}}
-    assert _said(_composed(GKE, _gke(), {"cluster": made})) == (
+    assert said(composed(GKE, _gke(), {"cluster": made})) == (
         "InvalidSettings",
         "project is my-project, and the cluster is in first-one: a cluster cannot be moved",
     )
 
 
-def test_without_an_account_everything_that_does_not_need_its_project_is_composed() -> None:
-    composition = _composed(GKE, {"region": "us-central1", "nodePools": [POOL]})
-    reason, message = _said(composition)
+def test_without_an_account_everything_that_does_not_need_its_project_iscomposed() -> None:
+    composition = composed(GKE, {"region": "us-central1", "nodePools": [POOL]})
+    reason, message = said(composition)
     assert reason == "WaitingForAccount"
     assert message.endswith(
         'ClusterProviderConfig "default" of gcp.m.upbound.io/v1beta1: it does not exist: create it'
@@ -248,7 +217,7 @@ def test_without_an_account_everything_that_does_not_need_its_project_is_compose
 
 def test_an_existing_cluster_keeps_its_project_while_the_account_cannot_be_read() -> None:
     made = {"spec": {"forProvider": {"workloadIdentityConfig": {"workloadPool": "first-one.svc.id.goog"}}}}
-    composition = _composed(
+    composition = composed(
         GKE, {"region": "us-central1", "nodePools": [POOL]}, {"cluster": made}, {"account": Unknown("down")}
     )
     [cluster] = [each for each in composition.children if isinstance(each, Desired) and each.key == "cluster"]
@@ -260,29 +229,29 @@ def test_an_existing_cluster_keeps_its_project_while_the_account_cannot_be_read(
 def test_the_error_of_a_provider_is_in_the_condition() -> None:
     message = "googleapi: Error 403: Quota exceeded"
     broken = {"status": {"conditions": [{"type": "Synced", "status": "False", "message": message}]}}
-    assert _said(_composed(GKE, _gke(), {"network": broken})) == (
+    assert said(composed(GKE, _gke(), {"network": broken})) == (
         "Creating",
         f'0 of 9 resources are ready: Network "starter-network-e2514": {message}',
     )
 
 
 def test_the_same_error_has_the_same_text_whatever_the_id_of_the_request() -> None:
-    def said(request: str) -> str:
+    def text(request: str) -> str:
         message = (
             f"creating VPC: https response error StatusCode: 403, RequestID: {request}, api error Denied"
         )
         broken = {"status": {"conditions": [{"type": "Synced", "status": "False", "message": message}]}}
-        return _said(_composed(EKS, _eks(), {"vpc": broken}))[1]
+        return said(composed(EKS, _eks(), {"vpc": broken}))[1]
 
-    assert said("0f3a-11") == said("77bc-02")
-    assert said("0f3a-11").endswith("StatusCode: 403, api error Denied")
+    assert text("0f3a-11") == text("77bc-02")
+    assert text("0f3a-11").endswith("StatusCode: 403, api error Denied")
 
 
 def test_a_cluster_is_ready_once_every_resource_is() -> None:
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}], "atProvider": {"member": "m"}}}
-    first = _composed(GKE, _gke(), {"service-account": ready})
+    first = composed(GKE, _gke(), {"service-account": ready})
     everything = {
         each.key: {**each.manifest, **ready} for each in first.children if isinstance(each, Desired)
     }
-    assert _said(_composed(GKE, _gke(), everything)) == ("ResourcesReady", "all 9 resources are ready")
-    assert _composed(GKE, _gke(), {**everything, "subnet": {}}).ready is False
+    assert said(composed(GKE, _gke(), everything)) == ("ResourcesReady", "all 9 resources are ready")
+    assert composed(GKE, _gke(), {**everything, "subnet": {}}).ready is False

@@ -11,11 +11,8 @@ from modelplane.compose.clouds.eks.identity import NODE_ROLE, cluster_name
 from modelplane.compose.clouds.eks.kinds import LAUNCH_TEMPLATE, NODE_GROUP
 from modelplane.compose.clouds.eks.network import private_subnet
 from modelplane.compose.clouds.eks.subnets import zones
-from modelplane.compose.clouds.nodes import SYSTEM, WITHOUT_LATE_INITIALIZATION, taints
+from modelplane.compose.clouds.nodes import GPU_TAINT, SYSTEM, WITHOUT_LATE_INITIALIZATION, taints
 from modelplane.compose.clouds.site import Parts, Site, Waiting
-
-GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}
-"""Only pods that claim GPUs run on GPU nodes. Source: reference API, 4.2."""
 
 ROOT_DEVICE = "/dev/xvda"
 """Root device of Amazon Linux. Source: Amazon EC2, "Device names"."""
@@ -111,7 +108,7 @@ def _group(site: Site[EKSCluster], pool: EKSNodePool, key: str, machine: dict[st
     node_labels = {labels.POOL: pool.name}
     if pool.gpu is not None and is_gpu:
         node_labels[labels.GPU] = pool.gpu.accelerator_type
-    tainted = [*([GPU_TAINT] if is_gpu else []), *taints(pool.taints)]
+    tainted = taints((GPU_TAINT, *pool.taints) if is_gpu else pool.taints)
     places = [zone.name for zone in zones(site) if zone.name in pool.zones or not pool.zones]
     return site.managed(
         key,

@@ -10,6 +10,7 @@ from modelplane.api.inference_class import Provisioning
 from modelplane.api.node_pools import FabricType, NodePool
 from modelplane.compose.clouds.eks import cluster, fabric, identity, network, nodes, storage, subnets
 from modelplane.compose.clouds.eks.kinds import ACCOUNT, PROVIDERS, TITLE
+from modelplane.compose.clouds.nodes import system_problems
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import Site
 
@@ -22,8 +23,7 @@ def problems(site: Site[EKSCluster]) -> Iterator[str]:
     spec = site.owner.spec
     wrong = list(subnets.problems(site))
     yield from wrong
-    if spec.system_pool.min_node_count > spec.system_pool.max_node_count:
-        yield "systemPool: minNodeCount is greater than maxNodeCount"
+    yield from system_problems(spec.system_pool)
     known = {zone.name for zone in subnets.zones(site)} if not wrong else set()
     for pool in nodes.pools(site.owner):
         for zone in pool.zones:

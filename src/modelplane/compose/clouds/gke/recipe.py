@@ -11,6 +11,7 @@ from modelplane.api.node_pools import NodePool
 from modelplane.compose.clouds import address_ranges
 from modelplane.compose.clouds.gke import cluster, identity, network, nodes, project, storage
 from modelplane.compose.clouds.gke.kinds import ACCOUNT, PROVIDERS, TITLE
+from modelplane.compose.clouds.nodes import system_problems
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import Site
 
@@ -34,8 +35,7 @@ def problems(site: Site[GKECluster]) -> Iterator[str]:
     existing = project.of_cluster(site)
     if spec.project and existing and spec.project != existing:
         yield f"project is {spec.project}, and the cluster is in {existing}: a cluster cannot be moved"
-    if spec.system_pool.min_node_count > spec.system_pool.max_node_count:
-        yield "systemPool: minNodeCount is greater than maxNodeCount"
+    yield from system_problems(spec.system_pool)
     for pool in nodes.pools(site.owner):
         for zone in pool.zones:
             if zone.rpartition("-")[0] != spec.region:
