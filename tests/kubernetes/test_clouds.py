@@ -13,6 +13,7 @@ import pytest
 from modelplane.api.aks_cluster import AKSCluster
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.api.gke_cluster import GKECluster
+from modelplane.api.nebius_cluster import NebiusCluster
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources
@@ -38,17 +39,20 @@ KINDS = {
     "GKE": resource_of_kind(GKECluster),
     "EKS": resource_of_kind(EKSCluster),
     "AKS": resource_of_kind(AKSCluster),
+    "Nebius": resource_of_kind(NebiusCluster),
 }
-ORIGINS = ("aws", "azure", "gcp")
+ORIGINS = ("aws", "azure", "gcp", "nebius")
 RECIPES = {
     "GKE": {"machineType": "g2-standard-8"},
     "EKS": {"instanceType": "g6.xlarge"},
     "AKS": {"vmSize": "Standard_NV36ads_A10_v5"},
+    "Nebius": {"platform": "gpu-l40s-a", "preset": "1gpu-8vcpu-32gb"},
 }
-SETTINGS = {
+SETTINGS: dict[str, tuple[Object, str]] = {
     "GKE": ({"region": "us-central1", "project": "my-gcp-project"}, "us-central1-a"),
     "EKS": ({"region": "us-east-2"}, "us-east-2a"),
     "AKS": ({"location": "westeurope"}, "1"),
+    "Nebius": ({}, ""),
 }
 
 
@@ -67,7 +71,7 @@ def _class(cloud: str) -> Object:
 
 def _cluster(cloud: str) -> Object:
     settings, zone = SETTINGS[cloud]
-    pool = {"name": "gpu", "className": f"l4-{cloud.lower()}", "zones": [zone]}
+    pool = {"name": "gpu", "className": f"l4-{cloud.lower()}", **({"zones": [zone]} if zone else {})}
     return {
         "apiVersion": CLUSTERS.api_version,
         "kind": CLUSTERS.kind,

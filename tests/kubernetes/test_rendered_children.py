@@ -31,6 +31,7 @@ ORIGINS = (
     "provider-upjet-aws",
     "provider-upjet-azure",
     "provider-upjet-gcp",
+    "provider-upjet-nebius",
 )
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"
 

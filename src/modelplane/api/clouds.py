@@ -51,7 +51,7 @@ CLOUDS = (
         has_capacity_blocks=True,
     ),
     CloudTraits(Cloud.AKS, is_provisioned=True, cache_storage="modelplane-rwx-fs", has_short_pool_names=True),
-    CloudTraits(Cloud.NEBIUS, cache_storage="modelplane-rwx-fs", needs_upper_bound=True),
+    CloudTraits(Cloud.NEBIUS, is_provisioned=True, cache_storage="modelplane-rwx-fs", needs_upper_bound=True),
     CloudTraits(Cloud.VULTR, needs_upper_bound=True, needs_a_node=True),
 )
 """Every cloud."""

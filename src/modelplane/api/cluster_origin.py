@@ -4,12 +4,13 @@ from enum import StrEnum
 from typing import Annotated
 
 from modelplane.api.aks_settings import AKSSettings
-from modelplane.api.cloud_settings import CloudCredentials, KubernetesVersion
+from modelplane.api.cloud_settings import CloudCredentials
 from modelplane.api.clouds import Cloud
 from modelplane.api.eks_settings import EKSSettings
 from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, VERSION, Rule, about
 from modelplane.api.gke_settings import GKESettings
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model
+from modelplane.api.nebius_settings import NebiusSettings
 
 
 class Source(StrEnum):
@@ -111,11 +112,8 @@ class AKS(AKSSettings):
     """A cluster to create on Azure Kubernetes Service."""
 
 
-class Nebius(Model):
+class Nebius(NebiusSettings):
     """A cluster to create on Nebius; project and region come from the provider configuration."""
-
-    kubernetes_version: KubernetesVersion = "1.34"
-    credentials: CloudCredentials | None = None
 
 
 VultrVersion = Annotated[

@@ -13,12 +13,14 @@ from modelplane.api.cloud_cluster import (
     GPUs,
     NodeCount,
     NodePoolRole,
+    NodeTaints,
     PoolName,
 )
-from modelplane.api.cloud_settings import CloudCredentials, DiskSizeGb, KubernetesVersion
+from modelplane.api.cloud_settings import DiskSizeGb
 from modelplane.api.fields import Rule, about
 from modelplane.api.inference_class import DriversPreset, Platform, Preset
 from modelplane.api.meta import Model, ObjectMeta
+from modelplane.api.nebius_settings import NebiusSettings
 from modelplane.api.node_pools import BOUNDS_RULE, FEWEST_TEXT, MAX_CLOUD_POOL_NODES, InfiniBand
 
 
@@ -65,15 +67,14 @@ class NebiusNodePool(Model):
         | None
     ) = None
     max_node_count: AutoscalingLimit | None = None
+    taints: NodeTaints = ()
     gpu: Annotated[NebiusGPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
     fabric: Annotated[NebiusFabric, about("The network between the nodes.")] = NebiusFabric()
 
 
-class NebiusClusterSpec(Model):
+class NebiusClusterSpec(NebiusSettings):
     """The cluster to create."""
 
-    kubernetes_version: KubernetesVersion = "1.34"
-    credentials: CloudCredentials | None = None
     node_pools: Annotated[tuple[NebiusNodePool, ...], POOLS]
 
 

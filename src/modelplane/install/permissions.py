@@ -68,7 +68,8 @@ FLEET = (
             account.group,
             ("clusterproviderconfigs", "providerconfigs"),
             _READ,
-            "The project that a cluster is made in. The credentials are in Secrets, which are not read.",
+            "The project that a cluster is made in, and the name of the Secret with the credentials. The "
+            "Secret is not read.",
             unseen="only a cluster of a cloud asks",
         )
         for account in READ_ACCOUNTS

@@ -65,6 +65,8 @@ CACHE = _object(
                 Dependency("InferenceCluster", "", "east"),
                 Dependency("InferenceCluster", "", "west"),
                 Dependency("ModelCache", "ml-team", "weights"),
+                Dependency("NebiusCluster", "modelplane-system", "east"),
+                Dependency("NebiusCluster", "modelplane-system", "west"),
             ],
             id="a replica needs the cluster that it left until nothing is left there, and its cache",
         ),

@@ -3,12 +3,13 @@
 from modelplane.compose.clouds.aks import kinds as aks
 from modelplane.compose.clouds.eks import kinds as eks
 from modelplane.compose.clouds.gke import kinds as gke
+from modelplane.compose.clouds.nebius import kinds as nebius
 from modelplane.compose.clouds.provider import ManagedKind
 
 MANAGED: dict[str, tuple[ManagedKind, ...]] = {
     f"Clusters on {cloud.TITLE} consist of them.": tuple(
         kind for provider in cloud.PROVIDERS for kind in provider.kinds
     )
-    for cloud in (gke, eks, aks)
+    for cloud in (gke, eks, aks, nebius)
 }
 """The kinds, by the reason for the permission to write them."""

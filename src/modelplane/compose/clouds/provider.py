@@ -9,6 +9,9 @@ from typing import Final, NamedTuple
 CONTRIB: Final = "xpkg.crossplane.io/crossplane-contrib"
 """Registry of the community's providers, in every version and without an account."""
 
+UPBOUND: Final = "xpkg.upbound.io/upbound"
+"""Registry of Upbound's own providers. It gives out the latest version without an account."""
+
 
 class ManagedKind(NamedTuple):
     """A kind of managed resources."""

@@ -25,6 +25,9 @@ from modelplane.compose.readiness import when_condition
 
 _CAPACITY_BLOCKS = frozenset(Source(row.cloud) for row in CLOUDS if row.has_capacity_blocks)
 
+_WITHOUT_BOUNDS = frozenset(Source(row.cloud) for row in CLOUDS if row.needs_upper_bound)
+"""Without a maximum, their pools are not autoscaled; without a minimum, ``nodeCount`` is the minimum."""
+
 
 def recipe_of(origin: ClusterOrigin) -> Recipe | None:
     """Return the recipe of a cluster's cloud; None if it exists already, or its cloud is not composed."""
@@ -68,6 +71,7 @@ def _problems(
             yield f'pool "{pool.name}": {recipe.source} has no fabric {fabric}: remove it'
         if pool.capacity_block and recipe.source not in _CAPACITY_BLOCKS:
             yield f'pool "{pool.name}": {recipe.source} has no capacity blocks: remove capacityBlock'
+        yield from (f'pool "{pool.name}": {problem}' for problem in recipe.pool_problems(pool))
         if _recipe_fields(recipe, pool, classes[pool.class_name]) is None:
             yield (
                 f'pool "{pool.name}": InferenceClass "{pool.class_name}" has no '
@@ -81,15 +85,10 @@ def _recipe_fields(recipe: Recipe, pool: NodePool, class_: InferenceClass) -> Ma
 
 
 def _pool(recipe: Recipe, pool: NodePool, class_: InferenceClass) -> dict[str, Any]:
-    # A pool without a maximum keeps its size.
-    most = pool.node_count if pool.max_node_count is None else pool.max_node_count
-    fewest = most if pool.max_node_count is None else pool.min_node_count or 0
     written: dict[str, Any] = {
         "name": pool.name,
         "role": str(PoolRole.GPU),
-        "nodeCount": min(max(pool.node_count, fewest), most),
-        "minNodeCount": fewest,
-        "maxNodeCount": most,
+        **_size(recipe, pool),
         **(_recipe_fields(recipe, pool, class_) or {}),
     }
     if pool.zones:
@@ -97,6 +96,18 @@ def _pool(recipe: Recipe, pool: NodePool, class_: InferenceClass) -> dict[str, A
     if pool.taints:
         written["taints"] = msgspec.to_builtins(pool.taints)
     return written
+
+
+def _size(recipe: Recipe, pool: NodePool) -> dict[str, int]:
+    """Return the number of nodes of a pool, and its bounds. A pool without a maximum keeps its size."""
+    most = pool.node_count if pool.max_node_count is None else pool.max_node_count
+    fewest = most if pool.max_node_count is None else pool.min_node_count or 0
+    size = {"nodeCount": min(max(pool.node_count, fewest), most)}
+    if recipe.source in _WITHOUT_BOUNDS and pool.max_node_count is None:
+        return size
+    if recipe.source in _WITHOUT_BOUNDS and pool.min_node_count is None:
+        return {**size, "maxNodeCount": most}
+    return {**size, "minNodeCount": fewest, "maxNodeCount": most}
 
 
 def progress(cluster: Object | None, recipe: Recipe, name: str) -> str:

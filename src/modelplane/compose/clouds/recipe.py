@@ -31,6 +31,8 @@ class Recipe:
     """Returns the Secrets for access to a cluster (``status.secrets``)."""
     pool: Callable[[NodePool, Provisioning], Mapping[str, Any] | None]
     """Returns the fields of a pool that follow from its class; None if the class has no recipe for it."""
+    pool_problems: Callable[[NodePool], Iterable[str]] = lambda _pool: ()
+    """Yields what the cloud lacks for a pool: each the fault and the remedy."""
     fabrics: frozenset[FabricType] = frozenset()
     """The networks between nodes that its pools can have."""
     reads_account: Callable[[Any], bool] | None = None

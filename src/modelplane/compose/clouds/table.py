@@ -4,10 +4,11 @@ from modelplane.api.cluster_origin import Source
 from modelplane.compose.clouds.aks.recipe import RECIPE as AKS
 from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
 from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
+from modelplane.compose.clouds.nebius.recipe import RECIPE as NEBIUS
 from modelplane.compose.clouds.provider import Account
 from modelplane.compose.clouds.recipe import Recipe
 
-RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in (GKE, EKS, AKS)}
+RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in (GKE, EKS, AKS, NEBIUS)}
 """The recipe of each source."""
 
 READ_ACCOUNTS: tuple[Account, ...] = tuple(

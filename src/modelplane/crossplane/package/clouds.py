@@ -10,16 +10,15 @@ known. It has no package, because its providers would only cost resources.
 from dataclasses import dataclass
 
 from modelplane.api.meta import kind_name
-from modelplane.api.nebius_cluster import NebiusCluster
 from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.compose.clouds.aks.recipe import RECIPE as AKS
 from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
 from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
+from modelplane.compose.clouds.nebius.recipe import RECIPE as NEBIUS
+from modelplane.compose.clouds.provider import UPBOUND
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.crossplane.package.addresses import Version
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
-
-_UPBOUND = "xpkg.upbound.io/upbound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +52,8 @@ CLOUDS = (
     _composed("gcp", GKE),
     _composed("aws", EKS),
     _composed("azure", AKS),
-    Cloud("nebius", "Nebius", kind_name(NebiusCluster), _providers(_UPBOUND, "1.0.1", "nebius")),
-    Cloud("vultr", "Vultr", kind_name(VultrCluster), _providers(_UPBOUND, "1.0.0", "vultr")),
+    _composed("nebius", NEBIUS),
+    Cloud("vultr", "Vultr", kind_name(VultrCluster), _providers(UPBOUND, "1.0.0", "vultr")),
 )
 
 

@@ -1,0 +1,91 @@
+"""Nebius Managed Kubernetes, as a row of the table of clouds."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modelplane.api.cloud_cluster import SecretType
+from modelplane.api.cluster_origin import Source
+from modelplane.api.fields import DNS_LABEL
+from modelplane.api.inference_class import Provisioning
+from modelplane.api.nebius_cluster import NebiusCluster, NebiusFabricType
+from modelplane.api.node_pools import FabricType, NodePool
+from modelplane.compose.clouds.nebius import cluster, fabric, identity, network, nodes, storage
+from modelplane.compose.clouds.nebius.kinds import ACCOUNT, PROVIDERS, TITLE
+from modelplane.compose.clouds.nodes import system_problems
+from modelplane.compose.clouds.recipe import Recipe
+from modelplane.compose.clouds.site import Site
+
+KUBECONFIG = "kubeconfig"
+"""Key of the connection Secret. Source: reference API, section 4."""
+
+
+def problems(site: Site[NebiusCluster]) -> Iterator[str]:
+    """Yield what is wrong with the settings of a cluster."""
+    yield from system_problems(site.owner.spec.system_pool)
+    for pool in fabric.joined(site):
+        network_id = pool.fabric.infiniband.fabric
+        if not re.fullmatch(DNS_LABEL, network_id):
+            yield f'pool "{pool.name}": "{network_id}" is no id of a fabric, such as fabric-2: correct it'
+    for pool in nodes.pools(site.owner):
+        most = pool.max_node_count
+        if most is not None and pool.min_node_count is None and pool.node_count > most:
+            yield f'pool "{pool.name}": nodeCount is greater than maxNodeCount, and minNodeCount is absent'
+
+
+def secrets(site: Site[NebiusCluster]) -> tuple[Mapping[str, str], ...]:
+    """Return the kubeconfig, which has no credential, and the credentials of the account to use with it."""
+    kubeconfig = {"type": str(SecretType.KUBECONFIG), "name": cluster.kubeconfig_secret(site)}
+    return ({**kubeconfig, "key": KUBECONFIG}, *identity.secrets(site))
+
+
+def pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | None:
+    """Return the fields of a pool that follow from its class and its fabric."""
+    recipe = provisioning.nebius
+    if recipe is None:
+        return None
+    fields: dict[str, Any] = {
+        "platform": recipe.platform,
+        "preset": recipe.preset,
+        "diskSizeGb": recipe.disk_size_gb,
+        "gpu": {"acceleratorType": recipe.accelerator.type, "driversPreset": recipe.drivers_preset},
+    }
+    joined = asked.interconnect()
+    if joined.type is FabricType.INFINIBAND and joined.infiniband is not None:
+        fields["fabric"] = {
+            "type": str(NebiusFabricType.INFINIBAND),
+            "infiniband": {"fabric": joined.infiniband.fabric},
+        }
+    return fields
+
+
+def pool_problems(asked: NodePool) -> Iterator[str]:
+    """Yield what Nebius lacks for a pool."""
+    joined = asked.interconnect()
+    if joined.type is FabricType.INFINIBAND and joined.infiniband is None:
+        yield f"{TITLE} needs the id of the InfiniBand network: set fabric.infiniband.fabric"
+    if asked.zones:
+        yield f"{TITLE} has no zones: remove zones"
+
+
+RECIPE = Recipe(
+    Source.NEBIUS,
+    TITLE,
+    NebiusCluster,
+    PROVIDERS,
+    ACCOUNT,
+    (
+        network.compose,
+        cluster.compose,
+        fabric.compose,
+        nodes.compose,
+        storage.compose,
+    ),
+    problems,
+    secrets,
+    pool,
+    pool_problems,
+    fabrics=frozenset({FabricType.INFINIBAND}),
+    reads_account=lambda _owner: True,
+)
+"""The row."""
