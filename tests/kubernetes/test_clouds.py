@@ -14,6 +14,7 @@ from modelplane.api.aks_cluster import AKSCluster
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.controllers import fleet_resources
@@ -40,12 +41,14 @@ KINDS = {
     "EKS": resource_of_kind(EKSCluster),
     "AKS": resource_of_kind(AKSCluster),
     "Nebius": resource_of_kind(NebiusCluster),
+    "Vultr": resource_of_kind(VultrCluster),
 }
-ORIGINS = ("aws", "azure", "gcp", "nebius")
+ORIGINS = ("aws", "azure", "gcp", "nebius", "vultr")
 RECIPES = {
     "GKE": {"machineType": "g2-standard-8"},
     "EKS": {"instanceType": "g6.xlarge"},
     "AKS": {"vmSize": "Standard_NV36ads_A10_v5"},
+    "Vultr": {"plan": "vcg-l40s-16c-180g-48vram"},
     "Nebius": {"platform": "gpu-l40s-a", "preset": "1gpu-8vcpu-32gb"},
 }
 SETTINGS: dict[str, tuple[Object, str]] = {
@@ -53,6 +56,7 @@ SETTINGS: dict[str, tuple[Object, str]] = {
     "EKS": ({"region": "us-east-2"}, "us-east-2a"),
     "AKS": ({"location": "westeurope"}, "1"),
     "Nebius": ({}, ""),
+    "Vultr": ({"region": "ewr"}, ""),
 }
 
 

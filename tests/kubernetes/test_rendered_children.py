@@ -32,6 +32,7 @@ ORIGINS = (
     "provider-upjet-azure",
     "provider-upjet-gcp",
     "provider-upjet-nebius",
+    "provider-upjet-vultr",
 )
 GROUP = "leaderworkerset.sigs.k8s.io/group-key"
 

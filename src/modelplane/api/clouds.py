@@ -52,7 +52,7 @@ CLOUDS = (
     ),
     CloudTraits(Cloud.AKS, is_provisioned=True, cache_storage="modelplane-rwx-fs", has_short_pool_names=True),
     CloudTraits(Cloud.NEBIUS, is_provisioned=True, cache_storage="modelplane-rwx-fs", needs_upper_bound=True),
-    CloudTraits(Cloud.VULTR, needs_upper_bound=True, needs_a_node=True),
+    CloudTraits(Cloud.VULTR, is_provisioned=True, needs_upper_bound=True, needs_a_node=True),
 )
 """Every cloud."""
 

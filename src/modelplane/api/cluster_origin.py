@@ -4,13 +4,13 @@ from enum import StrEnum
 from typing import Annotated
 
 from modelplane.api.aks_settings import AKSSettings
-from modelplane.api.cloud_settings import CloudCredentials
 from modelplane.api.clouds import Cloud
 from modelplane.api.eks_settings import EKSSettings
-from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, VERSION, Rule, about
+from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, Rule, about
 from modelplane.api.gke_settings import GKESettings
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model
 from modelplane.api.nebius_settings import NebiusSettings
+from modelplane.api.vultr_settings import VultrSettings
 
 
 class Source(StrEnum):
@@ -116,23 +116,8 @@ class Nebius(NebiusSettings):
     """A cluster to create on Nebius; project and region come from the provider configuration."""
 
 
-VultrVersion = Annotated[
-    str,
-    about(
-        "Version of the Kubernetes Engine, with its build suffix.",
-        min_length=1,
-        max_length=32,
-        pattern=VERSION,
-    ),
-]
-
-
-class Vultr(Model):
+class Vultr(VultrSettings):
     """A cluster to create on Vultr Kubernetes Engine."""
-
-    region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
-    kubernetes_version: VultrVersion = "v1.36.1+3"
-    credentials: CloudCredentials | None = None
 
 
 class ClusterOrigin(Model):

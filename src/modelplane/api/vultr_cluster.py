@@ -11,13 +11,13 @@ from modelplane.api.cloud_cluster import (
     CloudClusterStatus,
     GPUs,
     NodePoolRole,
+    NodeTaints,
     PoolName,
 )
-from modelplane.api.cloud_settings import CloudCredentials
-from modelplane.api.cluster_origin import VultrVersion
 from modelplane.api.fields import about
 from modelplane.api.meta import Model, ObjectMeta
 from modelplane.api.node_pools import BOUNDS_RULE, FEWEST_TEXT, MAX_CLOUD_POOL_NODES, NODE_COUNT_TEXT
+from modelplane.api.vultr_settings import VultrSettings
 
 
 class VultrNodePool(Model):
@@ -29,17 +29,18 @@ class VultrNodePool(Model):
     role: NodePoolRole
     plan: Annotated[str, about("Plan, such as vcg-l40s-16c-180g-48vram.", min_length=1, max_length=63)]
     node_count: Annotated[int, about(NODE_COUNT_TEXT, ge=1, le=MAX_CLOUD_POOL_NODES)] = 1
-    min_node_count: Annotated[int, about(FEWEST_TEXT, ge=1, le=MAX_CLOUD_POOL_NODES)] | None = None
+    min_node_count: (
+        Annotated[int, about(f"{FEWEST_TEXT} Absent: as many as nodeCount.", ge=1, le=MAX_CLOUD_POOL_NODES)]
+        | None
+    ) = None
     max_node_count: AutoscalingLimit | None = None
+    taints: NodeTaints = ()
     gpu: Annotated[GPUs, about("The GPUs of each node. Required for role GPU.")] | None = None
 
 
-class VultrClusterSpec(Model):
+class VultrClusterSpec(VultrSettings):
     """The cluster to create."""
 
-    region: Annotated[str, about("Region, such as ewr.", min_length=1, max_length=32)]
-    kubernetes_version: VultrVersion = "v1.36.1+3"
-    credentials: CloudCredentials | None = None
     node_pools: Annotated[tuple[VultrNodePool, ...], POOLS]
 
 

@@ -93,14 +93,7 @@ def _provisioned(request: Request[InferenceCluster]) -> Desired | Condition | No
         return false(Type.CLUSTER_READY, Reason.WAITING_FOR_CLASSES, message)
     recipe = provisioned.recipe_of(cluster.spec.cluster)
     if recipe is None:
-        source = cluster.spec.cluster.source
-        if source is Source.EXISTING:
-            return None
-        message = (
-            f"clusters of source {source} are not provisioned by this version: "
-            "create the cluster yourself and register it as Existing"
-        )
-        return false(Type.CLUSTER_READY, Reason.PROVISIONING, message)
+        return None
     read = {name: decode_as(InferenceClass, found[0]) for name, found in classes.items()}
     desired = provisioned.desired(recipe, cluster, read)
     if isinstance(desired, Rejected):

@@ -33,9 +33,10 @@ def test_build_writes_all_packages_and_says_where_they_belong(run, tmp_path):
         "modelplane-function-1.2.3.xpkg",
         "modelplane-gcp-1.2.3.xpkg",
         "modelplane-nebius-1.2.3.xpkg",
+        "modelplane-vultr-1.2.3.xpkg",
     ]
     assert "example.org/ai/configuration:v1.2.3" in result.output
-    assert len(re.findall(r"^  sha256:[0-9a-f]{64}$", result.output, re.MULTILINE)) == 6
+    assert len(re.findall(r"^  sha256:[0-9a-f]{64}$", result.output, re.MULTILINE)) == 7
 
 
 def test_build_writes_one_if_one_is_named(run, tmp_path):
@@ -61,7 +62,7 @@ def test_build_takes_a_runtime_that_was_made_elsewhere(run, tmp_path):
         pytest.param(
             ["build", "nothing"],
             2,
-            "Invalid value for '[all | configuration | function | gcp | aws | azure | nebius]': ",
+            "Invalid value for '[all | configuration | function | gcp | aws | azure | nebius | vultr]': ",
             id="no such package",
         ),
         pytest.param(["build", "-o", "/dev/null/x"], 1, "/dev/null/x: Not a directory", id="no folder"),
@@ -88,10 +89,8 @@ def test_nothing_is_written_if_the_runtime_image_is_refused(run, tmp_path):
 
 def test_help_lists_the_packages(run):
     usage = " ".join(run("build", "--help").output.partition("\n\n")[0].split())
-    assert (
-        usage
-        == "Usage: main package build [OPTIONS] [all | configuration | function | gcp | aws | azure | nebius]"
-    )
+    packages = "all | configuration | function | gcp | aws | azure | nebius | vultr"
+    assert usage == f"Usage: main package build [OPTIONS] [{packages}]"
 
 
 def test_inspect_shows_a_function_with_how_it_runs(run, tmp_path):

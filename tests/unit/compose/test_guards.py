@@ -67,6 +67,8 @@ CACHE = _object(
                 Dependency("ModelCache", "ml-team", "weights"),
                 Dependency("NebiusCluster", "modelplane-system", "east"),
                 Dependency("NebiusCluster", "modelplane-system", "west"),
+                Dependency("VultrCluster", "modelplane-system", "east"),
+                Dependency("VultrCluster", "modelplane-system", "west"),
             ],
             id="a replica needs the cluster that it left until nothing is left there, and its cache",
         ),

@@ -5,11 +5,12 @@ from modelplane.compose.clouds.eks import kinds as eks
 from modelplane.compose.clouds.gke import kinds as gke
 from modelplane.compose.clouds.nebius import kinds as nebius
 from modelplane.compose.clouds.provider import ManagedKind
+from modelplane.compose.clouds.vultr import kinds as vultr
 
 MANAGED: dict[str, tuple[ManagedKind, ...]] = {
     f"Clusters on {cloud.TITLE} consist of them.": tuple(
         kind for provider in cloud.PROVIDERS for kind in provider.kinds
     )
-    for cloud in (gke, eks, aks, nebius)
+    for cloud in (gke, eks, aks, nebius, vultr)
 }
 """The kinds, by the reason for the permission to write them."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
-from modelplane.api.node_pools import NodeTaint, NodeTaintEffect
+from modelplane.api.node_pools import NodePool, NodeTaint, NodeTaintEffect
 
 SYSTEM: Final = "system"
 """Name of the pool for everything but models. Source: reference behaviour, section 1.5."""
@@ -40,3 +40,31 @@ def system_problems(pool: _SystemPool) -> Iterator[str]:
     """Yield what is wrong with the settings of a system pool."""
     if pool.min_node_count > pool.max_node_count:
         yield "systemPool: minNodeCount is greater than maxNodeCount"
+
+
+class _BoundedPool(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def node_count(self) -> int: ...
+
+    @property
+    def min_node_count(self) -> int | None: ...
+
+    @property
+    def max_node_count(self) -> int | None: ...
+
+
+def first_size_problems(pools: Iterable[_BoundedPool]) -> Iterator[str]:
+    """Yield the pools whose first size is their minimum, and greater than their maximum."""
+    for pool in pools:
+        most = pool.max_node_count
+        if most is not None and pool.min_node_count is None and pool.node_count > most:
+            yield f'pool "{pool.name}": nodeCount is greater than maxNodeCount, and minNodeCount is absent'
+
+
+def zone_problems(title: str, pool: NodePool) -> Iterator[str]:
+    """Yield what is wrong with a pool that names zones of a cloud without any."""
+    if pool.zones:
+        yield f"{title} has no zones: remove zones"

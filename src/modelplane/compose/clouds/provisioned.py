@@ -30,7 +30,7 @@ _WITHOUT_BOUNDS = frozenset(Source(row.cloud) for row in CLOUDS if row.needs_upp
 
 
 def recipe_of(origin: ClusterOrigin) -> Recipe | None:
-    """Return the recipe of a cluster's cloud; None if it exists already, or its cloud is not composed."""
+    """Return the recipe of a cluster's cloud; None if it exists already."""
     return RECIPES.get(origin.source)
 
 

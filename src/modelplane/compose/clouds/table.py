@@ -7,8 +7,9 @@ from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
 from modelplane.compose.clouds.nebius.recipe import RECIPE as NEBIUS
 from modelplane.compose.clouds.provider import Account
 from modelplane.compose.clouds.recipe import Recipe
+from modelplane.compose.clouds.vultr.recipe import RECIPE as VULTR
 
-RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in (GKE, EKS, AKS, NEBIUS)}
+RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in (GKE, EKS, AKS, NEBIUS, VULTR)}
 """The recipe of each source."""
 
 READ_ACCOUNTS: tuple[Account, ...] = tuple(

@@ -9,14 +9,12 @@ known. It has no package, because its providers would only cost resources.
 
 from dataclasses import dataclass
 
-from modelplane.api.meta import kind_name
-from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.compose.clouds.aks.recipe import RECIPE as AKS
 from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
 from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
 from modelplane.compose.clouds.nebius.recipe import RECIPE as NEBIUS
-from modelplane.compose.clouds.provider import UPBOUND
 from modelplane.compose.clouds.recipe import Recipe
+from modelplane.compose.clouds.vultr.recipe import RECIPE as VULTR
 from modelplane.crossplane.package.addresses import Version
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
 
@@ -43,17 +41,12 @@ def _composed(name: str, recipe: Recipe) -> Cloud:
     return Cloud(name, recipe.title, recipe.kind, providers, definitions)
 
 
-def _providers(registry: str, version: str, *names: str) -> tuple[Dependency, ...]:
-    versions = Version.parse(version).or_newer
-    return tuple(Dependency(PackageKind.PROVIDER, f"{registry}/provider-{name}", versions) for name in names)
-
-
 CLOUDS = (
     _composed("gcp", GKE),
     _composed("aws", EKS),
     _composed("azure", AKS),
     _composed("nebius", NEBIUS),
-    Cloud("vultr", "Vultr", kind_name(VultrCluster), _providers(UPBOUND, "1.0.0", "vultr")),
+    _composed("vultr", VULTR),
 )
 
 

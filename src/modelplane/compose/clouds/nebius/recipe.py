@@ -12,7 +12,7 @@ from modelplane.api.nebius_cluster import NebiusCluster, NebiusFabricType
 from modelplane.api.node_pools import FabricType, NodePool
 from modelplane.compose.clouds.nebius import cluster, fabric, identity, network, nodes, storage
 from modelplane.compose.clouds.nebius.kinds import ACCOUNT, PROVIDERS, TITLE
-from modelplane.compose.clouds.nodes import system_problems
+from modelplane.compose.clouds.nodes import first_size_problems, system_problems, zone_problems
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import Site
 
@@ -27,10 +27,7 @@ def problems(site: Site[NebiusCluster]) -> Iterator[str]:
         network_id = pool.fabric.infiniband.fabric
         if not re.fullmatch(DNS_LABEL, network_id):
             yield f'pool "{pool.name}": "{network_id}" is no id of a fabric, such as fabric-2: correct it'
-    for pool in nodes.pools(site.owner):
-        most = pool.max_node_count
-        if most is not None and pool.min_node_count is None and pool.node_count > most:
-            yield f'pool "{pool.name}": nodeCount is greater than maxNodeCount, and minNodeCount is absent'
+    yield from first_size_problems(site.owner.spec.node_pools)
 
 
 def secrets(site: Site[NebiusCluster]) -> tuple[Mapping[str, str], ...]:
@@ -64,8 +61,7 @@ def pool_problems(asked: NodePool) -> Iterator[str]:
     joined = asked.interconnect()
     if joined.type is FabricType.INFINIBAND and joined.infiniband is None:
         yield f"{TITLE} needs the id of the InfiniBand network: set fabric.infiniband.fabric"
-    if asked.zones:
-        yield f"{TITLE} has no zones: remove zones"
+    yield from zone_problems(TITLE, asked)
 
 
 RECIPE = Recipe(

@@ -1,0 +1,1 @@
+"""Vultr Kubernetes Engine."""
