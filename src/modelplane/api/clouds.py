@@ -25,8 +25,6 @@ class CloudTraits:
     """Row of a cloud: its offers for clusters, and its demands on their pools."""
 
     cloud: Cloud
-    is_provisioned: bool = False
-    """True if this version composes its clusters."""
     cache_storage: str = ""
     """The StorageClass for ModelCaches that its clusters get. Empty: it offers no ReadWriteMany volumes."""
     needs_zones: bool = False
@@ -42,17 +40,16 @@ class CloudTraits:
 
 
 CLOUDS = (
-    CloudTraits(Cloud.GKE, is_provisioned=True, cache_storage="modelplane-rwx", needs_zones=True),
+    CloudTraits(Cloud.GKE, cache_storage="modelplane-rwx", needs_zones=True),
     CloudTraits(
         Cloud.EKS,
-        is_provisioned=True,
         cache_storage="modelplane-rwx-efs",
         needs_zones=True,
         has_capacity_blocks=True,
     ),
-    CloudTraits(Cloud.AKS, is_provisioned=True, cache_storage="modelplane-rwx-fs", has_short_pool_names=True),
-    CloudTraits(Cloud.NEBIUS, is_provisioned=True, cache_storage="modelplane-rwx-fs", needs_upper_bound=True),
-    CloudTraits(Cloud.VULTR, is_provisioned=True, needs_upper_bound=True, needs_a_node=True),
+    CloudTraits(Cloud.AKS, cache_storage="modelplane-rwx-fs", has_short_pool_names=True),
+    CloudTraits(Cloud.NEBIUS, cache_storage="modelplane-rwx-fs", needs_upper_bound=True),
+    CloudTraits(Cloud.VULTR, needs_upper_bound=True, needs_a_node=True),
 )
 """Every cloud."""
 
@@ -62,8 +59,8 @@ def clouds_where(holds: Callable[[CloudTraits], bool]) -> tuple[str, ...]:
     return tuple(str(row.cloud) for row in CLOUDS if holds(row))
 
 
-PROVISIONED_KINDS = tuple(sorted(f"{cloud}Cluster" for cloud in clouds_where(lambda row: row.is_provisioned)))
-"""Kinds of the clusters that this version composes."""
+CLUSTER_KINDS = tuple(sorted(f"{cloud}Cluster" for cloud in Cloud))
+"""The kinds of their clusters."""
 
 
 def cache_storage(cloud: Cloud) -> str:

@@ -6,7 +6,7 @@ The reference page of conditions is generated from this list.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from modelplane.api.clouds import PROVISIONED_KINDS
+from modelplane.api.clouds import CLUSTER_KINDS
 from modelplane.api.reasons import (
     AdmittedReason,
     CloudClusterCondition,
@@ -142,7 +142,7 @@ DOCUMENTED = (
     ),
     *(
         row
-        for kind in PROVISIONED_KINDS
+        for kind in CLUSTER_KINDS
         for row in _reasons(
             kind,
             CloudClusterCondition.PROVISIONED,

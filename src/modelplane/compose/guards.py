@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from modelplane.api import labels
-from modelplane.api.clouds import PROVISIONED_KINDS
+from modelplane.api.clouds import CLUSTER_KINDS
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, ObjectMeta, kind_name
@@ -73,7 +73,7 @@ _NEEDS = (
             namespace=SYSTEM_NAMESPACE,
             label=labels.CLUSTER,
         )
-        for kind in PROVISIONED_KINDS
+        for kind in CLUSTER_KINDS
     ),
 )
 

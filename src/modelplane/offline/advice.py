@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modelplane.api import labels
 from modelplane.api.aks_cluster import AKSCluster
-from modelplane.api.clouds import PROVISIONED_KINDS
+from modelplane.api.clouds import CLUSTER_KINDS
 from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.eks_cluster import EKSCluster
@@ -44,7 +44,7 @@ class Advice(NamedTuple):
 
 def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
     """Yield the warnings about an object that has its defaults."""
-    if kind.group == INFRASTRUCTURE_GROUP and kind.name not in PROVISIONED_KINDS:
+    if kind.group == INFRASTRUCTURE_GROUP and kind.name not in CLUSTER_KINDS:
         yield _not_composed(kind)
     try:
         decoded: Any = decode_as(kind.type, value)

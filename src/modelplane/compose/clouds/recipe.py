@@ -19,6 +19,8 @@ class Recipe:
     source: Source
     title: str
     """Its name in sentences."""
+    package: str
+    """The name of the package with its providers, such as gcp."""
     type: type[Model]
     """The kind of its clusters."""
     providers: tuple[Provider, ...]

@@ -2,19 +2,12 @@
 
 One rule: a fleet on one cloud installs one cloud's providers. A cloud's provider is hundreds of kinds and
 several pods, so none is a dependency of the Configuration itself.
-
-A cloud without kinds to activate is not composed by this version. Its row makes the kind of its clusters
-known. It has no package, because its providers would only cost resources.
 """
 
 from dataclasses import dataclass
 
-from modelplane.compose.clouds.aks.recipe import RECIPE as AKS
-from modelplane.compose.clouds.eks.recipe import RECIPE as EKS
-from modelplane.compose.clouds.gke.recipe import RECIPE as GKE
-from modelplane.compose.clouds.nebius.recipe import RECIPE as NEBIUS
 from modelplane.compose.clouds.recipe import Recipe
-from modelplane.compose.clouds.vultr.recipe import RECIPE as VULTR
+from modelplane.compose.clouds.table import RECIPES
 from modelplane.crossplane.package.addresses import Version
 from modelplane.crossplane.package.metadata import Dependency, PackageKind
 
@@ -27,29 +20,19 @@ class Cloud:
     title: str
     kind: str
     providers: tuple[Dependency, ...]
-    activates: tuple[str, ...] = ()
+    activates: tuple[str, ...]
     """The definitions of the managed resources of its clusters, such as ``clusters.eks.aws...``."""
 
 
-def _composed(name: str, recipe: Recipe) -> Cloud:
-    """Return a cloud that is composed, by its recipe."""
+def _cloud(recipe: Recipe) -> Cloud:
+    """Return a cloud by its recipe."""
     providers = tuple(
         Dependency(PackageKind.PROVIDER, each.package, Version.parse(each.version).or_newer)
         for each in recipe.providers
     )
     definitions = tuple(kind.definition for each in recipe.providers for kind in each.kinds)
-    return Cloud(name, recipe.title, recipe.kind, providers, definitions)
+    return Cloud(recipe.package, recipe.title, recipe.kind, providers, definitions)
 
 
-CLOUDS = (
-    _composed("gcp", GKE),
-    _composed("aws", EKS),
-    _composed("azure", AKS),
-    _composed("nebius", NEBIUS),
-    _composed("vultr", VULTR),
-)
-
-
-def packaged(clouds: tuple[Cloud, ...] = CLOUDS) -> tuple[Cloud, ...]:
-    """Return the clouds that have a package: those that are composed."""
-    return tuple(cloud for cloud in clouds if cloud.activates)
+CLOUDS = tuple(map(_cloud, RECIPES.values()))
+"""Every cloud."""

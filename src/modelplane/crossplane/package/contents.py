@@ -21,7 +21,7 @@ from modelplane.crossplane.package.addresses import (
     Version,
     installed_name,
 )
-from modelplane.crossplane.package.clouds import Cloud, packaged
+from modelplane.crossplane.package.clouds import CLOUDS, Cloud
 from modelplane.crossplane.package.documents import Document
 from modelplane.crossplane.package.metadata import Dependency, PackageKind, metadata
 from modelplane.crossplane.package.touched import COMPOSED
@@ -98,7 +98,7 @@ def cloud_configuration(cloud: Cloud) -> Contents:
 
 def packages(registry: Registry, version: Version) -> tuple[Contents, ...]:
     """Return every package that is published."""
-    clouds = (cloud_configuration(cloud) for cloud in packaged())
+    clouds = (cloud_configuration(cloud) for cloud in CLOUDS)
     return (configuration(registry, version), function(), *clouds)
 
 

@@ -1,10 +1,7 @@
 from dataclasses import replace
 
-import pytest
-
 from modelplane.api.kinds import KINDS
-from modelplane.compose.kinds import COMPOSERS
-from modelplane.crossplane.package.clouds import CLOUDS, packaged
+from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.crossplane.package.contents import cloud_configuration
 
 AWS = next(cloud for cloud in CLOUDS if cloud.name == "aws")
@@ -13,11 +10,6 @@ AWS = next(cloud for cloud in CLOUDS if cloud.name == "aws")
 def test_every_cloud_has_a_kind_and_every_kind_of_a_cloud_is_here():
     ours = {kind.name for kind in KINDS if kind.group.startswith("infrastructure.")}
     assert {cloud.kind for cloud in CLOUDS} == ours - {"ServingStack"}
-
-
-@pytest.mark.parametrize("cloud", CLOUDS, ids=lambda cloud: cloud.name)
-def test_a_cloud_has_a_package_exactly_where_it_is_composed(cloud):
-    assert (cloud in packaged()) == (cloud.kind in COMPOSERS)
 
 
 def test_the_package_of_a_cloud_is_its_providers_and_their_kinds():
@@ -37,4 +29,3 @@ def test_the_package_of_a_cloud_is_its_providers_and_their_kinds():
         "modelplane-aws",
         ["clusters.eks.aws.m.upbound.io"],
     )
-    assert packaged((composed,)) == (composed,)

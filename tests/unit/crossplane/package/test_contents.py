@@ -2,7 +2,7 @@ from modelplane.api.kinds import KINDS
 from modelplane.api.xrd import xrd
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.crossplane.package.addresses import Registry, Version
-from modelplane.crossplane.package.clouds import packaged
+from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.crossplane.package.contents import configuration, function, packages
 
 REGISTRY = Registry("registry.example.org/ai")
@@ -88,5 +88,5 @@ def test_the_packages_are_the_configuration_the_function_and_one_for_each_cloud_
     assert [(each.repository, each.kind, each.name) for each in packages(REGISTRY, VERSION)] == [
         ("configuration", "Configuration", "modelplane"),
         ("function", "Function", "modelplane-function"),
-        *((cloud.name, "Configuration", f"modelplane-{cloud.name}") for cloud in packaged()),
+        *((cloud.name, "Configuration", f"modelplane-{cloud.name}") for cloud in CLOUDS),
     ]

@@ -71,6 +71,7 @@ def pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | Non
 RECIPE = Recipe(
     Source.AKS,
     TITLE,
+    "azure",
     AKSCluster,
     PROVIDERS,
     ACCOUNT,

@@ -62,6 +62,7 @@ def pool(asked: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | Non
 RECIPE = Recipe(
     Source.EKS,
     TITLE,
+    "aws",
     EKSCluster,
     PROVIDERS,
     ACCOUNT,

@@ -70,6 +70,7 @@ def pool(_pool: NodePool, provisioning: Provisioning) -> Mapping[str, Any] | Non
 RECIPE = Recipe(
     Source.GKE,
     TITLE,
+    "gcp",
     GKECluster,
     PROVIDERS,
     ACCOUNT,

@@ -67,6 +67,7 @@ def pool_problems(asked: NodePool) -> Iterator[str]:
 RECIPE = Recipe(
     Source.NEBIUS,
     TITLE,
+    "nebius",
     NebiusCluster,
     PROVIDERS,
     ACCOUNT,

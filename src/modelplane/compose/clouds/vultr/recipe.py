@@ -48,6 +48,7 @@ def pool_problems(asked: NodePool) -> Iterator[str]:
 RECIPE = Recipe(
     Source.VULTR,
     TITLE,
+    "vultr",
     VultrCluster,
     PROVIDERS,
     ACCOUNT,
