@@ -10,12 +10,19 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from modelplane.api.decode import decode_as
+from modelplane.api.reason_meanings import DOCUMENTED
 from modelplane.cli.main import main
-from modelplane.compose.composition import Desired
+from modelplane.compose import guards
+from modelplane.compose.clouds.flow import DEFINITION_KEY
+from modelplane.compose.composition import Composition, Desired, Request
+from modelplane.compose.kinds import COMPOSERS, Composer
 from modelplane.compose.readiness import is_ready
 from modelplane.controllers.clusters.watches import child_kinds
 from modelplane.controllers.manager import Manager
+from modelplane.crossplane.package.clouds import CLOUDS
 from modelplane.install import inference_cluster
+from modelplane.install.permissions import on_control_plane
 from modelplane.kubelet.engines.launchers import CannotLaunch, check
 from support.replicas import composed, engine, member, replica
 
@@ -82,7 +89,47 @@ def machine() -> None:
     assert [each["count"] for each in class_["spec"]["devices"]] == [16]
 
 
-PROOFS = {proof.__name__: proof for proof in (kind, backend, runnable, command, launcher, machine)}
+def cloud() -> None:
+    """Prove that an InferenceCluster of the cloud is composed down to its managed resources."""
+    name, composer = "MeadowCluster", COMPOSERS["MeadowCluster"]
+    origin = {"source": "Meadow", "meadow": {"field": "north"}}
+    pool = {"name": "gpu", "className": "l4", "nodeCount": 2}
+    recipe = {"flavor": "l4", "accelerator": {"type": "nvidia-l4", "count": 1}}
+    class_ = {
+        "metadata": {"name": "l4"},
+        "spec": {
+            "provisioning": {"provider": "Meadow", "meadow": recipe},
+            "devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}],
+        },
+    }
+    fleet = {"metadata": {"name": "c"}, "spec": {"cluster": origin, "nodePools": [pool]}}
+    made = _made(COMPOSERS["InferenceCluster"], fleet, {"class-l4": (class_,)})["meadow-cluster"]
+    assert made["spec"]["nodePools"][0]["flavor"] == "l4"
+    definition = {f"{DEFINITION_KEY}example.com/provider-meadow": ({"metadata": {"name": "flocks"}},)}
+    first = _made(composer, made, definition)
+    assert list(first) == ["cluster"]
+    seen = {"cluster": {**first["cluster"], "status": {"atProvider": {"id": "h-1"}}}}
+    assert _made(composer, made, definition, seen)["nodepool-gpu"]["spec"]["forProvider"]["herd"] == "h-1"
+    permitted = {plural for rule in on_control_plane() for plural in rule.resources}
+    assert {"herds", "flocks", "meadowclusters"} <= permitted
+    assert ("meadow", name) in {(each.name, each.kind) for each in CLOUDS}
+    assert name in {row.kind for row in DOCUMENTED}
+    assert guards.is_guarded(name)
+
+
+def _made(
+    composer: Composer,
+    manifest: dict[str, Any],
+    required: dict[str, Any],
+    observed: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    request = Request(decode_as(composer.type, manifest), observed or {}, required)
+    composition = composer.compose(request)
+    assert isinstance(composition, Composition)
+    return {each.key: each.manifest for each in composition.children if isinstance(each, Desired)}
+
+
+PROOFS = {proof.__name__: proof for proof in (kind, backend, runnable, command, launcher, machine, cloud)}
 
 if __name__ == "__main__":
     PROOFS[sys.argv[1]]()

@@ -9,7 +9,15 @@ from modelplane.compose.clouds.provider import Account
 from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.vultr.recipe import RECIPE as VULTR
 
-RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in (GKE, EKS, AKS, NEBIUS, VULTR)}
+_ROWS = (
+    GKE,
+    EKS,
+    AKS,
+    NEBIUS,
+    VULTR,
+)
+
+RECIPES: dict[Source, Recipe] = {recipe.source: recipe for recipe in _ROWS}
 """The recipe of each source."""
 
 READ_ACCOUNTS: tuple[Account, ...] = tuple(
