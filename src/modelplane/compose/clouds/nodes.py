@@ -1,7 +1,7 @@
 """Nodes: conventions that the pools of every cloud share."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
 
 from modelplane.api.node_pools import NodePool, NodeTaint, NodeTaintEffect
 
@@ -21,6 +21,11 @@ EFFECTS: Final = {
     NodeTaintEffect.NO_EXECUTE: "NO_EXECUTE",
 }
 """Effects of taints, as clouds write them. Source: GKE API, ``NodeTaint.Effect``; EKS API, ``Taint``."""
+
+
+def at_first(for_provider: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the field for values that only the first version of a resource has; none if there are none."""
+    return {"initProvider": for_provider} if for_provider else {}
 
 
 def taints(listed: Iterable[NodeTaint]) -> list[dict[str, str]]:

@@ -49,8 +49,13 @@ def _aks(**spec: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"pool": {"name": "system"}},
-            'pool "system" is part of the cluster: set systemPool, and give this pool another name',
-            id="a second system pool",
+            'pool "system" is for everything but models: give a GPU pool another name',
+            id="models in the system pool",
+        ),
+        pytest.param(
+            {"pool": {"name": "system", "role": "System", "taints": [{"key": "a", "effect": "NoExecute"}]}},
+            'pool "system" cannot have taints: remove them',
+            id="taints of the system pool",
         ),
     ],
 )
@@ -98,3 +103,14 @@ def test_a_pool_has_its_own_name_in_azure_however_long_that_of_the_cluster() -> 
 def test_clusters_of_two_namespaces_have_two_resource_groups() -> None:
     group = manifests(composed(AKS, _aks()))["resource-group"]
     assert group["metadata"]["name"].startswith("modelplane-system-starter-aks-")
+
+
+def test_a_pool_named_system_is_the_one_in_the_cluster_and_is_never_empty() -> None:
+    pool = {"name": "system", "role": "System", "vmSize": "large", "nodeCount": 2, "zones": ["2"]}
+    made = manifests(composed(AKS, _aks(pool=pool)))
+    assert set(made) == {"resource-group", "vnet", "subnet", "cluster"}
+    spec = made["cluster"]["spec"]
+    assert spec["initProvider"] == {"defaultNodePool": {"nodeCount": 2}}
+    written = spec["forProvider"]["defaultNodePool"]
+    wanted = {"vmSize": "large", "minCount": 1, "maxCount": 8, "zones": ["2"], "autoScalingEnabled": True}
+    assert {key: written[key] for key in wanted} == wanted

@@ -197,7 +197,7 @@ def test_a_cluster_is_not_moved_to_another_project() -> None:
     )
 
 
-def test_without_an_account_everything_that_does_not_need_its_project_iscomposed() -> None:
+def test_without_an_account_everything_that_does_not_need_its_project_is_composed() -> None:
     composition = composed(GKE, {"region": "us-central1", "nodePools": [POOL]})
     reason, message = said(composition)
     assert reason == "WaitingForAccount"

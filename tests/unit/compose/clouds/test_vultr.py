@@ -26,8 +26,8 @@ def _vultr(**spec: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"pool": {"name": "system"}},
-            'pool "system" is part of the cluster: set systemPool, and give this pool another name',
-            id="a second system pool",
+            'pool "system" is for everything but models: give a GPU pool another name',
+            id="models in the system pool",
         ),
         pytest.param(
             {"pool": {"nodeCount": 4, "maxNodeCount": 2}},
@@ -89,3 +89,13 @@ def test_the_size_of_a_pool_has_one_owner(
     assert spec.get("initProvider", {}) == first
     sizes = {"autoScaler", "nodeQuantity", "minNodes", "maxNodes"}
     assert {key: value for key, value in spec["forProvider"].items() if key in sizes} == size
+
+
+def test_a_pool_named_system_is_the_one_in_the_cluster() -> None:
+    taint = {"key": "team", "value": "platform", "effect": "NoSchedule"}
+    pool = {"name": "system", "role": "System", "plan": "large", "nodeCount": 2, "taints": [taint]}
+    made = manifests(composed(VULTR, _vultr(pool=pool), MADE))
+    assert list(made) == ["cluster"]
+    written = made["cluster"]["spec"]["forProvider"]["nodePools"]
+    wanted = {"label": "system", "plan": "large", "autoScaler": False, "nodeQuantity": 2, "taints": [taint]}
+    assert {key: written[key] for key in wanted} == wanted

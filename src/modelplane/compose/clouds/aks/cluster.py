@@ -6,7 +6,8 @@ from modelplane.api import labels
 from modelplane.api.aks_cluster import AKSCluster
 from modelplane.compose.clouds.aks.kinds import CLUSTER
 from modelplane.compose.clouds.aks.network import group_name, in_group, in_subnet
-from modelplane.compose.clouds.nodes import SYSTEM, WITHOUT_LATE_INITIALIZATION
+from modelplane.compose.clouds.aks.pools import machine, size, system_pool
+from modelplane.compose.clouds.nodes import SYSTEM, WITHOUT_LATE_INITIALIZATION, at_first
 from modelplane.compose.clouds.site import Parts, Site
 
 IDENTITY = {"type": "SystemAssigned"}
@@ -30,14 +31,12 @@ ROTATION = "systemtmp"
 """Name of the pool that stands for the system pool while its nodes are replaced. Source: reference API,
 4.3."""
 
-AUTOSCALED = True
-"""The system pool follows the load. Source: reference API, 4.3."""
-
 
 def compose(site: Site[AKSCluster]) -> Parts:
     """Compose the cluster with its system pool."""
     spec = site.owner.spec
-    pool = spec.system_pool
+    pool = system_pool(site.owner)
+    pool_size, first_size = size(pool)
     name = group_name(site)
     yield site.managed(
         "cluster",
@@ -57,18 +56,16 @@ def compose(site: Site[AKSCluster]) -> Parts:
             },
             "defaultNodePool": {
                 **in_subnet(site),
+                **machine(pool),
+                **pool_size,
                 "name": SYSTEM,
-                "vmSize": pool.vm_size,
-                "osDiskSizeGb": pool.disk_size_gb,
-                "autoScalingEnabled": AUTOSCALED,
-                "minCount": pool.min_node_count,
-                "maxCount": pool.max_node_count,
                 "nodeLabels": {labels.POOL: SYSTEM},
                 "temporaryNameForRotation": ROTATION,
             },
         },
         name,
         managementPolicies=WITHOUT_LATE_INITIALIZATION,
+        **at_first({"defaultNodePool": first_size} if first_size else {}),
         writeConnectionSecretToRef={"name": kubeconfig_secret(site)},
     )
 

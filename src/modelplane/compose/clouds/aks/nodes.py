@@ -1,4 +1,4 @@
-"""The nodes of an AKS cluster: a pool for each in the settings. The system pool is part of the cluster."""
+"""The nodes of an AKS cluster: a pool for each of the settings but the system pool."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +9,8 @@ from modelplane.api.cloud_cluster import PoolRole
 from modelplane.api.node_pools import NodeTaint
 from modelplane.compose.clouds.aks.kinds import NODE_POOL
 from modelplane.compose.clouds.aks.network import group_name, in_subnet
-from modelplane.compose.clouds.nodes import GPU_TAINT, WITHOUT_LATE_INITIALIZATION
+from modelplane.compose.clouds.aks.pools import machine, other_pools, size
+from modelplane.compose.clouds.nodes import GPU_TAINT, WITHOUT_LATE_INITIALIZATION, at_first
 from modelplane.compose.clouds.site import Parts, Site
 
 MODE = "User"
@@ -18,8 +19,8 @@ MODE = "User"
 
 def compose(site: Site[AKSCluster]) -> Parts:
     """Compose every pool."""
-    for pool in site.owner.spec.node_pools:
-        size, first_size = _size(pool)
+    for pool in other_pools(site.owner):
+        pool_size, first_size = size(pool)
         yield site.managed(
             f"nodepool-{pool.name}",
             NODE_POOL,
@@ -27,26 +28,14 @@ def compose(site: Site[AKSCluster]) -> Parts:
                 **in_subnet(site),
                 "kubernetesClusterIdRef": {"name": group_name(site)},
                 "mode": MODE,
-                "vmSize": pool.vm_size,
-                "osDiskSizeGb": pool.disk_size_gb,
-                **size,
+                **machine(pool),
+                **pool_size,
                 **_node(site, pool),
-                **({"zones": list(pool.zones)} if pool.zones else {}),
             },
             external_name=pool.name,
             managementPolicies=WITHOUT_LATE_INITIALIZATION,
-            **first_size,
+            **at_first(first_size),
         )
-
-
-def _size(pool: AKSNodePool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the size of a pool, and that of an autoscaled one at first, which the autoscaler changes."""
-    is_fixed = pool.min_node_count == pool.max_node_count
-    size: dict[str, Any] = {"autoScalingEnabled": not is_fixed}
-    if is_fixed:
-        return {**size, "nodeCount": pool.max_node_count}, {}
-    bounds = {"minCount": pool.min_node_count, "maxCount": pool.max_node_count}
-    return {**size, **bounds}, {"initProvider": {"nodeCount": pool.node_count}}
 
 
 def _node(site: Site[AKSCluster], pool: AKSNodePool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from modelplane.api.aks_cluster import AKSCluster, AKSFabric
-from modelplane.api.cloud_cluster import SecretType
+from modelplane.api.cloud_cluster import PoolRole, SecretType
 from modelplane.api.cluster_origin import Source
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.node_pools import FabricType, NodePool
@@ -26,8 +26,10 @@ def problems(site: Site[AKSCluster]) -> Iterator[str]:
     yield from _range_problems(site)
     yield from system_problems(spec.system_pool)
     for pool in spec.node_pools:
-        if pool.name == SYSTEM:
-            yield f'pool "{SYSTEM}" is part of the cluster: set systemPool, and give this pool another name'
+        if pool.name == SYSTEM and pool.role is PoolRole.GPU:
+            yield f'pool "{SYSTEM}" is for everything but models: give a GPU pool another name'
+        elif pool.name == SYSTEM and pool.taints:
+            yield f'pool "{SYSTEM}" cannot have taints: remove them'
         for zone in pool.zones:
             if not (zone.isascii() and zone.isdigit()):
                 yield f'pool "{pool.name}": zone {zone} is not a number: Azure numbers zones, such as "1"'

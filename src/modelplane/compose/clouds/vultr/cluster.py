@@ -1,19 +1,17 @@
 """The cluster itself: the control plane, and the system pool, which Vultr has in it."""
 
-from modelplane.api import labels
 from modelplane.api.vultr_cluster import VultrCluster
-from modelplane.compose.clouds.nodes import SYSTEM, WITHOUT_LATE_INITIALIZATION
+from modelplane.compose.clouds.nodes import WITHOUT_LATE_INITIALIZATION, at_first
 from modelplane.compose.clouds.site import Parts, Site
 from modelplane.compose.clouds.vultr.kinds import CLUSTER
-
-AUTOSCALED = True
-"""The system pool follows the load. Source: reference API, 4.5."""
+from modelplane.compose.clouds.vultr.pools import nodes_of, size, system_pool
 
 
 def compose(site: Site[VultrCluster]) -> Parts:
     """Compose the cluster with its system pool."""
     spec = site.owner.spec
-    pool = spec.system_pool
+    pool = system_pool(site.owner)
+    pool_size, first_size = size(pool)
     yield site.managed(
         "cluster",
         CLUSTER,
@@ -22,18 +20,10 @@ def compose(site: Site[VultrCluster]) -> Parts:
             "region": spec.region,
             "version": spec.kubernetes_version,
             "haControlplanes": spec.high_availability,
-            "nodePools": {
-                "label": SYSTEM,
-                "plan": pool.plan,
-                "autoScaler": AUTOSCALED,
-                "minNodes": pool.min_node_count,
-                "maxNodes": pool.max_node_count,
-                "labels": [{"key": labels.POOL, "value": SYSTEM}],
-            },
+            "nodePools": {**nodes_of(pool), **pool_size},
         },
         managementPolicies=WITHOUT_LATE_INITIALIZATION,
-        # The autoscaler changes it from then on.
-        initProvider={"nodePools": {"nodeQuantity": pool.min_node_count}},
+        **at_first({"nodePools": first_size} if first_size else {}),
         writeConnectionSecretToRef={"name": kubeconfig_secret(site)},
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from modelplane.api.cloud_cluster import SecretType
+from modelplane.api.cloud_cluster import PoolRole, SecretType
 from modelplane.api.cluster_origin import Source
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.node_pools import NodePool
@@ -23,8 +23,8 @@ def problems(site: Site[VultrCluster]) -> Iterator[str]:
     spec = site.owner.spec
     yield from system_problems(spec.system_pool)
     yield from first_size_problems(spec.node_pools)
-    if any(pool.name == SYSTEM for pool in spec.node_pools):
-        yield f'pool "{SYSTEM}" is part of the cluster: set systemPool, and give this pool another name'
+    if any(pool.name == SYSTEM and pool.role is PoolRole.GPU for pool in spec.node_pools):
+        yield f'pool "{SYSTEM}" is for everything but models: give a GPU pool another name'
 
 
 def secrets(site: Site[VultrCluster]) -> tuple[Mapping[str, str], ...]:

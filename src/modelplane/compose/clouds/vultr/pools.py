@@ -1,0 +1,59 @@
+"""The pools of a Vultr cluster: the system pool, which is part of the cluster, and the others."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.cloud_cluster import PoolRole
+from modelplane.api.node_pools import NodeTaint
+from modelplane.api.vultr_cluster import VultrCluster, VultrNodePool
+from modelplane.compose.clouds.nodes import GPU_TAINT, SYSTEM
+from modelplane.compose.clouds.site import Spec
+
+
+def system_pool(cluster: VultrCluster) -> VultrNodePool:
+    """Return the system pool: the one of that name, or else that of the settings."""
+    settings = cluster.spec.system_pool
+    for pool in cluster.spec.node_pools:
+        if pool.name == SYSTEM:
+            return pool
+    return VultrNodePool(
+        name=SYSTEM,
+        role=PoolRole.SYSTEM,
+        plan=settings.plan,
+        node_count=settings.min_node_count,
+        min_node_count=settings.min_node_count,
+        max_node_count=settings.max_node_count,
+    )
+
+
+def other_pools(cluster: VultrCluster) -> tuple[VultrNodePool, ...]:
+    """Return the pools that are not part of the cluster."""
+    return tuple(pool for pool in cluster.spec.node_pools if pool.name != SYSTEM)
+
+
+def size(pool: VultrNodePool) -> tuple[dict[str, Any], Spec]:
+    """Return the size of a pool, and that of an autoscaled one at first, which the autoscaler changes."""
+    is_fixed = pool.max_node_count is None
+    found: dict[str, Any] = {"autoScaler": not is_fixed}
+    if is_fixed:
+        return {**found, "nodeQuantity": pool.node_count}, {}
+    fewest = pool.node_count if pool.min_node_count is None else pool.min_node_count
+    bounds = {"minNodes": fewest, "maxNodes": pool.max_node_count}
+    return {**found, **bounds}, {"nodeQuantity": pool.node_count}
+
+
+def nodes_of(pool: VultrNodePool) -> dict[str, Any]:
+    """Return the name of a pool, and the machines, labels and taints of its nodes."""
+    node_labels = {labels.POOL: pool.name}
+    tainted: Iterable[NodeTaint] = pool.taints
+    if pool.role is PoolRole.GPU and pool.gpu is not None:
+        node_labels[labels.GPU] = pool.gpu.accelerator_type
+        tainted = (GPU_TAINT, *pool.taints)
+    listed = [{"key": key, "value": value} for key, value in node_labels.items()]
+    node: dict[str, Any] = {"label": pool.name, "plan": pool.plan, "labels": listed}
+    if tainted:
+        node["taints"] = [
+            {"key": each.key, "value": each.value, "effect": str(each.effect)} for each in tainted
+        ]
+    return node
