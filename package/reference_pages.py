@@ -184,6 +184,8 @@ def _type(value: Schema) -> str:
         return f"map of {_type(value['additionalProperties'])}"
     if "enum" in value:
         return " \\| ".join(f"`{word}`" for word in value["enum"])
+    if "type" not in value and "anyOf" not in value:
+        return "any value"
     if "type" not in value:
         words = next(form["enum"] for form in value["anyOf"] if "enum" in form)
         return " \\| ".join([*(f"`{word}`" for word in words), "object"])

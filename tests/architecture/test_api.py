@@ -11,6 +11,7 @@ from modelplane.api import labels
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import GROUP
 from modelplane.api.reason_meanings import DOCUMENTED
+from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.kinds import COMPOSERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,9 +34,12 @@ COMPOSED = (
 def test_a_kind_has_its_name_everywhere(kind):
     places = EVERY_KIND + (COMPOSED if kind.name in COMPOSERS else ())
     # A cloud is a folder.
-    composing = (
-        kind.module if kind.group == GROUP else f"clouds/{kind.module.removesuffix('_cluster')}/recipe"
-    )
+    composing = kind.module
+    if kind.module in {recipe.type.__module__.rpartition(".")[2] for recipe in RECIPES.values()}:
+        composing = f"clouds/{kind.module.removesuffix('_cluster')}/recipe"
+    elif kind.group != GROUP:
+        # A component is a row.
+        composing = f"{kind.module}/table"
     paths = [
         place.format(module=kind.module, group=kind.group, plural=kind.plural, composing=composing)
         for place in places

@@ -150,6 +150,11 @@ class _Writer:
 
 
 _RULES = "x-kubernetes-validations"
+_SIMPLE: dict[type[inspect.Type], Schema] = {
+    inspect.BoolType: {"type": "boolean"},
+    inspect.DateTimeType: {"type": "string", "format": "date-time"},
+    inspect.AnyType: {"x-kubernetes-preserve-unknown-fields": True},
+}
 
 
 def _scalar(type_: inspect.Type) -> Schema:
@@ -162,10 +167,8 @@ def _scalar(type_: inspect.Type) -> Schema:
                 "format": "int64",
                 **_given({"minimum": type_.ge, "maximum": type_.le}),
             }
-        case inspect.BoolType():
-            return {"type": "boolean"}
-        case inspect.DateTimeType():
-            return {"type": "string", "format": "date-time"}
+        case inspect.BoolType() | inspect.DateTimeType() | inspect.AnyType():
+            return dict(_SIMPLE[type(type_)])
         case inspect.EnumType(cls):
             return {"type": "string", "enum": [str(member.value) for member in cls]}
         case inspect.LiteralType(values):

@@ -15,6 +15,7 @@ from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFI
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
+from modelplane.api.stack_components import COMPONENTS, ComponentSettings, ServingProfile
 
 
 class TaintEffect(StrEnum):
@@ -22,13 +23,6 @@ class TaintEffect(StrEnum):
 
     NO_SCHEDULE = "NoSchedule"
     NO_EXECUTE = "NoExecute"
-
-
-class ServingProfile(StrEnum):
-    """Extent of the components on a cluster."""
-
-    STANDARD = "Standard"
-    NONE = "None"
 
 
 class Taint(Model):
@@ -48,10 +42,12 @@ class ServingStack(Model):
     profile: Annotated[
         ServingProfile,
         about(
-            "Standard: everything that serving needs, which this version does not install yet: bring it "
-            "yourself. None: nothing, because it is there already."
+            "Standard: everything that serving needs. Minimal: the gateway, and the DRA driver with what "
+            "labels its nodes. None: only what is enabled in components. A cluster with a gateway of its "
+            "own gets nothing with the other profiles."
         ),
     ] = ServingProfile.STANDARD
+    components: Annotated[tuple[ComponentSettings, ...], COMPONENTS] = ()
 
 
 class LocalObjectKind(StrEnum):

@@ -29,6 +29,8 @@ from modelplane.api.reasons import (
     ModelServiceCondition,
     ModelServiceReason,
     ReadyReason,
+    ServingStackCondition,
+    ServingStackReason,
     SyncedReason,
 )
 
@@ -63,6 +65,7 @@ _DEPLOYMENT = ModelDeploymentReason
 _ENDPOINT = ModelEndpointReason
 _REPLICA = ModelReplicaReason
 _SERVICE = ModelServiceReason
+_STACK = ServingStackReason
 
 DOCUMENTED = (
     *_reasons(
@@ -343,6 +346,28 @@ DOCUMENTED = (
             "More than 1,024 endpoints are selected, or 16 with Gateway API. The rest get no traffic.",
         ),
         alarming=(_SERVICE.TOO_MANY_ENDPOINTS,),
+    ),
+    *_reasons(
+        "ServingStack",
+        ServingStackCondition.INSTALLED,
+        (True, _STACK.COMPONENTS_READY, "Every component is ready."),
+        (
+            True,
+            _STACK.DEGRADED,
+            "Serving has what it needs. The message names the components that are not ready.",
+        ),
+        (False, _STACK.INSTALLING, "A component that serving needs is not ready yet."),
+        (
+            False,
+            _STACK.COMPONENT_FAILED,
+            "A component that serving needs cannot be installed: the message has the error of its chart.",
+        ),
+        (
+            False,
+            _STACK.NO_CLUSTER,
+            "The stack names no InferenceCluster, or is not in the system's namespace. Nothing is installed.",
+        ),
+        alarming=(_STACK.COMPONENT_FAILED, _STACK.NO_CLUSTER),
     ),
 )
 

@@ -208,3 +208,19 @@ class ModelServiceReason(StrEnum):
     CONFIGURING = "Configuring"
     WAITING_FOR_GATEWAY = "WaitingForGateway"
     TOO_MANY_ENDPOINTS = "TooManyEndpoints"
+
+
+class ServingStackCondition(StrEnum):
+    """Condition types of a ServingStack."""
+
+    INSTALLED = "Installed"
+
+
+class ServingStackReason(StrEnum):
+    """Reasons of a ServingStack's conditions."""
+
+    COMPONENTS_READY = "ComponentsReady"
+    DEGRADED = "Degraded"
+    INSTALLING = "Installing"
+    COMPONENT_FAILED = "ComponentFailed"
+    NO_CLUSTER = "NoCluster"

@@ -1,17 +1,33 @@
 """ServingStack: the components that a cluster needs to serve models.
 
-One is made for every InferenceCluster whose profile is Standard. The credentials for the cluster are copied
-into it, so that it needs no other object.
+One is made for every InferenceCluster, unless its profile is None. The references to the credentials for the
+cluster are copied into it.
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from modelplane.api.cloud_cluster import ClusterSecret
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, VERSION, Rule, about
 from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.names import child_name
+from modelplane.api.stack_components import (
+    COMPONENTS,
+    MAX_COMPONENTS,
+    ComponentSettings,
+    ComponentStatus,
+    ServingProfile,
+)
+
+KEY: Final = "serving-stack"
+"""Key of a stack among the children of its InferenceCluster."""
+
+
+def stack_name(cluster: str) -> str:
+    """Return the name of the stack of an InferenceCluster."""
+    return child_name(cluster, KEY)
 
 
 class ListenerProtocol(StrEnum):
@@ -37,17 +53,6 @@ class Versions(Model):
     nvidia_dra_driver: Annotated[str, _version("the NVIDIA DRA driver chart")] = "0.4.0"
 
 
-CHARTS = {
-    "cert_manager": "https://charts.jetstack.io/cert-manager",
-    "envoy_gateway": "oci://docker.io/envoyproxy/gateway-helm",
-    "prometheus": "https://prometheus-community.github.io/helm-charts/kube-prometheus-stack",
-    "leader_worker_set": "oci://registry.k8s.io/lws/charts/lws",
-    "node_feature_discovery": "oci://registry.k8s.io/nfd/charts/node-feature-discovery",
-    "nvidia_dra_driver": "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu",
-}
-"""Address of each component's chart. The Gateway API has none: Envoy Gateway's chart contains its CRDs."""
-
-
 class Listener(Model):
     """A port of the gateway."""
 
@@ -71,6 +76,26 @@ class StackGateway(Model):
 class ServingStackSpec(Model):
     """The components to install, and access to the cluster."""
 
+    cluster_name: (
+        Annotated[
+            str,
+            about(
+                "Name of the InferenceCluster. Without it, nothing is installed.",
+                min_length=1,
+                max_length=63,
+                pattern=DNS_SUBDOMAIN,
+            ),
+        ]
+        | None
+    ) = None
+    profile: Annotated[
+        ServingProfile,
+        about(
+            "Standard: everything that serving needs. Minimal: the gateway, and the DRA driver with what "
+            "labels its nodes. None: only what is enabled in components."
+        ),
+    ] = ServingProfile.STANDARD
+    components: Annotated[tuple[ComponentSettings, ...], COMPONENTS] = ()
     secrets: Annotated[
         tuple[ClusterSecret, ...],
         about(
@@ -104,6 +129,13 @@ class ServingStackStatus(Status):
     """Status of the stack."""
 
     gateway: Annotated[StackGatewayStatus, about("Address of the gateway.")] | None = None
+    components: Annotated[
+        tuple[ComponentStatus, ...],
+        about("State of each component.", max_length=MAX_COMPONENTS, keys=("name",)),
+    ] = ()
+    clusters: Annotated[
+        tuple[str, ...], about("InferenceClusters that may have objects of the stack.", unique=True)
+    ] = ()
 
 
 class ServingStack(Model):

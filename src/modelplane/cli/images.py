@@ -75,9 +75,14 @@ def _inference_clusters() -> Iterator[Pulled]:
 
 
 def _serving_stack() -> Iterator[Pulled]:
-    from modelplane.api.serving_stack import CHARTS, Versions
+    from modelplane.api.serving_stack import Versions
+    from modelplane.compose.serving_stack.table import COMPONENTS
 
     versions = Versions()
-    for component, address in CHARTS.items():
-        reference = f"{address}:{getattr(versions, component)}"
-        yield Pulled("Chart", reference, "inference clusters", "the serving stack")
+    for row in COMPONENTS:
+        if row.chart and row.version:
+            purpose = (
+                "the serving stack" if row.in_standard else f"the serving stack, with {row.name} enabled"
+            )
+            reference = f"{row.chart.address}:{row.version(versions)}"
+            yield Pulled("Chart", reference, "inference clusters", purpose)

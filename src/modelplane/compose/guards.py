@@ -12,12 +12,15 @@ from modelplane.api import labels
 from modelplane.api.clouds import CLUSTER_KINDS
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, ObjectMeta, kind_name
+from modelplane.api.kinds import KINDS
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose.composition import Guard, Request, Requirement
 
 _KEY = "users-"
+_API_VERSIONS = {kind.name: kind.api_version for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class _Need:
     """True if a user leaves on its own once the needed object is being deleted, so that nothing waits."""
     label: str = ""
     """The label with the needed object's name on users that Modelplane creates, so that few are read."""
+    shares_label: bool = False
+    """True if the needed object has the label too, with the same value in place of its name."""
 
 
 def recorded(owner: Object) -> tuple[str, ...]:
@@ -54,6 +59,11 @@ def _clusters(replica: Object) -> tuple[str, ...]:
     return (replica["spec"]["clusterName"], *recorded(replica))
 
 
+def _clusters_of_stack(stack: Object) -> tuple[str, ...]:
+    named = stack["spec"].get("clusterName")
+    return (*([named] if named else []), *recorded(stack))
+
+
 def _cache(replica: Object) -> tuple[str, ...]:
     reference = replica["spec"].get("modelCacheRef")
     return (reference["name"],) if reference else ()
@@ -70,6 +80,32 @@ _NEEDS = (
             kind_name(ModelReplica),
             kind,
             _clusters,
+            namespace=SYSTEM_NAMESPACE,
+            label=labels.CLUSTER,
+        )
+        for kind in CLUSTER_KINDS
+    ),
+    # Replicas, then the stack, then the cluster of the cloud.
+    _Need(
+        kind_name(ModelReplica),
+        kind_name(ServingStack),
+        lambda replica: map(stack_name, _clusters(replica)),
+        namespace=SYSTEM_NAMESPACE,
+        label=labels.CLUSTER,
+        shares_label=True,
+    ),
+    _Need(
+        kind_name(ServingStack),
+        kind_name(InferenceCluster),
+        _clusters_of_stack,
+        follows=True,
+        label=labels.CLUSTER,
+    ),
+    *(
+        _Need(
+            kind_name(ServingStack),
+            kind,
+            _clusters_of_stack,
             namespace=SYSTEM_NAMESPACE,
             label=labels.CLUSTER,
         )
@@ -109,10 +145,10 @@ def requirements(kind: str, owner: ObjectMeta) -> tuple[Requirement, ...]:
     return tuple(
         Requirement(
             _KEY + need.user,
-            API_VERSION,
+            _API_VERSIONS[need.user],
             need.user,
             namespace="" if need.shared else owner.namespace,
-            labels={need.label: owner.name} if need.label else {},
+            labels=_selector(need, owner),
             triggers=False,
         )
         for need in _NEEDS
@@ -120,11 +156,18 @@ def requirements(kind: str, owner: ObjectMeta) -> tuple[Requirement, ...]:
     )
 
 
+def _selector(need: _Need, owner: ObjectMeta) -> dict[str, str]:
+    value = owner.labels.get(need.label, "") if need.shares_label else owner.name
+    return {need.label: value} if need.label and value else {}
+
+
 def on_deletion(owner: Object) -> tuple[Requirement, ...]:
     """Return the requirements for the users that hold an object while it is deleted, labeled or not."""
     own = owner["metadata"].get("namespace", "")
     return tuple(
-        Requirement(_KEY + need.user, API_VERSION, need.user, namespace="" if need.shared else own)
+        Requirement(
+            _KEY + need.user, _API_VERSIONS[need.user], need.user, namespace="" if need.shared else own
+        )
         for need in _NEEDS
         if need.needed == owner["kind"]
     )

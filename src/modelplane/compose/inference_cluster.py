@@ -1,7 +1,8 @@
 """An InferenceCluster publishes the devices of its pools and the address of its gateway.
 
 A cluster of a cloud is composed as an object of the cloud's kind, which lists the Secret of its kubeconfig.
-The request has the gateway and the API groups that were found on the cluster.
+With that, a ServingStack is composed, which installs what serving needs. The request has the gateway and the
+API groups that were found on the cluster.
 """
 
 from typing import Any
@@ -21,7 +22,9 @@ from modelplane.api.node_pools import NodePool
 from modelplane.api.reasons import InferenceClusterCondition as Type
 from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import guards
+from modelplane.api.serving_stack import KEY as STACK_KEY
+from modelplane.api.stack_components import ServingProfile
+from modelplane.compose import cluster_stack, guards
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.composition import (
     Composition,
@@ -36,8 +39,8 @@ from modelplane.compose.composition import (
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.reachability import reported
+from modelplane.compose.serving_stack import gateway
 from modelplane.compose.workload_kinds import capabilities
-from modelplane.gateway.hosts import authority
 from modelplane.gateway.http_routes import GATEWAY_NAME
 
 
@@ -50,14 +53,7 @@ def requirements(cluster: InferenceCluster) -> tuple[Requirement, ...]:
             Requirement(f"class-{class_name}", API_VERSION, kind_name(InferenceClass), name=class_name)
             for class_name in classes
         ),
-        Requirement(
-            "gateway",
-            "gateway.networking.k8s.io/v1",
-            "Gateway",
-            namespace=SYSTEM_NAMESPACE,
-            name=GATEWAY_NAME,
-            cluster=name,
-        ),
+        gateway.requirement(name),
         *(
             Requirement(key, CRD_API_VERSION, "CustomResourceDefinition", name=crd, cluster=name)
             for key, crd in capabilities().items()
@@ -71,9 +67,16 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     silence = _silence(request)
     asked = _provisioned(request)
     ready, backend = _conditions(request, asked, silence)
-    children: tuple[Desired | Keep, ...] = keep_all(request.observed)
-    if isinstance(asked, Desired):
-        children = (asked, *(each for each in children if each.key != asked.key))
+    desired = [asked] if isinstance(asked, Desired) else []
+    if not isinstance(asked, Condition):
+        is_running = asked is None or _creating(request, asked) is None
+        stack = cluster_stack.asked(request, is_running=is_running)
+        desired += [stack] if isinstance(stack, Desired) else []
+    named = {each.key for each in desired}
+    children: tuple[Desired | Keep, ...] = (
+        *desired,
+        *keep_all(key for key in request.observed if key not in named),
+    )
     return Composition(
         children=children,
         status=_status(request, silence),
@@ -134,12 +137,38 @@ def _conditions(
             f"{request.credential.problem}"
         )
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
+    return running, _backend(request)
+
+
+def _backend(request: Request[InferenceCluster]) -> Condition:
+    """Return whether a cluster that answers can serve.
+
+    A cluster that could, still can while its gateway has an address: a component that degrades, or is
+    installed later, is only reported.
+    """
+    stack = request.observed.get(STACK_KEY)
+    said = cluster_stack.report(stack) if stack is not None else _without_stack(request)
     if not _gateway_address(request):
         message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
-        if asked is not None:
-            message = f"{message}: this version does not install the serving stack: install it yourself"
-        return running, false(Type.BACKEND_READY, Reason.INSTALLING, message)
-    return running, true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, "its gateway has an address")
+        return false(Type.BACKEND_READY, Reason.INSTALLING, f"{message}: {said}" if said else message)
+    known = (each for each in request.owner.status.conditions if each.type == Type.BACKEND_READY)
+    could = any(each.status == "True" for each in known)
+    if stack is not None and not cluster_stack.is_ready(stack) and not could:
+        return false(Type.BACKEND_READY, Reason.INSTALLING, said)
+    message = "its gateway has an address"
+    return true(Type.BACKEND_READY, Reason.BACKEND_HEALTHY, f"{message}; {said}" if said else message)
+
+
+def _without_stack(request: Request[InferenceCluster]) -> str:
+    """Return what a cluster lacks that gets no serving stack, by name; empty if it gets one."""
+    if request.owner.spec.serving_stack.profile is not ServingProfile.NONE:
+        return ""
+    found = _capabilities(request)
+    lacks = cluster_stack.lacks(found) if found else ""
+    if _gateway_address(request):
+        return lacks
+    install = "nothing is installed with profile None: install a gateway, or set another profile"
+    return f"{install}; {lacks}" if lacks else install
 
 
 def _silence(request: Request[InferenceCluster]) -> Silence | None:
@@ -158,30 +187,25 @@ def _silence(request: Request[InferenceCluster]) -> Silence | None:
 
 
 def _unobserved(request: Request[InferenceCluster]) -> Silence | None:
-    gateway = request.required.get("gateway", Unknown("not fetched yet"))
-    if isinstance(gateway, Unknown):
-        return Silence(gateway.cause, gateway.since)
+    found = request.required.get(gateway.KEY, Unknown("not fetched yet"))
+    if isinstance(found, Unknown):
+        return Silence(found.cause, found.since)
     unknown = _unknown(request) if request.owner.status.capabilities is None else None
     return Silence(unknown.cause) if unknown else None
 
 
 def _unknown(request: Request[InferenceCluster]) -> Unknown | None:
     """Return the first requirement of the cluster that is unknown; None if all were read."""
-    unknowns = (request.unknown(key) for key in ("gateway", *capabilities()))
+    unknowns = (request.unknown(key) for key in (gateway.KEY, *capabilities()))
     return next(filter(None, unknowns), None)
 
 
 def _gateway_address(request: Request[InferenceCluster]) -> str:
     """Return ``host`` or ``host:port`` of the cluster's gateway; the last known one if it is unreadable."""
-    if request.unknown("gateway"):
+    if request.unknown(gateway.KEY):
         known = request.owner.status.gateway
         return known.address if known else ""
-    for gateway in request.found("gateway"):
-        addresses = gateway.get("status", {}).get("addresses", ())
-        listeners = gateway.get("spec", {}).get("listeners", ())
-        if addresses and listeners:
-            return authority(addresses[0]["value"], listeners[0]["port"])
-    return ""
+    return next((gateway.address(each) for each in request.found(gateway.KEY)), "")
 
 
 def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
+from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import (
     inference_class,
     inference_cluster,
@@ -33,6 +34,7 @@ from modelplane.compose import (
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
+from modelplane.compose.serving_stack import flow as stack_flow
 from modelplane.compose.tenancy import admitted
 
 
@@ -153,6 +155,17 @@ _COMPOSERS = (
         model_service.compose,
         is_routed=True,
         pace=Pace(usual_s=10),
+    ),
+    Composer(
+        ServingStack,
+        stack_flow.requirements,
+        stack_flow.compose,
+        Lane.CLUSTER,
+        on_clusters=True,
+        is_platform=True,
+        # Its Objects and Releases name their cluster.
+        only_controllers=("clusters",),
+        pace=Pace(30, 300, settles=True),
     ),
     *(
         Composer(

@@ -140,6 +140,8 @@ _NEEDS_OF_PODS = (
 )
 _COPIES = "Settings, and copies of what pods name."
 _RBAC = "rbac.authorization.k8s.io"
+_GATEWAY_API = "gateway.networking.k8s.io"
+_GATEWAY = "The serving stack includes the gateway of the cluster."
 _PICKERS = "An endpoint picker may see the pods that it picks from."
 
 DEPLOYMENT = WorkloadKind(
@@ -230,6 +232,16 @@ _ROWS = (
         vital=True,
         answered=True,
     ),
+    WorkloadKind(
+        _GATEWAY_API,
+        "v1",
+        "GatewayClass",
+        "gatewayclasses",
+        _GATEWAY,
+        namespaced=False,
+    ),
+    WorkloadKind(_GATEWAY_API, "v1", "Gateway", "gateways", _GATEWAY, answered=True),
+    WorkloadKind("", "v1", "ResourceQuota", "resourcequotas", "The DRA driver runs pods of system priority."),
 )
 RELEASE = WorkloadKind(
     "helm.m.crossplane.io",

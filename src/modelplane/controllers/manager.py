@@ -208,7 +208,7 @@ class Manager:
         if lane is Lane.CLUSTERS:
             return _ANY_CLUSTER
         item = self._informers[key.kind].get(key.name, key.namespace)
-        return str(item["spec"]["clusterName"]) if item and lane is Lane.CLUSTER else ""
+        return str(item["spec"].get("clusterName", "")) if item and lane is Lane.CLUSTER else ""
 
     def _changed(self, item: Object) -> None:
         metadata = item["metadata"]

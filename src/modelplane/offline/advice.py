@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modelplane.api import labels
 from modelplane.api.aks_cluster import AKSCluster
-from modelplane.api.clouds import CLUSTER_KINDS
 from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.eks_cluster import EKSCluster
@@ -19,13 +18,14 @@ from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import Kind
-from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, LabelSelector, Model
+from modelplane.api.meta import GROUP, LabelSelector, Model
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Member, ModelDeployment, ReplicaSettings
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.nebius_cluster import NebiusCluster
 from modelplane.api.node_pools import CAPACITY_BLOCKS, FabricType
+from modelplane.api.serving_stack import ServingStack
 from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.offline.diagnostics import Path, nearest, shown
 
@@ -44,8 +44,6 @@ class Advice(NamedTuple):
 
 def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
     """Yield the warnings about an object that has its defaults."""
-    if kind.group == INFRASTRUCTURE_GROUP and kind.name not in CLUSTER_KINDS:
-        yield _not_composed(kind)
     try:
         decoded: Any = decode_as(kind.type, value)
     except InvalidObject:
@@ -57,16 +55,18 @@ def advice(kind: Kind, value: Mapping[str, Any]) -> Iterator[Advice]:
             yield from check(decoded)
 
 
-def _not_composed(kind: Kind) -> Advice:
-    message = f"this version neither installs nor composes {kind.name}: bring the cluster, and register it "
-    return Advice(("kind",), f"{message}as an InferenceCluster with source Existing")
-
-
 def _gateway_name(gateway: InferenceGateway) -> Iterator[Advice]:
     """Warn of a gateway that serves no ModelService."""
     if gateway.metadata.name != DEFAULT_NAME:
         message = f"only the InferenceGateway named {DEFAULT_NAME} is used: rename it to {DEFAULT_NAME}"
         yield Advice(("metadata", "name"), message)
+
+
+def _stack_of_no_cluster(stack: ServingStack) -> Iterator[Advice]:
+    """Warn of a stack that installs nothing."""
+    if not stack.spec.cluster_name:
+        message = "a stack without clusterName installs nothing: an InferenceCluster makes its own"
+        yield Advice(("spec",), message, at_key=True)
 
 
 def _provisioning_of_existing(cluster: InferenceCluster) -> Iterator[Advice]:
@@ -315,5 +315,6 @@ RULES: Final[tuple[tuple[type[Model], Callable[[Any], Iterator[Advice]]], ...]] 
     (ModelDeployment, _hub_model_beside_cache),
     (ModelEndpoint, _endpoint_url),
     (ModelService, _endpoint_selectors),
+    (ServingStack, _stack_of_no_cluster),
 )
 """Each rule, with the type of the objects that it reads."""

@@ -257,7 +257,7 @@ DEPARTURES = (
 )
 
 ADDITIONS = {
-    "InferenceCluster spec.servingStack*": "a cluster on which nothing is to be installed",
+    "InferenceCluster spec.servingStack*": "the extent of the serving stack, and settings of its components",
     "InferenceCluster spec.cluster.existing.installerSecretRef*": "an identity that installs",
     "InferenceCluster spec.cluster.gke.deletionProtection": "settings of the cloud, the same in both kinds",
     "InferenceCluster spec.cluster.gke.gpuDriver": "settings of the cloud, the same in both kinds",
@@ -320,6 +320,11 @@ ADDITIONS = {
     "ModelReplica status.clusters": "where objects may have to be deleted",
     "ModelCache status.clusters[].artifact": "what was staged, to stage a change",
     "*Cluster status.secrets[].namespace": "one shape of Secret for all clouds",
+    "ServingStack spec.clusterName": "the reference has provider configurations in its place",
+    "ServingStack spec.profile": "the extent of the stack",
+    "ServingStack spec.components*": "versions and values of single components",
+    "ServingStack status.components*": "the state of each component",
+    "ServingStack status.clusters": "where objects may have to be deleted",
 }
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

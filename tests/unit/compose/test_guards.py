@@ -7,11 +7,13 @@ from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
 from modelplane.api.model_cache import ModelCache
+from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose import guards, inference_class, model_cache
 from modelplane.compose.composition import Composition, Guard, Request, Requirement
 from modelplane.compose.guards import Dependency
 
 API = "modelplane.ai/v1alpha1"
+INFRASTRUCTURE = "infrastructure.modelplane.ai/v1alpha1"
 
 
 def _object(kind: str, name: str, namespace: str = "", **content: Any) -> dict[str, Any]:
@@ -46,6 +48,18 @@ CACHE = _object(
     status={"clusters": [{"name": "east", "phase": "Ready"}]},
 )
 
+STACK: dict[str, Any] = {
+    "apiVersion": INFRASTRUCTURE,
+    "kind": "ServingStack",
+    "metadata": {
+        "name": stack_name("east"),
+        "namespace": "modelplane-system",
+        "labels": {"modelplane.ai/cluster": "east"},
+    },
+    "spec": {"clusterName": "east", "secrets": [{"type": "Kubeconfig", "name": "s", "key": "kubeconfig"}]},
+    "status": {"clusters": ["east"]},
+}
+
 
 @pytest.mark.parametrize(
     ("user", "needed"),
@@ -67,6 +81,8 @@ CACHE = _object(
                 Dependency("ModelCache", "ml-team", "weights"),
                 Dependency("NebiusCluster", "modelplane-system", "east"),
                 Dependency("NebiusCluster", "modelplane-system", "west"),
+                Dependency("ServingStack", "modelplane-system", stack_name("east")),
+                Dependency("ServingStack", "modelplane-system", stack_name("west")),
                 Dependency("VultrCluster", "modelplane-system", "east"),
                 Dependency("VultrCluster", "modelplane-system", "west"),
             ],
@@ -74,6 +90,15 @@ CACHE = _object(
         ),
         pytest.param(
             CACHE, [Dependency("InferenceCluster", "", "east")], id="a cache needs where it is staged"
+        ),
+        pytest.param(
+            STACK,
+            [
+                Dependency("EKSCluster", "modelplane-system", "east"),
+                Dependency("GKECluster", "modelplane-system", "east"),
+                Dependency("InferenceCluster", "", "east"),
+            ],
+            id="a serving stack needs its cluster until nothing of it is left there",
         ),
         pytest.param(_object("ModelService", "s", "ml-team"), [], id="a service needs nothing to stay"),
     ],
@@ -97,6 +122,11 @@ def test_what_an_object_needs(user: dict[str, Any], needed: list[Dependency]) ->
             id="a cluster of a cloud by the models on it",
         ),
         pytest.param(Dependency("GKECluster", "platform", "east"), [], id="another one by nobody"),
+        pytest.param(
+            Dependency("ServingStack", "modelplane-system", stack_name("west")),
+            [MOVED],
+            id="a serving stack by the models on its cluster",
+        ),
         pytest.param(
             Dependency("ModelCache", "ml-team", "weights"),
             [MOVED],
@@ -125,7 +155,13 @@ def test_while_a_cluster_is_being_deleted_replicas_without_labels_count_too() ->
     assert guards.on_deletion(CLUSTER) == (
         Requirement("users-ModelReplica", API, "ModelReplica"),
         Requirement("users-ModelCache", API, "ModelCache"),
+        Requirement("users-ServingStack", INFRASTRUCTURE, "ServingStack"),
     )
+
+
+def test_a_stack_asks_for_the_replicas_of_its_cluster_only() -> None:
+    [required] = guards.requirements("ServingStack", decode_as(ServingStack, STACK).metadata)
+    assert (required.key, required.labels) == ("users-ModelReplica", {"modelplane.ai/cluster": "east"})
 
 
 def _request(owner: Model, **required: tuple[dict[str, Any], ...]) -> Request[Any]:

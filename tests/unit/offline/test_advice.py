@@ -243,10 +243,10 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
         ),
         pytest.param(
             "apiVersion: infrastructure.modelplane.ai/v1alpha1\nkind: ServingStack\n"
-            "metadata: {name: s, namespace: platform}\nspec: {profile: None}\n",
-            "kind: this version neither installs nor composes ServingStack: bring the cluster, and register "
-            "it as an InferenceCluster with source Existing",
-            id="a kind that nothing composes",
+            "metadata: {name: s, namespace: platform}\n"
+            "spec: {secrets: [{type: Kubeconfig, name: s, key: kubeconfig}]}\n",
+            "spec: a stack without clusterName installs nothing: an InferenceCluster makes its own",
+            id="a serving stack without a cluster",
         ),
     ],
 )

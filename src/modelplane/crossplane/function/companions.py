@@ -68,6 +68,8 @@ def companions(
         yield from _connection(owner, requirements, composed)
         if _installs(composition, composed):
             yield from _installer(owner, composed)
+    if isinstance(owner, ServingStack):
+        yield from _looks(requirements)
     for each in requirements:
         if each.key == cluster_namespace.key(each.cluster) and not reserved(each.name):
             written = composed.get(f"{PREFIX}{each.key}")
@@ -92,9 +94,7 @@ def _connection(
         return
     name = provider_config_name(cluster.metadata.name)
     yield PROVIDER_CONFIG, _provider_config(remote.API_VERSION, name, reference)
-    for key, requirement in looks(requirements).items():
-        # The owner is cluster-scoped, but an Object needs a namespace.
-        yield key, {**remote.look(requirement, name), "metadata": {"namespace": SYSTEM_NAMESPACE}}
+    yield from _looks(requirements)
 
 
 def _installs(composition: Composition, composed: Mapping[str, Object]) -> bool:
@@ -130,6 +130,13 @@ def _provider_config(api_version: str, name: str, reference: KubeconfigReference
         "metadata": {"name": name},
         "spec": spec,
     }
+
+
+def _looks(requirements: Iterable[Requirement]) -> Iterator[tuple[str, Object]]:
+    for key, requirement in looks(requirements).items():
+        looking = remote.look(requirement, provider_config_name(requirement.cluster))
+        # An InferenceCluster is cluster-scoped, but an Object needs a namespace.
+        yield key, {**looking, "metadata": {"namespace": SYSTEM_NAMESPACE}}
 
 
 def _usage(kind: Kind, name: str, users: list[str]) -> Object:

@@ -20,10 +20,13 @@ def _case(name: str) -> dict[str, Any]:
     return copy.deepcopy(loaded)
 
 
+NO_USERS: dict[str, Any] = {"users-ModelReplica": [], "users-ServingStack": []}
+
+
 def _cluster(case: dict[str, Any]) -> dict[str, Any]:
     """Return the requirements of an InferenceCluster, without those that its own cluster answers."""
     found = {key: items for key, items in case["required"].items() if key.startswith("class-")}
-    return {**found, "users-ModelReplica": [], "users-ModelCache": []}
+    return {**found, **NO_USERS, "users-ModelCache": []}
 
 
 def _listed(child: dict[str, Any]) -> dict[str, Any]:
@@ -98,16 +101,16 @@ def test_a_cluster_of_a_cloud_is_not_deleted_while_models_are_on_it(ask: Ask) ->
         },
         "spec": {"clusterName": "starter"},
     }
-    required = {**case["required"], "users-ModelReplica": [replica]}
+    required = {**case["required"], **NO_USERS, "users-ModelReplica": [replica]}
     made = children(ask(case["owner"], required))
     assert made["crossplane-in-use"]["kind"] == "Usage"
     assert made["crossplane-in-use"]["spec"]["of"]["resourceRef"] == {"name": "starter"}
-    assert "crossplane-in-use" not in children(ask(case["owner"], {**required, "users-ModelReplica": []}))
+    assert "crossplane-in-use" not in children(ask(case["owner"], {**required, **NO_USERS}))
 
 
 def test_a_cluster_of_a_cloud_names_the_providers_that_are_not_installed(ask: Ask) -> None:
     case = _case("eks_cluster/plain")
-    required: dict[str, Any] = {**{key: [] for key in case["required"]}, "users-ModelReplica": []}
+    required: dict[str, Any] = {**{key: [] for key in case["required"]}, **NO_USERS}
     answered = ask(case["owner"], required)
     assert (children(answered), fatal(answered)) == ({}, [])
     _, reason, message = conditions(answered)["Provisioned"]
@@ -124,6 +127,6 @@ def test_a_definition_is_read_no_further_than_its_metadata(ask: Ask) -> None:
     for key, [definition] in case["required"].items():
         assert key.startswith(DEFINITION_KEY)
         definition["spec"] = deep
-    answered = ask(case["owner"], {**case["required"], "users-ModelReplica": []})
+    answered = ask(case["owner"], {**case["required"], **NO_USERS})
     assert fatal(answered) == []
     assert "network" in children(answered)

@@ -36,6 +36,7 @@ CLASS = {
     "metadata": {"name": "h100"},
     "spec": {"devices": [{"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}]},
 }
+NO_USERS: dict[str, list[Any]] = {"users-ModelReplica": [], "users-ModelCache": [], "users-ServingStack": []}
 CLUSTER = {
     "apiVersion": "modelplane.ai/v1alpha1",
     "kind": "InferenceCluster",
@@ -122,7 +123,7 @@ def test_a_class_in_use_cannot_be_deleted(ask: Ask) -> None:
 
 
 def test_a_cluster_is_connected_and_looked_at(ask: Ask) -> None:
-    answered = ask(CLUSTER, {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []})
+    answered = ask(CLUSTER, {"class-h100": [CLASS], **NO_USERS})
     made = children(answered)
     assert sorted(made) == [
         "crossplane-gateway",
@@ -145,7 +146,7 @@ def test_a_cluster_is_connected_and_looked_at(ask: Ask) -> None:
 
 
 def test_a_cluster_whose_kubeconfig_would_run_a_program_is_not_connected(ask: Ask) -> None:
-    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], **NO_USERS}
     connected = children(ask(CLUSTER, required))
     config = {
         "current-context": "x",
@@ -211,7 +212,7 @@ def test_a_token_that_expires_is_shown_and_named_in_time(
     metadata = {"name": "east-kubeconfig", "namespace": "modelplane-system"}
     secret = {"kind": "Secret", "metadata": metadata}
     secret["data"] = {"kubeconfig": base64.b64encode(content).decode()}
-    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], **NO_USERS}
     answered = ask(CLUSTER, required | {"kubeconfig": [secret]}, _observed_cluster())
     shown = timestamps.at(expires)
     status = answered.desired.composite.resource["status"]
@@ -221,7 +222,7 @@ def test_a_token_that_expires_is_shown_and_named_in_time(
 
 
 def test_a_cluster_whose_gateway_was_seen_is_ready(ask: Ask) -> None:
-    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], **NO_USERS}
     answered = ask(CLUSTER, required, _observed_cluster())
     status = answered.desired.composite.resource["status"]
     assert status["gateway"]["address"] == "192.0.2.1"
@@ -421,12 +422,13 @@ def test_caches_do_not_keep_a_cluster_because_they_follow_it(ask: Ask) -> None:
         "class-h100": [CLASS],
         "users-ModelReplica": [],
         "users-ModelCache": [cache],
+        "users-ServingStack": [],
     }
     assert "crossplane-in-use" not in children(ask(CLUSTER, required))
 
 
 def test_the_way_to_a_cluster_stays_when_it_is_not_said(ask: Ask) -> None:
-    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], **NO_USERS}
     made = children(ask(CLUSTER, required))
     unsaid = copy.deepcopy(CLUSTER)
     unsaid["spec"]["cluster"] = {"source": "Existing"}
@@ -441,7 +443,7 @@ def _endless() -> dict[str, Any]:
 
 
 def test_a_look_that_cannot_be_read_is_unknown_and_kept(ask: Ask) -> None:
-    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], **NO_USERS}
     made = children(ask(CLUSTER, required))
     shown = _shown({key: made[key] for key in made if key != "crossplane-provider-config"})
     shown["crossplane-gateway"]["status"]["atProvider"]["manifest"]["spec"] = _endless()
@@ -456,7 +458,7 @@ def test_a_look_that_cannot_be_read_is_unknown_and_kept(ask: Ask) -> None:
 
 
 def test_a_definition_as_deep_as_any_tells_that_it_is_there(ask: Ask) -> None:
-    required: dict[str, list[Any]] = {"class-h100": [CLASS], "users-ModelReplica": [], "users-ModelCache": []}
+    required: dict[str, list[Any]] = {"class-h100": [CLASS], **NO_USERS}
     made = children(ask(CLUSTER, required))
     shown = _shown({key: made[key] for key in made if key != "crossplane-provider-config"}, spec=_endless())
     del shown["crossplane-gateway"]["status"]["atProvider"]["manifest"]["spec"]

@@ -1,0 +1,57 @@
+# ruff: noqa: INP001  a module beside what it helps to write, not a package
+"""The reference page of the components of the serving stack, from their table."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from modelplane.api.serving_stack import Versions
+from modelplane.api.stack_components import MAX_VALUES_BYTES
+from modelplane.compose.releases import ROLLBACK_LIMIT, WAIT_TIMEOUT
+from modelplane.compose.serving_stack.component import Component
+from modelplane.compose.serving_stack.installing import MAX_DEPTH
+from modelplane.compose.serving_stack.table import COMPONENTS
+
+_TEMPLATE = Path(__file__).with_name("components.md.template")
+_COLUMNS = (
+    "Component",
+    "Chart",
+    "Version",
+    "Namespace",
+    "Needs",
+    "Sign on the cluster",
+    "Standard",
+    "Minimal",
+    "Required",
+    "Run",
+)
+
+
+def components_page() -> str:
+    """Return the page as Markdown."""
+    lines = [_row(_COLUMNS), _row("---" for _ in _COLUMNS), *(_row(_cells(row)) for row in COMPONENTS)]
+    return _TEMPLATE.read_text(encoding="utf-8").format(
+        table="\n".join(lines),
+        bytes=MAX_VALUES_BYTES,
+        depth=MAX_DEPTH,
+        attempts=ROLLBACK_LIMIT,
+        wait=WAIT_TIMEOUT,
+    )
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cells(row: Component) -> Iterator[str]:
+    chart = f"`{row.chart.address}`" if row.chart else ""
+    if row.part_of:
+        chart = f"settings of {row.part_of}"
+    yield from (
+        f"`{row.name}`: {row.purpose}",
+        chart or "objects",
+        f"`{row.version(Versions())}`" if row.version else "",
+        f"`{row.namespace}`" if row.namespace else "",
+        ", ".join(f"`{each}`" for each in row.after),
+        f"`{row.found_by}`" if row.found_by else "",
+        *("yes" if each else "" for each in (row.in_standard, row.in_minimal, not row.optional, row.was_run)),
+    )

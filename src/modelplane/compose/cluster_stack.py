@@ -1,0 +1,133 @@
+"""The serving stack that an InferenceCluster asks for, and what is missing on a cluster without one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.cluster_origin import Source
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.kinds import kind_of
+from modelplane.api.listing import in_order
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.reasons import ServingStackCondition, ServingStackReason
+from modelplane.api.rejected import Rejected
+from modelplane.api.serving_stack import KEY, ServingStack, stack_name
+from modelplane.api.stack_components import ServingProfile
+from modelplane.compose.clouds.provisioned import recipe_of
+from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
+from modelplane.compose.composition import Desired, Keep, Request
+from modelplane.compose.conditions import READY, SYNCED
+from modelplane.compose.readiness import condition_of, when_condition
+from modelplane.compose.serving_stack import gateway
+
+_DRIVER_ROOTS: Mapping[Source, str] = {Source.GKE: "/home/kubernetes/bin/nvidia"}
+"""Source: Google Cloud, "About dynamic resource allocation in GKE": the driver that GKE installs."""
+
+_REMEDIES: Mapping[str, str] = {
+    "leaderWorkerSet": "gangs need LeaderWorkerSet (https://lws.sigs.k8s.io/docs/installation)",
+    "inferencePool": (
+        "endpoint pickers need the definitions of the Gateway API inference extension "
+        "(https://gateway-api-inference-extension.sigs.k8s.io/guides)"
+    ),
+}
+"""What is needed for each capability, with the place of its installation guide."""
+
+
+def asked(request: Request[InferenceCluster], *, is_running: bool) -> Desired | Keep | None:
+    """Return the stack of a cluster; None if none is to be made, or not yet.
+
+    A stack that exists stays, whatever the cluster asks for later and whatever cannot be read.
+    """
+    observed = request.observed.get(KEY)
+    settings = request.owner.spec.serving_stack
+    secrets = _secrets(request) or _secrets_of(observed)
+    if observed is None and not (is_running and _is_open(request)):
+        return None
+    is_off = settings.profile is ServingProfile.NONE and not settings.components
+    if is_off or not secrets:
+        return Keep(KEY) if observed is not None else None
+    return _stack(request.owner, secrets)
+
+
+def _is_open(request: Request[InferenceCluster]) -> bool:
+    """Return True if a stack may be made: the cluster has no gateway of its own, or it is asked for."""
+    settings = request.owner.spec.serving_stack
+    if settings.profile is ServingProfile.NONE:
+        return any(each.enabled for each in settings.components)
+    return request.unknown(gateway.KEY) is None and not _has_own_gateway(request)
+
+
+def _stack(cluster: InferenceCluster, secrets: list[dict[str, Any]]) -> Desired:
+    kind, name, settings = kind_of(ServingStack), cluster.metadata.name, cluster.spec.serving_stack
+    spec: dict[str, Any] = {"clusterName": name, "profile": str(settings.profile), "secrets": secrets}
+    if settings.components:
+        spec["components"] = msgspec.to_builtins(settings.components)
+    if root := _DRIVER_ROOTS.get(cluster.spec.cluster.source):
+        spec["nvidiaDriverRoot"] = root
+    metadata = {
+        "name": stack_name(name),
+        "namespace": SYSTEM_NAMESPACE,
+        "labels": {labels.CLUSTER: name},
+    }
+    manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
+    return Desired(KEY, manifest, when_condition(READY))
+
+
+def _has_own_gateway(request: Request[InferenceCluster]) -> bool:
+    """Return True if a cluster has a gateway with an address that no stack made."""
+    return any(gateway.address(each) and not gateway.is_ours(each) for each in request.found(gateway.KEY))
+
+
+def _secrets(request: Request[InferenceCluster]) -> list[dict[str, Any]]:
+    """Return the Secrets for access to the cluster; empty while there is no kubeconfig."""
+    origin = request.owner.spec.cluster
+    recipe = recipe_of(origin)
+    provisioned = request.observed.get(recipe.key) if recipe else None
+    reference = kubeconfig_reference(origin, provisioned)
+    if isinstance(reference, Rejected):
+        return []
+    secrets = [
+        {
+            "type": "Kubeconfig",
+            "name": reference.name,
+            "key": reference.key,
+            "namespace": reference.namespace,
+        }
+    ]
+    if identity := reference.identity:
+        secrets.append(
+            {
+                "type": str(identity.type),
+                "name": identity.name,
+                "key": identity.key,
+                "namespace": identity.namespace,
+            }
+        )
+    return secrets
+
+
+def _secrets_of(stack: Object | None) -> list[dict[str, Any]]:
+    return list((stack or {}).get("spec", {}).get("secrets") or ())
+
+
+def is_ready(stack: Object | None) -> bool:
+    """Return True if every component that serving needs is ready."""
+    return stack is not None and when_condition(READY)(stack)
+
+
+def report(stack: Object) -> str:
+    """Return what a stack says of itself; empty if all of it is ready."""
+    installed = condition_of(stack, ServingStackCondition.INSTALLED)
+    if installed.get("reason") == ServingStackReason.COMPONENTS_READY:
+        return ""
+    found = (installed, condition_of(stack, READY), condition_of(stack, SYNCED))
+    said = next((str(each["message"]) for each in found if each.get("message")), "it is being created")
+    return f'ServingStack "{stack["metadata"]["name"]}" in namespace "{SYSTEM_NAMESPACE}": {said}'
+
+
+def lacks(capabilities: Mapping[str, bool]) -> str:
+    """Return what a cluster lacks, in one sentence; empty if it lacks nothing."""
+    absent = [remedy for key, remedy in _REMEDIES.items() if not capabilities.get(key, False)]
+    return in_order(absent, separator="; ")

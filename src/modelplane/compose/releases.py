@@ -1,0 +1,100 @@
+"""Releases: a Helm chart on a cluster, as an object of provider-helm.
+
+The controllers carry it out themselves; under Crossplane provider-helm does.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.compose.composition import Desired
+from modelplane.compose.conditions import READY, SYNCED
+from modelplane.compose.readiness import condition_of, is_ready
+from modelplane.compose.workload_kinds import RELEASE
+
+EXTERNAL_NAME: Final = "crossplane.io/external-name"
+"""Annotation with the name of the release on the cluster."""
+
+WAIT_TIMEOUT: Final = "10m"
+"""Time for the objects of a chart to become ready, before the attempt counts as failed."""
+
+ROLLBACK_LIMIT: Final = 3
+"""Attempts at a version, each undone if it fails. A change of the release allows as many again."""
+
+
+class Chart(NamedTuple):
+    """A chart."""
+
+    name: str
+    repository: str
+    """Address of its repository: ``https://`` or ``oci://``."""
+
+    @property
+    def address(self) -> str:
+        """Its address without a version."""
+        return f"{self.repository}/{self.name}"
+
+
+def release(  # noqa: PLR0913  one keyword for each field of a release
+    key: str,
+    chart: Chart,
+    *,
+    name: str,
+    version: str,
+    namespace: str,
+    values: Mapping[str, Any],
+    cluster: str,
+    installer: KubeconfigSecret | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Desired:
+    """Return a release of a chart on a cluster, ready once all of its objects are."""
+    manifest: Object = {
+        "apiVersion": RELEASE.api_version,
+        "kind": RELEASE.kind,
+        "metadata": {
+            "name": name,
+            "namespace": SYSTEM_NAMESPACE,
+            # A name of the chart's own, so that the names that the chart derives are short.
+            "annotations": {EXTERNAL_NAME: f"mp-{chart.name}", **(annotations or {})},
+        },
+        "spec": {
+            "forProvider": {
+                "chart": {"name": chart.name, "repository": chart.repository, "version": version},
+                "namespace": namespace,
+                "values": dict(values),
+                "wait": True,
+                "waitTimeout": WAIT_TIMEOUT,
+            },
+            "rollbackLimit": ROLLBACK_LIMIT,
+        },
+    }
+    return Desired(key, manifest, is_ready, cluster, installer)
+
+
+def problem(release: Object) -> str:
+    """Return the error of a release; empty if it has none."""
+    synced = condition_of(release, SYNCED)
+    if synced.get("status") == "False":
+        return str(synced.get("message") or synced.get("reason"))
+    reported = release.get("status", {}).get("atProvider") or {}
+    if reported.get("state") != "failed":
+        return ""
+    said = reported.get("releaseDescription") or condition_of(release, READY).get("message")
+    return str(said or "the release failed")
+
+
+def progress(release: Object) -> str:
+    """Return what is being done about a release that is not ready; empty if nothing is reported."""
+    reported = release.get("status", {}).get("atProvider") or {}
+    return str(condition_of(release, READY).get("message") or reported.get("releaseDescription") or "")
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with others over them: maps are merged, everything else is replaced."""
+    result = dict(base)
+    for key, value in over.items():
+        known: Any = result.get(key)
+        both = isinstance(known, Mapping) and isinstance(value, Mapping)
+        result[key] = merged(known, value) if both else value
+    return result

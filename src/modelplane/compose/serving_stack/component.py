@@ -1,0 +1,74 @@
+"""Component: the row of a part of the serving stack."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from modelplane.api.serving_stack import ServingStack, Versions
+from modelplane.api.stack_components import ComponentName, ComponentSettings
+from modelplane.compose.composition import Desired, Request
+from modelplane.compose.releases import Chart
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A stack that is being composed, and the components that it consists of."""
+
+    request: Request[ServingStack]
+    cluster: str
+    chosen: frozenset[ComponentName]
+    settings: Mapping[ComponentName, ComponentSettings]
+    rows: "tuple[Component, ...]"
+    """Every component that there is."""
+
+    @property
+    def stack(self) -> ServingStack:
+        """The stack."""
+        return self.request.owner
+
+    def parts_of(self, row: "Component") -> "Iterator[Component]":
+        """Yield the components that configure the chart of another one."""
+        return (each for each in self.rows if each.part_of == row.name and each.name in self.chosen)
+
+
+def _no_values(_plan: Plan) -> Values:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A part of the stack: a chart, objects, or settings of another component."""
+
+    name: ComponentName
+    purpose: str
+    """What it is for, in the documentation."""
+    chart: Chart | None = None
+    version: Callable[[Versions], str] | None = None
+    """Returns the version of its chart, as the stack says or as Modelplane chooses."""
+    namespace: str = ""
+    values: Callable[[Plan], Values] = _no_values
+    """Returns the values of its chart, or those that it adds to the chart of the component it is part of."""
+    objects: Callable[[Plan], Iterator[Desired]] | None = None
+    """Yields its objects beside the chart, or without one."""
+    object_keys: tuple[str, ...] = ()
+    """Keys of all objects that it may have."""
+    part_of: ComponentName | None = None
+    """The component whose chart it configures."""
+    after: tuple[ComponentName, ...] = ()
+    """The components that must be ready first. They are uninstalled last."""
+    in_standard: bool = True
+    in_minimal: bool = False
+    optional: bool = False
+    """True if the cluster serves without it, so that its failure is only reported."""
+    found_by: str = ""
+    """Key of the requirement that finds it on a cluster, however it was installed; empty if nothing does."""
+    was_run: bool = False
+    """True if the project itself has run its chart."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of its children."""
+        own = (str(self.name),) if self.chart else ()
+        return (*own, *self.object_keys)

@@ -1,0 +1,79 @@
+"""Gateway of a cluster: its class, and the listeners that admit routes from all namespaces."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
+from modelplane.api.serving_stack import Listener, ListenerProtocol
+from modelplane.api.stack_components import ComponentName
+from modelplane.compose.composition import Desired, Requirement
+from modelplane.compose.readiness import exists
+from modelplane.compose.serving_stack.component import Plan
+from modelplane.compose.serving_stack.needs import needing
+from modelplane.gateway.hosts import authority
+from modelplane.gateway.http_routes import GATEWAY_NAME
+
+KEY: Final = "gateway"
+CLASS_KEY: Final = "gateway-class"
+
+CONTROLLER: Final = "gateway.envoyproxy.io/gatewayclass-controller"
+"""Source: Envoy Gateway, "GatewayClass": the name of its controller."""
+
+DEFAULT_LISTENERS: Final = (Listener(name="http", port=80, protocol=ListenerProtocol.HTTP),)
+
+_API_VERSION = "gateway.networking.k8s.io/v1"
+_MADE = {labels.RESOURCE: KEY}
+
+
+def requirement(cluster: str) -> Requirement:
+    """Return the requirement for the gateway of a cluster."""
+    return Requirement(
+        KEY, _API_VERSION, "Gateway", namespace=SYSTEM_NAMESPACE, name=GATEWAY_NAME, cluster=cluster
+    )
+
+
+def is_ours(gateway: Object) -> bool:
+    """Return True if a serving stack made a gateway."""
+    own = gateway["metadata"].get("labels") or {}
+    return bool(_MADE.items() <= own.items())
+
+
+def address(gateway: Object) -> str:
+    """Return ``host`` or ``host:port`` of a gateway; empty while it has none."""
+    addresses = gateway.get("status", {}).get("addresses") or ()
+    listeners = gateway.get("spec", {}).get("listeners") or ()
+    return authority(addresses[0]["value"], listeners[0]["port"]) if addresses and listeners else ""
+
+
+def objects(plan: Plan) -> Iterator[Desired]:
+    """Yield the GatewayClass and the Gateway, which is ready once it has an address."""
+    gateway = plan.stack.spec.gateway
+    class_: dict[str, Any] = {
+        "apiVersion": _API_VERSION,
+        "kind": "GatewayClass",
+        "metadata": {"name": gateway.class_name, "annotations": needing(ComponentName.ENVOY_GATEWAY)},
+        "spec": {"controllerName": CONTROLLER},
+    }
+    yield Desired(CLASS_KEY, class_, exists, plan.cluster)
+    listeners = [
+        {
+            "name": each.name,
+            "port": each.port,
+            "protocol": str(each.protocol),
+            "allowedRoutes": {"namespaces": {"from": "All"}},
+        }
+        for each in gateway.listeners or DEFAULT_LISTENERS
+    ]
+    manifest: dict[str, Any] = {
+        "apiVersion": _API_VERSION,
+        "kind": "Gateway",
+        "metadata": {
+            "name": GATEWAY_NAME,
+            "namespace": SYSTEM_NAMESPACE,
+            "labels": dict(_MADE),
+            "annotations": needing(CLASS_KEY, ComponentName.ENVOY_GATEWAY),
+        },
+        "spec": {"gatewayClassName": gateway.class_name, "listeners": listeners},
+    }
+    yield Desired(KEY, manifest, lambda seen: bool(address(seen)), plan.cluster)

@@ -1,0 +1,193 @@
+"""Installing: what becomes of one component of a stack, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from modelplane.api.cloud_cluster import SecretType
+from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.api.listing import listing, subject
+from modelplane.api.names import child_name
+from modelplane.api.stack_components import MAX_VALUES_BYTES, ComponentName, ComponentSettings, ComponentState
+from modelplane.compose import releases
+from modelplane.compose.composition import Desired, Keep
+from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack.component import Component, Plan
+from modelplane.compose.serving_stack.needs import needing
+
+_COMPOSED = (ComponentState.INSTALLED, ComponentState.INSTALLING, ComponentState.FAILED)
+_LONGEST_MESSAGE: Final = 1024
+MAX_DEPTH: Final = 32
+"""Levels of one component's values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of a component."""
+
+    row: Component
+    state: ComponentState
+    is_ready: bool
+    """True if components that need it can be installed."""
+    message: str = ""
+    version: str = ""
+    children: tuple[Desired | Keep, ...] = ()
+
+    @property
+    def has_failed(self) -> bool:
+        """True if someone must act."""
+        return self.state in (ComponentState.FAILED, ComponentState.REFUSED)
+
+    def status(self) -> dict[str, Any]:
+        """Return the component's entry in the status of the stack."""
+        status = {"name": str(self.row.name), "state": str(self.state)}
+        if self.version:
+            status["version"] = self.version
+        if self.message:
+            status["message"] = self.message[:_LONGEST_MESSAGE]
+        return status
+
+
+def is_installed(row: Component, plan: Plan) -> bool:
+    """Return True if a component was composed before, as observed or as the status of the stack says."""
+    known = plan.stack.status.components
+    return any(key in plan.request.observed for key in row.keys) or any(
+        each.name == row.name and each.state in _COMPOSED for each in known
+    )
+
+
+def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome]) -> Outcome:
+    """Return what becomes of a component; ``before`` has those that come before it."""
+    settings = plan.settings.get(row.name) or ComponentSettings(name=row.name)
+    if problem := _invalid(settings):
+        kept = tuple(Keep(key) for key in row.keys if key in plan.request.observed)
+        return Outcome(row, ComponentState.REFUSED, bool(kept), problem, children=kept)
+    if row.part_of is not None:
+        whole = before.get(row.part_of)
+        if whole is None:
+            message = f"{row.part_of} is not installed: enable it"
+            return Outcome(row, ComponentState.WAITING, False, message)
+        return Outcome(row, whole.state, whole.is_ready, whole.message)
+    if not is_installed(row, plan):
+        there = None if settings.enabled else _there(row, plan)
+        if there is not None:
+            return there
+        missing = [each for each in row.after if each in before and not before[each].is_ready]
+        if missing:
+            return Outcome(row, ComponentState.WAITING, False, f"waiting for {listing(missing)}")
+    return _installed(row, plan, settings)
+
+
+def uninstalling(row: Component, plan: Plan) -> Outcome:
+    """Return what becomes of a component that is installed and not enabled any more."""
+    needing_it = [
+        each.name
+        for each in plan.rows
+        if row.name in each.after and each.name in plan.chosen and is_installed(each, plan)
+    ]
+    if not needing_it:
+        return Outcome(row, ComponentState.UNINSTALLING, False, "enabled is false")
+    kept = tuple(Keep(key) for key in row.keys if key in plan.request.observed)
+    message = f"it stays, because {subject('component', needing_it, 'needs', 'need')} it: disable those first"
+    return Outcome(row, ComponentState.REFUSED, True, message, children=kept)
+
+
+def _invalid(settings: ComponentSettings) -> str:
+    """Return what is wrong with the settings of a component; empty if nothing is."""
+    if _is_deeper(settings.values, MAX_DEPTH):
+        return f"its values have more than {MAX_DEPTH} levels: remove some"
+    size = len(msgspec.json.encode(settings.values))
+    if size > MAX_VALUES_BYTES:
+        return f"its values have {size} bytes, and at most {MAX_VALUES_BYTES} are accepted: remove some"
+    return ""
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    level = [value]
+    for _ in range(levels):
+        level = [inner for each in level for inner in _inner(each)]
+        if not level:
+            return False
+    return True
+
+
+def _inner(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def _there(row: Component, plan: Plan) -> Outcome | None:
+    """Return the outcome of a component that the cluster has already, or may have; None if it has not."""
+    if not row.found_by:
+        return None
+    if unknown := plan.request.unknown(row.found_by):
+        message = f"cannot see whether the cluster has it already: {unknown.cause}"
+        return Outcome(row, ComponentState.WAITING, False, message)
+    found = [
+        each
+        for each in plan.request.found(row.found_by)
+        if "deletionTimestamp" not in each["metadata"] and not gateway.is_ours(each)
+    ]
+    if not found:
+        return None
+    named = f'{found[0]["kind"]} "{found[0]["metadata"]["name"]}"'
+    message = f"the cluster has {named} already, so nothing is installed: enabled: true installs it"
+    is_ready = row.found_by != gateway.KEY or bool(gateway.address(found[0]))
+    return Outcome(row, ComponentState.PRESENT, is_ready, message)
+
+
+def _installed(row: Component, plan: Plan, settings: ComponentSettings) -> Outcome:
+    observed = plan.request.observed
+    version = settings.version or (row.version(plan.stack.spec.versions) if row.version else "")
+    children = [*_release(row, plan, settings, version), *(row.objects(plan) if row.objects else ())]
+    unready = [child for child in children if not child.ready(observed.get(child.key, {}))]
+    release = observed.get(str(row.name)) if row.chart else None
+    problem = releases.problem(release) if release is not None else ""
+    state = ComponentState.INSTALLING if unready else ComponentState.INSTALLED
+    message = problem or (_progress(row, plan, unready) if unready else "")
+    if problem:
+        state = ComponentState.FAILED
+    return Outcome(row, state, not unready, message, version, tuple(children))
+
+
+def _progress(row: Component, plan: Plan, unready: list[Desired]) -> str:
+    release = plan.request.observed.get(str(row.name)) if row.chart else None
+    said = releases.progress(release) if release is not None else ""
+    named = listing(f'{each.manifest["kind"]} "{each.manifest["metadata"]["name"]}"' for each in unready)
+    return said or f"waiting for {named}"
+
+
+def _release(row: Component, plan: Plan, settings: ComponentSettings, version: str) -> tuple[Desired, ...]:
+    if row.chart is None:
+        return ()
+    values: Mapping[str, Any] = row.values(plan)
+    for part in plan.parts_of(row):
+        values = releases.merged(values, part.values(plan))
+    return (
+        releases.release(
+            str(row.name),
+            row.chart,
+            name=child_name(plan.stack.metadata.name, row.name),
+            version=version,
+            namespace=row.namespace,
+            values=releases.merged(values, settings.values),
+            cluster=plan.cluster,
+            installer=installer(plan),
+            annotations=needing(*row.after),
+        ),
+    )
+
+
+def installer(plan: Plan) -> KubeconfigSecret | None:
+    """Return the Secret that charts are installed with; None if it is used with a cloud identity.
+
+    The cluster's own connection has that identity.
+    """
+    secrets = {each.type: each for each in plan.stack.spec.secrets}
+    kubeconfig = secrets.get(SecretType.KUBECONFIG)
+    if kubeconfig is None or len(secrets) > 1:
+        return None
+    return KubeconfigSecret(name=kubeconfig.name, key=kubeconfig.key)

@@ -1,0 +1,228 @@
+"""Table of the components of the serving stack: one row each, in the order of their needs.
+
+No chart can be had where this project is tested: ``was_run`` marks those that it has run.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from modelplane.api.stack_components import ComponentName as Name
+from modelplane.compose.composition import Desired
+from modelplane.compose.readiness import exists
+from modelplane.compose.releases import Chart
+from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack.component import Component, Plan, Values
+from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET
+
+_ENVOY = "oci://docker.io/envoyproxy"
+_AI_GATEWAY_VERSION = "v0.7.0"
+"""Source: Envoy AI Gateway, "Compatibility matrix": v0.7 runs with Envoy Gateway v1.8."""
+_AI_GATEWAY_NAMESPACE = "envoy-ai-gateway-system"
+_DYNAMO_VERSION = "1.0.0"
+"""Source: NVIDIA NGC, chart dynamo-platform."""
+_DRA_NAMESPACE = "dra-driver-nvidia-gpu"
+_QUOTA_KEY = "dra-driver-critical-pods-quota"
+_CRITICAL_PODS = "1000"
+"""Pods of system priority in the namespace of the DRA driver: two on each node."""
+
+
+def _cert_manager(_plan: Plan) -> Values:
+    return {"crds": {"enabled": True, "keep": False}}
+
+
+def _envoy_gateway(plan: Plan) -> Values:
+    config: dict[str, Any] = {"extensionApis": {"enableBackend": True}}
+    if Name.AI_GATEWAY in plan.chosen:
+        # Source: Envoy AI Gateway, "Envoy Gateway configuration", with the InferencePool add-on.
+        pool, everything = INFERENCE_POOL, {"includeAll": True}
+        config["extensionManager"] = {
+            "hooks": {
+                "xdsTranslator": {
+                    "translation": {
+                        kind: dict(everything) for kind in ("cluster", "listener", "route", "secret")
+                    },
+                    "post": ["Translation", "Cluster", "Route"],
+                }
+            },
+            "service": {
+                "fqdn": {
+                    "hostname": f"ai-gateway-controller.{_AI_GATEWAY_NAMESPACE}.svc.cluster.local",
+                    "port": 1063,
+                }
+            },
+            "backendResources": [{"group": pool.group, "kind": pool.kind, "version": pool.version}],
+        }
+    return {"config": {"envoyGateway": config}}
+
+
+def _node_feature_discovery(_plan: Plan) -> Values:
+    # Nodes with GPUs are tainted, and have to get their labels all the same.
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    return {"worker": {"tolerations": [toleration]}}
+
+
+def _dra_driver(plan: Plan) -> Values:
+    root = plan.stack.spec.nvidia_driver_root
+    return {
+        "gpuResourcesEnabledOverride": True,
+        "resources": {"computeDomains": {"enabled": False}},
+        **({"nvidiaDriverRoot": root} if root != "/" else {}),
+    }
+
+
+def _critical_pods_quota(plan: Plan) -> Iterator[Desired]:
+    """Yield the quota without which GKE refuses pods of system priority outside kube-system."""
+    # The release makes the namespace.
+    if plan.stack.spec.nvidia_driver_root == "/" or Name.DRA_DRIVER not in plan.request.observed:
+        return
+    priorities = ["system-node-critical", "system-cluster-critical"]
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": priorities}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "allow-critical-pods", "namespace": _DRA_NAMESPACE},
+        "spec": {"hard": {"pods": _CRITICAL_PODS}, "scopeSelector": {"matchExpressions": [scope]}},
+    }
+    yield Desired(_QUOTA_KEY, manifest, exists, plan.cluster)
+
+
+def _compute_domains(_plan: Plan) -> Values:
+    return {"resources": {"computeDomains": {"enabled": True}}}
+
+
+def _prometheus(_plan: Plan) -> Values:
+    label = "__meta_kubernetes_pod_label_app_kubernetes_io"
+    proxies = {
+        "job_name": "envoy-proxies",
+        "metrics_path": "/stats/prometheus",
+        "kubernetes_sd_configs": [{"role": "pod"}],
+        "relabel_configs": [
+            {"source_labels": [f"{label}_managed_by"], "regex": "envoy-gateway", "action": "keep"},
+            {"source_labels": [f"{label}_component"], "regex": "proxy", "action": "keep"},
+            {
+                "source_labels": ["__meta_kubernetes_pod_ip"],
+                "regex": "(.+)",
+                "target_label": "__address__",
+                "replacement": "$1:19001",
+            },
+        ],
+    }
+    return {
+        "fullnameOverride": "prometheus",
+        "grafana": {"enabled": False},
+        "alertmanager": {"enabled": False},
+        "prometheus": {
+            "prometheusSpec": {
+                "podMonitorSelectorNilUsesHelmValues": False,
+                "additionalScrapeConfigs": [proxies],
+            }
+        },
+    }
+
+
+COMPONENTS = (
+    Component(
+        Name.CERT_MANAGER,
+        "Certificates, for charts whose values ask for them.",
+        Chart("cert-manager", "https://charts.jetstack.io"),
+        lambda versions: versions.cert_manager,
+        "cert-manager",
+        _cert_manager,
+        optional=True,
+    ),
+    Component(
+        Name.ENVOY_GATEWAY,
+        "The controller of the cluster's gateway, with the definitions of the Gateway API.",
+        Chart("gateway-helm", _ENVOY),
+        lambda versions: versions.envoy_gateway,
+        "envoy-gateway-system",
+        _envoy_gateway,
+        in_minimal=True,
+        found_by=gateway.KEY,
+    ),
+    Component(
+        Name.AI_GATEWAY_CRDS,
+        "The definitions of the AI gateway.",
+        Chart("ai-gateway-crds-helm", _ENVOY),
+        lambda _versions: _AI_GATEWAY_VERSION,
+        _AI_GATEWAY_NAMESPACE,
+        after=(Name.ENVOY_GATEWAY,),
+        found_by=gateway.KEY,
+    ),
+    Component(
+        Name.AI_GATEWAY,
+        "The extension with which the gateway routes to InferencePools.",
+        Chart("ai-gateway-helm", _ENVOY),
+        lambda _versions: _AI_GATEWAY_VERSION,
+        _AI_GATEWAY_NAMESPACE,
+        after=(Name.AI_GATEWAY_CRDS,),
+        found_by=gateway.KEY,
+    ),
+    Component(
+        Name.GATEWAY,
+        "The gateway of the cluster, with routes from all namespaces.",
+        objects=gateway.objects,
+        object_keys=(gateway.CLASS_KEY, gateway.KEY),
+        after=(Name.ENVOY_GATEWAY,),
+        in_minimal=True,
+        found_by=gateway.KEY,
+    ),
+    Component(
+        Name.LEADER_WORKER_SET,
+        "Engines that span nodes.",
+        Chart("lws", "oci://registry.k8s.io/lws/charts"),
+        lambda versions: versions.leader_worker_set,
+        "lws-system",
+        found_by=LEADER_WORKER_SET.capability,
+    ),
+    Component(
+        Name.NODE_FEATURE_DISCOVERY,
+        "The labels by which the DRA driver finds nodes with GPUs.",
+        Chart("node-feature-discovery", "oci://registry.k8s.io/nfd/charts"),
+        lambda versions: versions.node_feature_discovery,
+        "node-feature-discovery",
+        _node_feature_discovery,
+        in_minimal=True,
+    ),
+    Component(
+        Name.DRA_DRIVER,
+        "The devices that pods claim.",
+        Chart("dra-driver-nvidia-gpu", "oci://registry.k8s.io/dra-driver-nvidia/charts"),
+        lambda versions: versions.nvidia_dra_driver,
+        _DRA_NAMESPACE,
+        _dra_driver,
+        objects=_critical_pods_quota,
+        object_keys=(_QUOTA_KEY,),
+        after=(Name.NODE_FEATURE_DISCOVERY,),
+        in_minimal=True,
+    ),
+    Component(
+        Name.PROMETHEUS,
+        "Metrics of engines and of the gateway.",
+        Chart("kube-prometheus-stack", "https://prometheus-community.github.io/helm-charts"),
+        lambda versions: versions.prometheus,
+        "monitoring",
+        _prometheus,
+        optional=True,
+    ),
+    Component(
+        Name.COMPUTE_DOMAINS,
+        "NVLink across nodes (GB200 and GB300 NVL72), by the DRA driver.",
+        values=_compute_domains,
+        part_of=Name.DRA_DRIVER,
+        in_standard=False,
+        optional=True,
+    ),
+    Component(
+        Name.DYNAMO,
+        "The operator of NVIDIA Dynamo.",
+        Chart("dynamo-platform", "https://helm.ngc.nvidia.com/nvidia/ai-dynamo"),
+        lambda _versions: _DYNAMO_VERSION,
+        "dynamo-system",
+        in_standard=False,
+        optional=True,
+    ),
+)
+
+ROWS = {row.name: row for row in COMPONENTS}
+"""Every component by its name."""

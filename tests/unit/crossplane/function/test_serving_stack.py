@@ -1,0 +1,37 @@
+"""Serving stacks under Crossplane: what they look for on their cluster, and who holds them."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unit.crossplane.function.conftest import Ask, children
+
+CASE = Path(__file__).parents[3] / "golden" / "composition" / "serving_stack" / "standard" / "input.yaml"
+OWNER: dict[str, Any] = yaml.safe_load(CASE.read_text())["owner"]
+
+
+def test_a_stack_looks_for_what_its_cluster_has_before_it_installs_it(ask: Ask) -> None:
+    made = children(ask(OWNER, {"users-ModelReplica": []}))
+    looks = {key: made[key] for key in ("crossplane-gateway", "crossplane-leaderWorkerSet")}
+    assert {key: look["spec"]["managementPolicies"] for key, look in looks.items()} == {
+        "crossplane-gateway": ["Observe"],
+        "crossplane-leaderWorkerSet": ["Observe"],
+    }
+    assert {look["spec"]["providerConfigRef"]["name"] for look in looks.values()} == {
+        "east-cluster-kubeconfig-4f229"
+    }
+    assert "prometheus" in made
+    assert "leader-worker-set" not in made, "the cluster may have it"
+
+
+def test_a_stack_is_not_deleted_while_models_are_on_its_cluster(ask: Ask) -> None:
+    replica = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "ModelReplica",
+        "metadata": {"name": "qwen", "namespace": "ml-team", "labels": {"modelplane.ai/cluster": "east"}},
+        "spec": {"clusterName": "east"},
+    }
+    made = children(ask(OWNER, {"users-ModelReplica": [replica]}))
+    assert made["crossplane-in-use"]["spec"]["of"]["kind"] == "ServingStack"
+    assert "crossplane-in-use" not in children(ask(OWNER, {"users-ModelReplica": []}))
