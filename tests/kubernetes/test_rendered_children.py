@@ -25,6 +25,7 @@ pytestmark = pytest.mark.kubernetes
 FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 NAMESPACE = "ml-team"
 ORIGINS = (
+    "provider-helm",
     "gateway-api",
     "gateway-api-inference-extension",
     "lws",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from modelplane.compose import copy_access
+from modelplane.compose.serving_stack.gateway import CONTROLLER
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.copy_access import CopyAccess
 from modelplane.install import admission, inference_cluster
@@ -22,6 +23,7 @@ from support.attacked import eventually
 from support.fleets import ControlPlane
 from support.rules import rules_in, table
 from support.service_accounts import kubeconfig
+from support.third_party_crds import definitions
 
 pytestmark = pytest.mark.kubernetes
 
@@ -363,6 +365,44 @@ async def test_it_writes_what_replicas_need(stolen: Client) -> None:
         NAMESPACE | {"metadata": {"name": "made", "labels": OURS}},
     ]
     assert [await refusal(stolen, manifest) for manifest in permitted] == [""] * len(permitted)
+
+
+GATEWAY_API = "gateway.networking.k8s.io/v1"
+
+
+def gateway(name: str = "inference-gateway", **spec: Any) -> dict[str, Any]:
+    listener = {"name": "http", "port": 80, "protocol": "HTTP"}
+    settings = {"gatewayClassName": "envoy", "listeners": [listener], **spec}
+    return item(GATEWAY_API, "Gateway", name, "modelplane-system", spec=settings)
+
+
+def gateway_class(controller: str = CONTROLLER, **spec: Any) -> dict[str, Any]:
+    return item(GATEWAY_API, "GatewayClass", "envoy", "", spec={"controllerName": controller, **spec})
+
+
+async def test_it_writes_the_gateway_of_a_cluster_and_no_other_pods_by_it(
+    administrator: Client, stolen: Client
+) -> None:
+    for each in definitions("gateway-api"):
+        if each["spec"]["names"]["kind"] in ("Gateway", "GatewayClass"):
+            await administrator.apply(each)
+    reference = {"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "escape"}
+
+    async def is_served() -> bool:
+        try:
+            return [await refusal(stolen, each) for each in (gateway_class(), gateway())] == ["", ""]
+        except errors.NotInstalled:
+            return False
+
+    await eventually(is_served)
+    refused = [
+        gateway("another"),
+        elsewhere(gateway(), TEAM),
+        gateway(infrastructure={"parametersRef": reference}),
+        gateway_class(parametersRef={**reference, "namespace": TEAM}),
+        gateway_class("modelplane.ai/another"),
+    ]
+    assert ["of a serving stack is" in await refusal(stolen, each) for each in refused] == [True] * 5
 
 
 def test_every_kind_that_is_written_is_limited() -> None:

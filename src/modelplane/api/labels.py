@@ -48,9 +48,6 @@ RELEASE = "modelplane.ai/release"
 RESOURCE = "modelplane.ai/resource"
 """On parts of a serving stack: which one."""
 
-NEEDS = "modelplane.ai/needs"
-"""Annotation of a child: the keys of the children of the same owner that are deleted only after it."""
-
 USAGE_CONSUMER = "modelplane.ai/usage-consumer"
 """On parts of a serving stack that hold others: their key."""
 

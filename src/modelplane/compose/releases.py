@@ -6,7 +6,6 @@ The controllers carry it out themselves; under Crossplane provider-helm does.
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.compose.composition import Desired
 from modelplane.compose.conditions import READY, SYNCED
@@ -36,7 +35,7 @@ class Chart(NamedTuple):
         return f"{self.repository}/{self.name}"
 
 
-def release(  # noqa: PLR0913  one keyword for each field of a release
+def release(
     key: str,
     chart: Chart,
     *,
@@ -45,8 +44,6 @@ def release(  # noqa: PLR0913  one keyword for each field of a release
     namespace: str,
     values: Mapping[str, Any],
     cluster: str,
-    installer: KubeconfigSecret | None = None,
-    annotations: Mapping[str, str] | None = None,
 ) -> Desired:
     """Return a release of a chart on a cluster, ready once all of its objects are."""
     manifest: Object = {
@@ -56,7 +53,7 @@ def release(  # noqa: PLR0913  one keyword for each field of a release
             "name": name,
             "namespace": SYSTEM_NAMESPACE,
             # A name of the chart's own, so that the names that the chart derives are short.
-            "annotations": {EXTERNAL_NAME: f"mp-{chart.name}", **(annotations or {})},
+            "annotations": {EXTERNAL_NAME: f"mp-{chart.name}"},
         },
         "spec": {
             "forProvider": {
@@ -69,7 +66,7 @@ def release(  # noqa: PLR0913  one keyword for each field of a release
             "rollbackLimit": ROLLBACK_LIMIT,
         },
     }
-    return Desired(key, manifest, is_ready, cluster, installer)
+    return Desired(key, manifest, is_ready, cluster)
 
 
 def problem(release: Object) -> str:

@@ -179,6 +179,18 @@ INFERENCE_POOL = WorkloadKind(
     capability="inferencePool",
 )
 
+GATEWAYS = (
+    WorkloadKind(_GATEWAY_API, "v1", "GatewayClass", "gatewayclasses", _GATEWAY, namespaced=False),
+    WorkloadKind(_GATEWAY_API, "v1", "Gateway", "gateways", _GATEWAY, answered=True),
+)
+"""The gateway of a cluster, which is no team's."""
+
+OF_STACKS = (
+    *GATEWAYS,
+    WorkloadKind("", "v1", "ResourceQuota", "resourcequotas", "The DRA driver runs pods of system priority."),
+)
+"""The kinds that only serving stacks have."""
+
 _ROWS = (
     DEPLOYMENT,
     LEADER_WORKER_SET,
@@ -232,16 +244,7 @@ _ROWS = (
         vital=True,
         answered=True,
     ),
-    WorkloadKind(
-        _GATEWAY_API,
-        "v1",
-        "GatewayClass",
-        "gatewayclasses",
-        _GATEWAY,
-        namespaced=False,
-    ),
-    WorkloadKind(_GATEWAY_API, "v1", "Gateway", "gateways", _GATEWAY, answered=True),
-    WorkloadKind("", "v1", "ResourceQuota", "resourcequotas", "The DRA driver runs pods of system priority."),
+    *OF_STACKS,
 )
 RELEASE = WorkloadKind(
     "helm.m.crossplane.io",

@@ -75,7 +75,11 @@ class Finalizer:
         """Clean up, then release the owner; return the seconds until the next attempt, if there is one."""
         if not _OURS.intersection(owner["metadata"].get("finalizers", ())):
             return None
-        waiting = [str(guard) for guard in self._guards(owner)] or await self._left(owner)
+        users = self._guards(owner)
+        own = [guard for guard in users if self._is_child(owner, guard)]
+        others = [str(guard) for guard in users if guard not in own]
+        # A child that needs its owner is deleted once nothing else does, and holds it until then.
+        waiting = others or [*await self._left(owner), *map(str, own)]
         if waiting:
             message = f"waiting for {listing(waiting)} to go{self._patience(owner)}"
             await self._reporter.deleting(owner, message)
@@ -102,6 +106,13 @@ class Finalizer:
             )
             return ()
         return users
+
+    def _is_child(self, owner: Object, guard: Guard) -> bool:
+        named = (guard.kind, guard.namespace, guard.name)
+        return any(
+            (child["kind"], child["metadata"].get("namespace", ""), child["metadata"]["name"]) == named
+            for child in self._children.of(owner["metadata"]["uid"])
+        )
 
     def _patience(self, owner: Object) -> str:
         """Return when the deletion of an unreachable cluster stops waiting."""

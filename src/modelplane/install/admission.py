@@ -13,7 +13,9 @@ from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster_namespace import OURS
+from modelplane.compose.serving_stack.gateway import CONTROLLER
 from modelplane.compose.workload_kinds import Place
+from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube.resources import Object
@@ -40,11 +42,7 @@ def _is_ours(which: str) -> str:
     return f"{which}.metadata.?labels[?'{labels.MANAGED_BY}'].orValue('') == '{OURS[labels.MANAGED_BY]}'"
 
 
-_OBJECTS = (
-    _Validation(
-        f"request.operation == 'DELETE' || {_is_ours('namespaceObject')}",
-        f"the namespace is not Modelplane's: kubectl label namespace NAME {_LABEL}",
-    ),
+_LABELED = (
     _Validation(
         f"oldObject == null || {_is_ours('oldObject')}",
         f"the object is not Modelplane's: it has no label {_LABEL}",
@@ -53,6 +51,15 @@ _OBJECTS = (
         f"object == null || {_is_ours('object')}",
         f"an object of Modelplane keeps its label {_LABEL}",
     ),
+)
+"""On every object of a fleet."""
+
+_OBJECTS = (
+    _Validation(
+        f"request.operation == 'DELETE' || {_is_ours('namespaceObject')}",
+        f"the namespace is not Modelplane's: kubectl label namespace NAME {_LABEL}",
+    ),
+    *_LABELED,
     _Validation(
         "object == null || object.kind != 'Secret' || !(object.?type.orValue('') in "
         "['kubernetes.io/service-account-token', 'bootstrap.kubernetes.io/token'])",
@@ -128,14 +135,38 @@ _NAMESPACES = (
 )
 
 
+_GATEWAYS = (
+    *_LABELED,
+    _Validation(
+        "object == null || object.kind != 'Gateway' || "
+        f"(object.metadata.name == '{GATEWAY_NAME}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}' && "
+        "!has(object.spec.infrastructure))",
+        f"the Gateway of a serving stack is {SYSTEM_NAMESPACE}/{GATEWAY_NAME}, without infrastructure",
+    ),
+    _Validation(
+        "object == null || object.kind != 'GatewayClass' || "
+        f"(object.spec.controllerName == '{CONTROLLER}' && !has(object.spec.parametersRef))",
+        f"the GatewayClass of a serving stack is of controller {CONTROLLER}, without parameters",
+    ),
+)
+"""Settings of infrastructure and parameters can change the pods of the gateway's proxy."""
+
+
 def policies() -> list[Object]:
     """Return the policies and their bindings."""
-    rows = workload_kinds.rows(Place.CLUSTERS)
+    gateways = workload_kinds.GATEWAYS
+    rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row not in gateways]
     written = [(row.group, row.plural) for row in rows]
     pods = [(row.group, row.plural) for row in rows if row.templates]
     return [
         *_policy("objects", written, ("CREATE", "UPDATE", "DELETE"), _OBJECTS),
         *_policy("pods", pods, ("CREATE", "UPDATE"), _PODS, {"templates": _TEMPLATES}),
+        *_policy(
+            "gateways",
+            [(row.group, row.plural) for row in gateways],
+            ("CREATE", "UPDATE", "DELETE"),
+            _GATEWAYS,
+        ),
         *_policy("namespaces", [("", "namespaces")], ("CREATE",), _NAMESPACES),
     ]
 

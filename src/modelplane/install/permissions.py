@@ -157,17 +157,20 @@ COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the contro
 
 
 _UNSEEN = "only a control plane that has the kinds of a cloud's provider gets such requests"
+_UNSEEN_OF_STACKS = "only a cluster with a serving stack gets such requests"
 
 
 def _children(place: Place) -> Iterator[Rule]:
     """Yield the permission to write each kind of children to a place, in all namespaces."""
-    shared: dict[tuple[str, str], list[str]] = {}
+    shared: dict[tuple[str, str, str], list[str]] = {}
     for row in workload_kinds.rows(place):
         if row.scoped:
             continue
-        shared.setdefault((row.group, row.why), []).append(row.plural)
-    unseen = _UNSEEN if place is Place.CONTROL_PLANE else ""
-    for (group, why), plurals in shared.items():
+        unseen = _UNSEEN if place is Place.CONTROL_PLANE else ""
+        if row in workload_kinds.OF_STACKS:
+            unseen = _UNSEEN_OF_STACKS
+        shared.setdefault((row.group, row.why, unseen), []).append(row.plural)
+    for (group, why, unseen), plurals in shared.items():
         yield Rule(group, tuple(sorted(plurals)), _WRITE, why, unseen=unseen)
 
 

@@ -453,6 +453,21 @@ async def test_a_fleet_is_opened_a_few_clusters_at_a_time_and_a_silent_one_keeps
     await some.close()
 
 
+async def test_the_gateway_of_a_cluster_may_be_a_child(clusters: Clusters, east: Any, connected: Any) -> None:
+    metadata = {
+        "name": "inference-gateway",
+        "namespace": "modelplane-system",
+        "uid": "g",
+        "resourceVersion": "2000",
+        "labels": {labels.OWNER_UID: "u"},
+        "annotations": {labels.CHILD: "gateway"},
+    }
+    connection = await connected(clusters, "east", east)
+    gateway = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": metadata}
+    connection.informer(resources.GATEWAYS).remember(gateway)
+    assert connection.children.keyed("u") == {"gateway": gateway}
+
+
 async def test_an_owner_is_found_by_uid_whatever_the_kind_of_what_is_left(
     clusters: Clusters, east: Any, connected: Any
 ) -> None:

@@ -156,6 +156,29 @@ async def test_a_cluster_waits_for_its_replicas(
     assert await bench.finalize(cluster) == ""
 
 
+async def test_a_cluster_lets_its_replicas_go_first_and_then_its_serving_stack(
+    bench: Bench, east: Any, clusters: Clusters, connected: Any
+) -> None:
+    await connected(clusters, "east", east)
+    stack = _object("ServingStack", "east-stack", "modelplane-system", spec={"clusterName": "east"})
+    reference = {"kind": "InferenceCluster", "name": "east", "uid": "uid-east", "controller": True}
+    stack |= {"apiVersion": "infrastructure.modelplane.ai/v1alpha1"}
+    stack["metadata"] |= {"ownerReferences": [reference]}
+    del stack["metadata"]["deletionTimestamp"]
+    bench.informers["ServingStack"].remember(stack)
+    bench.informers["ModelReplica"].remember(_replica())
+    cluster = _object("InferenceCluster", "east")
+    assert await bench.finalize(cluster) == 'waiting for ModelReplica "n/r" to go'
+    assert bench.plane.wrote("DELETE") == []
+    bench.informers["ModelReplica"]._drop(_replica())
+    assert await bench.finalize(cluster) == 'waiting for ServingStack "modelplane-system/east-stack" to go'
+    assert bench.plane.wrote("DELETE") == [
+        "/apis/infrastructure.modelplane.ai/v1alpha1/namespaces/modelplane-system/servingstacks/east-stack"
+    ]
+    bench.informers["ServingStack"]._drop(stack)
+    assert await bench.finalize(cluster) == ""
+
+
 async def test_a_cluster_that_is_lost_is_given_up_with_its_replicas_but_not_before(
     bench: Bench, east: Any, clusters: Clusters, connected: Any
 ) -> None:

@@ -6,11 +6,9 @@ from typing import Any, Final
 from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.serving_stack import Listener, ListenerProtocol
-from modelplane.api.stack_components import ComponentName
 from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import exists
 from modelplane.compose.serving_stack.component import Plan
-from modelplane.compose.serving_stack.needs import needing
 from modelplane.gateway.hosts import authority
 from modelplane.gateway.http_routes import GATEWAY_NAME
 
@@ -52,7 +50,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
     class_: dict[str, Any] = {
         "apiVersion": _API_VERSION,
         "kind": "GatewayClass",
-        "metadata": {"name": gateway.class_name, "annotations": needing(ComponentName.ENVOY_GATEWAY)},
+        "metadata": {"name": gateway.class_name},
         "spec": {"controllerName": CONTROLLER},
     }
     yield Desired(CLASS_KEY, class_, exists, plan.cluster)
@@ -72,7 +70,6 @@ def objects(plan: Plan) -> Iterator[Desired]:
             "name": GATEWAY_NAME,
             "namespace": SYSTEM_NAMESPACE,
             "labels": dict(_MADE),
-            "annotations": needing(CLASS_KEY, ComponentName.ENVOY_GATEWAY),
         },
         "spec": {"gatewayClassName": gateway.class_name, "listeners": listeners},
     }

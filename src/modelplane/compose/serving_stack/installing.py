@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from modelplane.api.cloud_cluster import SecretType
-from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.api.listing import listing, subject
 from modelplane.api.names import child_name
 from modelplane.api.stack_components import MAX_VALUES_BYTES, ComponentName, ComponentSettings, ComponentState
@@ -15,7 +13,6 @@ from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.serving_stack import gateway
 from modelplane.compose.serving_stack.component import Component, Plan
-from modelplane.compose.serving_stack.needs import needing
 
 _COMPOSED = (ComponentState.INSTALLED, ComponentState.INSTALLING, ComponentState.FAILED)
 _LONGEST_MESSAGE: Final = 1024
@@ -175,19 +172,5 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
             namespace=row.namespace,
             values=releases.merged(values, settings.values),
             cluster=plan.cluster,
-            installer=installer(plan),
-            annotations=needing(*row.after),
         ),
     )
-
-
-def installer(plan: Plan) -> KubeconfigSecret | None:
-    """Return the Secret that charts are installed with; None if it is used with a cloud identity.
-
-    The cluster's own connection has that identity.
-    """
-    secrets = {each.type: each for each in plan.stack.spec.secrets}
-    kubeconfig = secrets.get(SecretType.KUBECONFIG)
-    if kubeconfig is None or len(secrets) > 1:
-        return None
-    return KubeconfigSecret(name=kubeconfig.name, key=kubeconfig.key)

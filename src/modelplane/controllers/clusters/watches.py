@@ -109,6 +109,7 @@ class Watches:
         """Begin to read the cluster."""
         gateway = f"metadata.name={GATEWAY_NAME},metadata.namespace={SYSTEM_NAMESPACE}"
         self.vital = [self._watch(resources.GATEWAYS, fields=gateway)]
+        self.children.follow(self.vital[0])  # a serving stack may have made it
         for crd in workload_kinds.capabilities().values():
             self._watch(resources.CUSTOM_RESOURCE_DEFINITIONS, crd, fields=f"metadata.name={crd}")
         self.awaited = list(self._informers.values())
