@@ -19,7 +19,7 @@ import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.readiness import is_true
-from modelplane.compose.workload_kinds import Place, rows
+from modelplane.compose.workload_kinds import OF_STACKS, Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
 from modelplane.install import inference_cluster, permissions
@@ -48,8 +48,8 @@ TEAM = "ml-team"
 TOPOLOGIES = Path(__file__).parents[2] / "examples" / "topologies"
 # Both have a class of the same name: the second one's devices include those of the first one's.
 EXAMPLES = ("prefill-decode", "two-node-gang")
-CHILDREN = tuple(of_row(row) for row in rows(Place.CLUSTERS))
-"""Every kind that controllers write to a cluster."""
+CHILDREN = tuple(of_row(row) for row in rows(Place.CLUSTERS) if row not in OF_STACKS)
+"""Every kind that controllers write to a cluster without a serving stack."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.kubernetes
 
 FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 NAMESPACE = "ml-team"
+OF_A_RELEASE = "dra-driver-nvidia-gpu"
 ORIGINS = (
     "provider-helm",
     "gateway-api",
@@ -59,7 +60,7 @@ def kubeconfig(control_plane):
         async with Client.from_kubeconfig(
             str(control_plane.kubeconfig), known=fleet_resources.known
         ) as client:
-            for name in (NAMESPACE, SYSTEM_NAMESPACE):
+            for name in (NAMESPACE, SYSTEM_NAMESPACE, OF_A_RELEASE):
                 await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             for each in crds:
                 await client.apply(each)

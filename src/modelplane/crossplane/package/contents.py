@@ -35,6 +35,12 @@ PROVIDER_KUBERNETES = f"{CONTRIB}/provider-kubernetes"
 PROVIDER_VERSION = Version("1.3.0")
 """The minimum version of that provider."""
 
+PROVIDER_HELM = f"{CONTRIB}/provider-helm"
+"""The address of the provider that installs charts on inference clusters."""
+
+HELM_VERSION = Version("1.4.0")
+"""The minimum version of that provider."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contents:
@@ -71,6 +77,7 @@ def configuration(registry: Registry, version: Version) -> Contents:
         (
             Dependency(PackageKind.FUNCTION, address, version.or_newer),
             Dependency(PackageKind.PROVIDER, PROVIDER_KUBERNETES, PROVIDER_VERSION.or_newer),
+            Dependency(PackageKind.PROVIDER, PROVIDER_HELM, HELM_VERSION.or_newer),
         ),
     )
     return Contents(

@@ -14,7 +14,12 @@ from modelplane.crossplane.package.addresses import (
     Version,
     installed_name,
 )
-from modelplane.crossplane.package.contents import PROVIDER_KUBERNETES, PROVIDER_VERSION
+from modelplane.crossplane.package.contents import (
+    HELM_VERSION,
+    PROVIDER_HELM,
+    PROVIDER_KUBERNETES,
+    PROVIDER_VERSION,
+)
 from modelplane.crossplane.package.documents import Document, to_yaml
 from modelplane.crossplane.package.metadata import PackageKind
 
@@ -29,6 +34,10 @@ _OPTIONS_PURPOSE = (
 _PROVIDER_PURPOSE = (
     "The provider, which writes to inference clusters. Leave it out where it is installed already: "
     "Crossplane refuses a second one under another name."
+)
+_HELM_PURPOSE = (
+    "The provider that installs the charts of serving stacks on inference clusters. Leave it out where it is "
+    "installed already."
 )
 _FUNCTION_PURPOSE = (
     "The function, which composes every kind. Compositions call it by this name, which Crossplane derives "
@@ -56,9 +65,11 @@ def _explained() -> tuple[tuple[str, Document], ...]:
         f"{PROVIDER_KUBERNETES}:{PROVIDER_VERSION.tag}",
         runtimeConfigRef={"name": _RUNTIME_CONFIG},
     )
+    helm = f"{PROVIDER_HELM}:{HELM_VERSION.tag}"
     return (
         (_OPTIONS_PURPOSE, _runtime_config()),
         (_PROVIDER_PURPOSE, provider),
+        (_HELM_PURPOSE, _package(PackageKind.PROVIDER, installed_name(PROVIDER_HELM), helm)),
         (_FUNCTION_PURPOSE, _package(PackageKind.FUNCTION, installed_name(function), f"{function}:{tag}")),
         (
             _CONFIGURATION_PURPOSE,

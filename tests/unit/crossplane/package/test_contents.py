@@ -12,7 +12,7 @@ DEFINITIONS = [each for each in OBJECTS if each["kind"] == "CompositeResourceDef
 COMPOSITIONS = [each for each in OBJECTS if each["kind"] == "Composition"]
 
 
-def test_the_configuration_needs_the_function_of_its_own_registry_and_one_provider():
+def test_the_configuration_needs_the_function_of_its_own_registry_and_two_providers():
     assert ABOUT["spec"] == {
         "crossplane": {"version": ">=v2.3.0"},
         "dependsOn": [
@@ -27,6 +27,12 @@ def test_the_configuration_needs_the_function_of_its_own_registry_and_one_provid
                 "kind": "Provider",
                 "package": "xpkg.crossplane.io/crossplane-contrib/provider-kubernetes",
                 "version": ">=v1.3.0, <v2.0.0",
+            },
+            {
+                "apiVersion": "pkg.crossplane.io/v1",
+                "kind": "Provider",
+                "package": "xpkg.crossplane.io/crossplane-contrib/provider-helm",
+                "version": ">=v1.4.0, <v2.0.0",
             },
         ],
     }

@@ -98,7 +98,7 @@ def test_the_compositions_call_the_function_by_its_name():
 
 def test_the_provider_runs_with_the_options_that_the_how_to_asks_for():
     [config] = [each for each in INSTALLED if each["kind"] == "DeploymentRuntimeConfig"]
-    [provider] = [each for each in INSTALLED if each["kind"] == "Provider"]
+    [provider] = [each for each in INSTALLED if "runtimeConfigRef" in each["spec"]]
     assert provider["spec"]["runtimeConfigRef"]["name"] == config["metadata"]["name"]
     [container] = config["spec"]["deploymentTemplate"]["spec"]["template"]["spec"]["containers"]
     how_to = (FOLDER.parents[1] / "docs" / "how-to" / "crossplane.md").read_text()
