@@ -224,5 +224,9 @@ COMPONENTS = (
     ),
 )
 
-ROWS = {row.name: row for row in COMPONENTS}
-"""Every component by its name."""
+
+def needs() -> Iterator[tuple[str, str]]:
+    """Yield the key of each child with that of a child that is deleted only after it."""
+    yield gateway.KEY, gateway.CLASS_KEY
+    for row in COMPONENTS:
+        yield from ((key, str(needed)) for key in row.keys for needed in row.after)

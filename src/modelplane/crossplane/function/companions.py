@@ -21,6 +21,7 @@ from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Composition, Desired, Requirement
 from modelplane.compose.guards import waited_for
+from modelplane.compose.serving_stack.table import needs
 from modelplane.compose.workload_kinds import RELEASE
 from modelplane.crossplane.function import remote
 
@@ -70,6 +71,7 @@ def companions(
             yield from _installer(owner, composed)
     if isinstance(owner, ServingStack):
         yield from _looks(requirements)
+        yield from _order(composed)
     for each in requirements:
         if each.key == cluster_namespace.key(each.cluster) and not reserved(each.name):
             written = composed.get(f"{PREFIX}{each.key}")
@@ -137,6 +139,26 @@ def _looks(requirements: Iterable[Requirement]) -> Iterator[tuple[str, Object]]:
         looking = remote.look(requirement, provider_config_name(requirement.cluster))
         # An InferenceCluster is cluster-scoped, but an Object needs a namespace.
         yield key, {**looking, "metadata": {"namespace": SYSTEM_NAMESPACE}}
+
+
+def _order(composed: Mapping[str, Object]) -> Iterator[tuple[str, Object]]:
+    """Yield the Usages that delete the components of a serving stack in the reverse order of their needs.
+
+    The controllers delete objects first, and then releases, the last installed first.
+    """
+    for key, needed in needs():
+        if key in composed and needed in composed:
+            spec = {"of": _named(composed[needed]), "by": _named(composed[key]), "replayDeletion": True}
+            manifest = {"apiVersion": _PROTECTION, "kind": "Usage", "spec": spec}
+            yield f"{PREFIX}{key}-needs-{needed}", manifest
+
+
+def _named(item: Object) -> Object:
+    return {
+        "apiVersion": item["apiVersion"],
+        "kind": item["kind"],
+        "resourceRef": {"name": item["metadata"]["name"]},
+    }
 
 
 def _usage(kind: Kind, name: str, users: list[str]) -> Object:

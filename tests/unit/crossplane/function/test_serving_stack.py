@@ -35,3 +35,20 @@ def test_a_stack_is_not_deleted_while_models_are_on_its_cluster(ask: Ask) -> Non
     made = children(ask(OWNER, {"users-ModelReplica": [replica]}))
     assert made["crossplane-in-use"]["spec"]["of"]["kind"] == "ServingStack"
     assert "crossplane-in-use" not in children(ask(OWNER, {"users-ModelReplica": []}))
+
+
+def test_components_are_deleted_after_those_that_need_them(ask: Ask) -> None:
+    observed = {
+        key: {"apiVersion": "v1", "kind": "Any", "metadata": {"name": f"the-{key}"}}
+        for key in ("gateway", "gateway-class", "envoy-gateway", "prometheus")
+    }
+    made = children(ask(OWNER, {"users-ModelReplica": []}, observed))
+    usages = {key: each["spec"] for key, each in made.items() if each["kind"] == "Usage"}
+    assert {
+        (spec["of"]["resourceRef"]["name"], spec["by"]["resourceRef"]["name"]) for spec in usages.values()
+    } == {
+        ("the-gateway-class", "the-gateway"),
+        ("the-envoy-gateway", "the-gateway"),
+        ("the-envoy-gateway", "the-gateway-class"),
+    }
+    assert all(spec["replayDeletion"] for spec in usages.values())
