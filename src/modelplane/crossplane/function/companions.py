@@ -69,14 +69,13 @@ def companions(
         yield from _connection(owner, requirements, composed)
         if _installs(composition, composed):
             yield from _installer(owner, composed)
-    if isinstance(owner, ServingStack):
-        yield from _looks(requirements)
-        yield from _order(composed)
     for each in requirements:
         if each.key == cluster_namespace.key(each.cluster) and not reserved(each.name):
             written = composed.get(f"{PREFIX}{each.key}")
             config = provider_config_name(each.cluster)
             yield f"{PREFIX}{each.key}", remote.namespace(each.name, config, written)
+    if isinstance(owner, ServingStack):
+        yield from _of_a_stack(requirements, composed)
     # Other users leave on their own once they see the deletion, which a Usage would refuse.
     if users := sorted(waited_for(kind.name, composition.guards)):
         yield IN_USE, _usage(kind, owner.metadata.name, users)
@@ -96,7 +95,9 @@ def _connection(
         return
     name = provider_config_name(cluster.metadata.name)
     yield PROVIDER_CONFIG, _provider_config(remote.API_VERSION, name, reference)
-    yield from _looks(requirements)
+    for key, requirement in looks(requirements).items():
+        # The owner is cluster-scoped, but an Object needs a namespace.
+        yield key, {**remote.look(requirement, name), "metadata": {"namespace": SYSTEM_NAMESPACE}}
 
 
 def _installs(composition: Composition, composed: Mapping[str, Object]) -> bool:
@@ -134,18 +135,15 @@ def _provider_config(api_version: str, name: str, reference: KubeconfigReference
     }
 
 
-def _looks(requirements: Iterable[Requirement]) -> Iterator[tuple[str, Object]]:
-    for key, requirement in looks(requirements).items():
-        looking = remote.look(requirement, provider_config_name(requirement.cluster))
-        # An InferenceCluster is cluster-scoped, but an Object needs a namespace.
-        yield key, {**looking, "metadata": {"namespace": SYSTEM_NAMESPACE}}
-
-
-def _order(composed: Mapping[str, Object]) -> Iterator[tuple[str, Object]]:
-    """Yield the Usages that delete the components of a serving stack in the reverse order of their needs.
+def _of_a_stack(
+    requirements: Iterable[Requirement], composed: Mapping[str, Object]
+) -> Iterator[tuple[str, Object]]:
+    """Yield what a serving stack looks at, and the Usages that delete its components in the right order.
 
     The controllers delete objects first, and then releases, the last installed first.
     """
+    for key, requirement in looks(requirements).items():
+        yield key, remote.look(requirement, provider_config_name(requirement.cluster))
     for key, needed in needs():
         if key in composed and needed in composed:
             spec = {"of": _named(composed[needed]), "by": _named(composed[key]), "replayDeletion": True}
