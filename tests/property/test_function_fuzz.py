@@ -28,6 +28,7 @@ from support.crossplane.manifests import (
     model_deployment,
     model_endpoint,
     model_service,
+    serving_stack,
 )
 from support.crossplane.protobuf import plain, struct
 from support.crossplane.scenarios import prepared
@@ -103,7 +104,7 @@ def _requests(process: FunctionProcess) -> Iterator[tuple[str, fnv1.RunFunctionR
         ("ModelEndpoint", ENDPOINT),
     ):
         fleet.run_until_ready(kind, name, within=120)
-    fleet.apply(*cloud_clusters())
+    fleet.apply(*cloud_clusters(), serving_stack())
     fleet.run_for(65)
     for kind in COMPOSERS:
         last = fleet.calls(kind)[-1].request

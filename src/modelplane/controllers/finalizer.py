@@ -75,11 +75,9 @@ class Finalizer:
         """Clean up, then release the owner; return the seconds until the next attempt, if there is one."""
         if not _OURS.intersection(owner["metadata"].get("finalizers", ())):
             return None
-        users = self._guards(owner)
-        own = [guard for guard in users if self._is_child(owner, guard)]
-        others = [str(guard) for guard in users if guard not in own]
         # A child that needs its owner is deleted once nothing else does, and holds it until then.
-        waiting = others or [*await self._left(owner), *map(str, own)]
+        users = [str(guard) for guard in self._guards(owner) if not self._is_child(owner, guard)]
+        waiting = users or await self._left(owner)
         if waiting:
             message = f"waiting for {listing(waiting)} to go{self._patience(owner)}"
             await self._reporter.deleting(owner, message)

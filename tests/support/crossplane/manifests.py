@@ -49,6 +49,15 @@ def cloud_clusters() -> Iterator[Object]:
         yield owner
 
 
+def serving_stack() -> Object:
+    """Return a serving stack of a cluster that need not exist."""
+    owner: Object = yaml.safe_load((GOLDEN / "serving_stack" / "standard" / "input.yaml").read_text())[
+        "owner"
+    ]
+    del owner["metadata"]["uid"]
+    return owner
+
+
 def inference_gateway() -> Object:
     """Return the fleet's gateway."""
     return _ours("InferenceGateway", GATEWAY, {"backend": "Traefik"})

@@ -94,9 +94,12 @@ STACK: dict[str, Any] = {
         pytest.param(
             STACK,
             [
+                Dependency("AKSCluster", "modelplane-system", "east"),
                 Dependency("EKSCluster", "modelplane-system", "east"),
                 Dependency("GKECluster", "modelplane-system", "east"),
                 Dependency("InferenceCluster", "", "east"),
+                Dependency("NebiusCluster", "modelplane-system", "east"),
+                Dependency("VultrCluster", "modelplane-system", "east"),
             ],
             id="a serving stack needs its cluster until nothing of it is left there",
         ),

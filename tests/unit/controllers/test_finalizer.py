@@ -171,7 +171,7 @@ async def test_a_cluster_lets_its_replicas_go_first_and_then_its_serving_stack(
     assert await bench.finalize(cluster) == 'waiting for ModelReplica "n/r" to go'
     assert bench.plane.wrote("DELETE") == []
     bench.informers["ModelReplica"]._drop(_replica())
-    assert await bench.finalize(cluster) == 'waiting for ServingStack "modelplane-system/east-stack" to go'
+    assert await bench.finalize(cluster) == 'waiting for ServingStack "east-stack" to go'
     assert bench.plane.wrote("DELETE") == [
         "/apis/infrastructure.modelplane.ai/v1alpha1/namespaces/modelplane-system/servingstacks/east-stack"
     ]
