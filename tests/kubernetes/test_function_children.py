@@ -31,7 +31,13 @@ pytestmark = pytest.mark.kubernetes
 
 FOLDER = Path(__file__).parents[1] / "golden" / "composition"
 MANAGER = "apiextensions.crossplane.io/composed/0123456789abcdef"
-ORIGINS = ("crossplane", "provider-kubernetes", "gateway-api", "provider-upjet-aws", "provider-upjet-gcp")
+CLOUDS = ("aws", "azure", "gcp", "nebius", "vultr")
+ORIGINS = (
+    "crossplane",
+    "provider-kubernetes",
+    "gateway-api",
+    *(f"provider-upjet-{each}" for each in CLOUDS),
+)
 NAMESPACES = ("ml-team", "modelplane-system")
 
 
