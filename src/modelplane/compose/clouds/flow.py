@@ -28,7 +28,13 @@ DEFINITION_KEY = "definition-"
 """Prefix of the keys of the requirements for definitions; the provider's package follows."""
 
 
-_REQUEST_ID = re.compile(r"request ?id: [0-9a-f-]+,? ?", re.IGNORECASE)
+_OF_ONE_REQUEST = re.compile(
+    r'("?((request|correlation|operation|trace)[ _]?id|timestamp)"?: ?"?'
+    r'[0-9a-z-]*[0-9][0-9a-z-]*( ?[0-9:.]+Z)?"?|\b(request|trace) = [\w-]+)[,.]?\s*',
+    re.IGNORECASE,
+)
+"""What differs each time in the same error of AWS (``RequestID: …``), Azure (``Correlation ID: …, Timestamp:
+…``) or Nebius (``request = …``)."""
 
 
 def requirements(recipe: Recipe, cluster: Any) -> tuple[Requirement, ...]:
@@ -153,8 +159,8 @@ def _problem(request: Request[Any], child: Desired) -> str:
     synced = condition_of(request.observed.get(child.key, {}), SYNCED)
     if synced.get("status") != "False":
         return ""
-    # The same error has the same text, although each request to AWS has an id of its own.
-    said = _REQUEST_ID.sub("", str(synced.get("message") or synced.get("reason")))
+    # The same error has the same text, although each request to a cloud has an id of its own.
+    said = _OF_ONE_REQUEST.sub("", str(synced.get("message") or synced.get("reason"))).rstrip(", \r\n")
     return f"{_named(child)}: {said}"
 
 

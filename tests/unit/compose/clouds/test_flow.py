@@ -235,16 +235,47 @@ def test_the_error_of_a_provider_is_in_the_condition() -> None:
     )
 
 
-def test_the_same_error_has_the_same_text_whatever_the_id_of_the_request() -> None:
-    def text(request: str) -> str:
-        message = (
-            f"creating VPC: https response error StatusCode: 403, RequestID: {request}, api error Denied"
-        )
-        broken = {"status": {"conditions": [{"type": "Synced", "status": "False", "message": message}]}}
-        return said(composed(EKS, _eks(), {"vpc": broken}))[1]
-
-    assert text("0f3a-11") == text("77bc-02")
-    assert text("0f3a-11").endswith("StatusCode: 403, api error Denied")
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        pytest.param(
+            "https response error StatusCode: 403, RequestID: {id}, api error Denied",
+            "https response error StatusCode: 403, api error Denied",
+            id="AWS",
+        ),
+        pytest.param(
+            "internal error, Correlation ID: {id}, Operation ID: {id}, Timestamp: 2020-08-14T00:0{n}:11Z.",
+            "internal error",
+            id="Azure",
+        ),
+        pytest.param(
+            "AADSTS700016: not found.\r\nTrace ID: {id}\r\nCorrelation ID: {id}\r\n"
+            "Timestamp: 2020-04-11 18:2{n}:24Z",
+            "AADSTS700016: not found.",
+            id="Microsoft Entra",
+        ),
+        pytest.param(
+            '{{"error":"denied","trace_id":"{id}","timestamp":"2020-04-11 18:2{n}:24Z","code":7}}',
+            '{"error":"denied","code":7}',
+            id="Microsoft Entra, as JSON",
+        ),
+        pytest.param(
+            "rpc error: code = NotFound desc = no subnet, request = {id}, trace = {id}",
+            "rpc error: code = NotFound desc = no subnet",
+            id="Nebius",
+        ),
+        pytest.param(
+            "Bad Request: an operation id is missing",
+            "Bad Request: an operation id is missing",
+            id="words that are no id",
+        ),
+    ],
+)
+def test_the_same_error_has_the_same_text_whatever_the_id_of_the_request(message: str, shown: str) -> None:
+    for number, request in enumerate(("0f3aab12-8e66d35acd7a", "77bc0264-193493ad6380")):
+        text = message.format(id=request, n=number)
+        broken = {"status": {"conditions": [{"type": "Synced", "status": "False", "message": text}]}}
+        assert said(composed(EKS, _eks(), {"vpc": broken}))[1].partition('": ')[2] == shown
 
 
 def test_a_cluster_is_ready_once_every_resource_is() -> None:
