@@ -17,7 +17,7 @@ from modelplane.compose.clouds.recipe import Recipe
 from modelplane.compose.clouds.site import Site
 
 KUBECONFIG = "kubeconfig"
-"""Key of the connection Secret. Source: reference API, section 4."""
+"""Key of the connection Secret. Source: provider-upjet-nebius, connection details of Cluster."""
 
 
 def problems(site: Site[NebiusCluster]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from modelplane.compose.clouds.vultr import cluster, nodes
 from modelplane.compose.clouds.vultr.kinds import ACCOUNT, PROVIDERS, TITLE
 
 KUBECONFIG = "kubeconfig"
-"""Key of the connection Secret. Source: reference API, section 4."""
+"""Key of the connection Secret. Source: provider-upjet-vultr, connection details of Kubernetes."""
 
 
 def problems(site: Site[VultrCluster]) -> Iterator[str]:
