@@ -33,6 +33,7 @@ from support.service_accounts import kubeconfig
 pytestmark = pytest.mark.kubernetes
 
 PATIENCE_S = 60
+VALUES = ("message", "refused", "hook", "agent")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ class Bench:
 
     def release(self, key: str, cluster: str = "east", path: str = "charts", **spec: Any) -> Desired:
         repository = f"http://{self.repository.host}/{path}"
-        values = {each: spec.pop(each) for each in ("message", "refused", "broken", "hook") if each in spec}
+        values = {each: spec.pop(each) for each in VALUES if each in spec}
         chart = {"name": "demo", "repository": repository, "version": "1.0.0"} | spec.pop("chart", {})
         wanted = {"chart": chart, "namespace": self.namespace, "values": values} | spec
         manifest = {
@@ -227,6 +228,19 @@ async def test_what_a_killed_helm_leaves_is_repaired(bench: Bench) -> None:
     await bench.until("demo", settled)
     assert bench.lines[0][0] == "rollback"
     assert await bench.message("demo") == "one"
+
+
+async def test_a_change_does_not_wait_for_the_run_before_it(bench: Bench) -> None:
+    bench.want(bench.release("demo", message="one", hook=True))
+    await _pending(bench, "demo")
+    bench.want(bench.release("demo", message="two", agent=False, wait=True))
+    await bench.until("demo", settled)
+    assert await bench.message("demo") == "two"
+    await bench.client.delete(resources.JOBS, "demo-hook", bench.namespace)
+    bench.want(bench.release("demo", message="three", hook=True))
+    await _pending(bench, "demo")
+    bench.want()
+    await bench.until_gone("demo")
 
 
 async def test_a_chart_is_read_from_an_oci_registry(bench: Bench) -> None:

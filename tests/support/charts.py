@@ -26,7 +26,6 @@ spec:
 
 TEMPLATES = {
     "settings.yaml": """\
-{{- if .Values.broken }}{{ fail (printf "the value broken is %s" .Values.broken) }}{{ end }}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: {{ .Release.Name }}-settings}
@@ -55,6 +54,7 @@ spec:
 {{- end }}
 """,
     "agent.yaml": """\
+{{- if .Values.agent }}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: {{ .Release.Name }}-agent}
@@ -63,6 +63,7 @@ spec:
   template:
     metadata: {labels: {app: {{ .Release.Name }}}}
     spec: {containers: [{name: agent, image: "none.example.com/none"}]}
+{{- end }}
 """,
     "webhook.yaml": """\
 apiVersion: admissionregistration.k8s.io/v1
@@ -85,7 +86,7 @@ def package(binary: Path, folder: Path, version: str = "1.0.0") -> Path:
     (chart / "templates").mkdir(parents=True, exist_ok=True)
     (chart / "crds").mkdir(exist_ok=True)
     (chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: demo\nversion: {version}\n")
-    (chart / "values.yaml").write_text('message: ""\nbroken: ""\nrefused: ""\nhook: false\n')
+    (chart / "values.yaml").write_text('message: ""\nrefused: ""\nhook: false\nagent: true\n')
     (chart / "crds" / "gadgets.yaml").write_text(CRD)
     for name, text in TEMPLATES.items():
         (chart / "templates" / name).write_text(text)

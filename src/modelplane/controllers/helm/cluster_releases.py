@@ -80,6 +80,7 @@ class ClusterReleases:
         self._why: dict[ReleaseId, Unsynced] = {}
         self._awaiting: set[str] = set()
         self._failures = Failures(first_retry_s)
+        self._running: tuple[ReleaseId, asyncio.Task[None]] | None = None
         self._client: tuple[Mapping[str, Any], Client] | None = None
         self.problem = ""
         """The cause if the storage cannot be read; empty otherwise."""
@@ -108,8 +109,10 @@ class ClusterReleases:
 
     def want(self, wanted: Wanted) -> None:
         """Ask for a release."""
-        if self._wanted.get((wanted.uid, wanted.key)) != wanted:
+        known = self._wanted.get((wanted.uid, wanted.key))
+        if known != wanted:
             self._wanted[wanted.uid, wanted.key] = wanted
+            self._supersede(known)
             self.wake()
 
     def keep_only(self, uid: str, wanted: Collection[str], kept: Collection[str]) -> None:
@@ -117,10 +120,18 @@ class ClusterReleases:
         staying = frozenset((*wanted, *kept))
         dropped = [each for each in self._wanted if each[0] == uid and each[1] not in wanted]
         for each in dropped:
-            del self._wanted[each]
+            self._supersede(self._wanted.pop(each))
         if dropped or self._staying.get(uid) != staying:
             self._staying[uid] = staying
             self.wake()
+
+    def _supersede(self, wanted: Wanted | None) -> None:
+        """End the run of Helm for what is no longer asked for; it may wait for long."""
+        if wanted is None or isinstance(wanted.instruction, Rejected) or self._running is None:
+            return
+        release, run = self._running
+        if release == wanted.instruction.id:
+            run.cancel()
 
     def wake(self) -> None:
         """Look again."""
@@ -295,10 +306,20 @@ class ClusterReleases:
         self._tell()
         extra = fields(cluster=self.name, release=release.name, namespace=release.namespace)
         _log.info("cluster %s: %s %s", self.name, step.action, release, extra=extra)
+        line = arguments(step, release, turn.instruction, turn.marks)
+        limit_s = turn.instruction.timeout_s if turn.instruction else USUAL_WAIT_S
+        run = asyncio.create_task(self._host.run(line, kubeconfig, turn.values, limit_s))
+        self._running = (release, run)
         try:
-            line = arguments(step, release, turn.instruction, turn.marks)
-            limit_s = turn.instruction.timeout_s if turn.instruction else USUAL_WAIT_S
-            await self._host.run(line, kubeconfig, turn.values, limit_s)
+            await asyncio.wait((run,))
+        finally:
+            self._running = None
+            run.cancel()
+            await asyncio.wait((run,))
+        if run.cancelled():
+            return  # superseded: its records tell what is to be done
+        try:
+            run.result()
         except HelmFailed as error:
             message = without_secrets(f"Helm cannot {step.action.verb} {release}: {error}", turn.secrets)
             self._failures.add(release, step.action, turn.digest, message, time.monotonic())
