@@ -18,7 +18,7 @@ from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import condition_of, is_ready, is_true
 from modelplane.controllers.helm import process
 from modelplane.controllers.helm.host import Host
-from modelplane.controllers.helm.process import HelmFailed
+from modelplane.controllers.helm.process import HelmFailed, Program
 from modelplane.controllers.helm.releases import Releases
 from modelplane.install import inference_cluster
 from modelplane.install.inference_cluster import INSTALLER
@@ -63,7 +63,7 @@ class Bench:
         self.secrets: dict[str, Object] = {}
         self.lines: list[tuple[str, ...]] = []
         """The command lines of helm."""
-        self._helm = (str(plane.binary), "helm")
+        self.helm = Program((str(plane.binary), "helm"))
         self.changed = asyncio.Event()
         self.releases = self.begin()
         self._on = {"east"}
@@ -72,7 +72,7 @@ class Bench:
         """Begin as controllers do, with no memory."""
         access = SimpleNamespace(kubeconfig=self.kubeconfig)
         clusters: Any = SimpleNamespace(access=lambda _name: access, problem=lambda _name: "")
-        host = Recorded(self._helm, clusters, self.secrets.get, self._installer, self._tell)
+        host = Recorded(self.helm, clusters, self.secrets.get, self._installer, self._tell)
         host.lines = self.lines
         self.releases = Releases(host, first_retry_s=3600)
         return self.releases
@@ -306,7 +306,7 @@ async def test_the_identity_that_serves_cannot_install_a_chart_and_the_one_that_
     serving = kubeconfig_secret.parsed((tmp_path / INFERENCE_CLUSTER).read_bytes(), "kubeconfig", "the file")
     line = ("upgrade", "demo", "demo", "--install", "--repo", f"http://{bench.repository.host}/charts")
     with pytest.raises(HelmFailed, match="forbidden"):
-        await process.run((str(bench.plane.binary), "helm"), line, serving, {}, limit_s=PATIENCE_S)
+        await process.run(bench.helm, line, serving, {}, limit_s=PATIENCE_S)
     bench.installer = INSTALLER
     await bench.releases.close()
     bench.begin()

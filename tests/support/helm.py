@@ -2,9 +2,10 @@
 
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.process import Program
 from modelplane.controllers.helm.releases import Releases
 
 
 def no_releases(clusters: Clusters) -> Releases:
     """Return releases that no owner asks for."""
-    return Releases(Host((), clusters, lambda _name: None, lambda _cluster: None, lambda _uid: None))
+    return Releases(Host(Program(), clusters, lambda _name: None, lambda _cluster: None, lambda _uid: None))

@@ -19,6 +19,7 @@ from modelplane.cli.log_format import FORMATS, log_to_stderr
 from modelplane.cli.options import gateway_address_option
 
 if TYPE_CHECKING:
+    from modelplane.controllers.helm.process import Program
     from modelplane.kube.client import Client
     from modelplane.proxy.interface import Proxy
 
@@ -34,6 +35,7 @@ class _Options:
     gateway_address: str
     gateway_service: str
     credential_lifetime: str
+    helm_dir: Path | None
     metrics_address: str | None
 
 
@@ -65,6 +67,11 @@ class _Options:
     help="Service of the Envoys in the cluster, which read their configuration from ConfigMaps.",
 )
 @credential_lifetime_option
+@click.option(
+    "--helm-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Directory for what Helm downloads during a run; by default that for temporary files.",
+)
 @click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
 @click.option("--log-format", type=click.Choice(tuple(FORMATS)), default="text", show_default=True)
 @click.option("--debug", is_flag=True, help="Log every step.")
@@ -104,7 +111,7 @@ async def _run(options: _Options) -> None:
             dial=addresses.bound,
             fence=fence,
             credential_lifetime_s=durations.seconds(options.credential_lifetime, ""),
-            helm=_helm(),
+            helm=_helm(options.helm_dir),
         )
 
         async def work() -> None:
@@ -131,10 +138,11 @@ async def _run(options: _Options) -> None:
             raise click.exceptions.Exit(NOT_OURS if isinstance(error, NotOurs) else FAILED) from error
 
 
-def _helm() -> tuple[str, ...]:
+def _helm(folder: Path | None) -> "Program":
     """Return the helm program: that of the local control plane's binary, else one on PATH."""
     import shutil
 
+    from modelplane.controllers.helm.process import Program
     from modelplane.host.errors import LocalError
     from modelplane.local import binary
 
@@ -143,9 +151,9 @@ def _helm() -> tuple[str, ...]:
     except (LocalError, ImportError):  # an installation without the extra "local" has no cache of builds
         built = None
     if built is not None:
-        return (str(built), "helm")
+        return Program((str(built), "helm"), folder)
     on_path = shutil.which("helm")
-    return (on_path,) if on_path else ()
+    return Program((on_path,) if on_path else (), folder)
 
 
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":

@@ -8,7 +8,7 @@ logged and retried; only a signal ends a controller.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
 
@@ -29,6 +29,7 @@ from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.gateway_controller import GatewayController
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.process import Program
 from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.named import NamedObjects
@@ -72,12 +73,9 @@ class Manager:
         dial: Callable[[str], str],
         fence: Fence | None = None,
         credential_lifetime_s: int = LIFETIME_S,
-        helm: Sequence[str] = (),
+        helm: Program = Program(),  # noqa: B008 - it is immutable
     ) -> None:
-        """``fence`` is asked before each write to a cluster; ``client`` has its own.
-
-        ``helm`` is the helm program with its first arguments; empty if there is none.
-        """
+        """``fence`` is asked before each write to a cluster; ``client`` has its own."""
         self._client = client
         self._credential_lifetime_s = credential_lifetime_s
         self._definitions = Definitions(client)
@@ -140,7 +138,7 @@ class Manager:
             Workers("work", self._work, self._reconciler.reconcile),
         )
 
-    def _releases_by(self, helm: Sequence[str], fence: Fence | None) -> Releases:
+    def _releases_by(self, helm: Program, fence: Fence | None) -> Releases:
         kubeconfigs = self._kubeconfigs
         host = Host(
             helm, self._clusters, kubeconfigs.secret, kubeconfigs.installer_of, self._releases_changed, fence

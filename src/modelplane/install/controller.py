@@ -26,15 +26,18 @@ def _deployment(options: Options) -> Object:
         f"--gateway-service={GATEWAY}",
         "--credential-lifetime",
         options.credential_lifetime,
+        f"--helm-dir={pods.CHARTS_PATH}",
         f"--metrics-address=0.0.0.0:{PORT}",
         "--log-format=json",
     )
     container = pods.container(COMPONENT, options.image, arguments, options.controller_resources)
-    container |= pods.connected() | {
+    connected = pods.connected()
+    container |= {
+        "volumeMounts": [*connected["volumeMounts"], pods.charts_mount()],
         "ports": [{"name": pods.METRICS, "containerPort": PORT, "protocol": "TCP"}],
         "readinessProbe": pods.probe("/readyz", pods.METRICS, period_s=5, failures=3),
         "livenessProbe": pods.probe("/healthz", pods.METRICS, period_s=10, failures=6),
     }
-    pod = {"containers": [container], "volumes": pods.volumes()}
+    pod = {"containers": [container], "volumes": [*pods.volumes(), pods.charts_volume()]}
     strategy = {"maxUnavailable": 0, "maxSurge": 1}
     return pods.deployment(CONTROLLER, COMPONENT, options.controllers, pod, strategy)

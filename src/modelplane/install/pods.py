@@ -16,6 +16,10 @@ _TOKEN_LASTS_S = 3607
 
 _ACCOUNT = "account"
 _SCRATCH = "scratch"
+_CHARTS = "charts"
+
+CHARTS_PATH = "/var/cache/helm"
+"""Where Helm keeps what it downloads during a run: indexes of repositories have tens of megabytes."""
 
 METRICS = "metrics"
 """The name of the port for health and metrics."""
@@ -117,6 +121,16 @@ def volumes() -> list[Object]:
         # Client certificates of kubeconfigs pass through files, so these never reach a disk.
         {"name": _SCRATCH, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
     ]
+
+
+def charts_mount() -> Object:
+    """Return the mount of the volume for Helm's downloads."""
+    return {"name": _CHARTS, "mountPath": CHARTS_PATH}
+
+
+def charts_volume() -> Object:
+    """Return the volume for Helm's downloads, on disk."""
+    return {"name": _CHARTS, "emptyDir": {"sizeLimit": "1Gi"}}
 
 
 def probe(path: str, port: str, period_s: int, failures: int) -> Object:

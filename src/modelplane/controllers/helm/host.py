@@ -1,7 +1,7 @@
 """Host: what the releases of every cluster share: the helm program, kubeconfigs, Secrets with values."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from modelplane.api.cluster_origin import KubeconfigSecret
@@ -9,7 +9,7 @@ from modelplane.compose.cluster_kubeconfig import KubeconfigReference
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.helm import process
-from modelplane.controllers.helm.process import HelmFailed
+from modelplane.controllers.helm.process import HelmFailed, Program
 from modelplane.kube import kubeconfig_secret
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
@@ -26,16 +26,14 @@ class Host:
 
     def __init__(
         self,
-        helm: Sequence[str],
+        helm: Program,
         clusters: Clusters,
         secret: Callable[[str], Object | None],
         installer: Callable[[str], KubeconfigSecret | None],
         on_change: Callable[[str], None],
         fence: Fence | None = None,
     ) -> None:
-        """``helm`` is the program with its first arguments; empty if there is none.
-
-        ``secret`` returns a Secret of the system's namespace, ``installer`` the Secret that an
+        """``secret`` returns a Secret of the system's namespace, ``installer`` the Secret that an
         InferenceCluster names for Helm. ``on_change`` is called with the uid of an owner whose releases have
         changed.
         """
@@ -71,7 +69,7 @@ class Host:
         limit_s: float,
     ) -> None:
         """Run Helm in its turn; raise ``HelmFailed``."""
-        if not self._helm:
+        if not self._helm.line:
             raise HelmFailed(_NO_HELM)
         async with self._turn:
             if self._fence and (why := self._fence()):

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,8 +42,18 @@ class HelmFailed(Exception):
     """A run of Helm failed; the message is Helm's own, without secrets."""
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The helm program."""
+
+    line: tuple[str, ...] = ()
+    """The program with its first arguments; empty if there is none."""
+    folder: Path | None = None
+    """Folder for what it downloads; None is that for temporary files."""
+
+
 async def run(
-    helm: Sequence[str],
+    helm: Program,
     arguments: Sequence[str],
     kubeconfig: Mapping[str, Any],
     values: Mapping[str, Any],
@@ -50,14 +61,13 @@ async def run(
     limit_s: float,
 ) -> None:
     """Run Helm to its end; raise ``HelmFailed`` if it does not succeed, or takes longer than ``limit_s``."""
-    with tempfile.TemporaryDirectory(prefix="modelplane-helm-", ignore_cleanup_errors=True) as folder:
-        home = Path(folder)
-        write_private(home / "kubeconfig", json.dumps(kubeconfig))
+    with _folder(None) as private, _folder(helm.folder) as home:
+        write_private(Path(private) / "kubeconfig", json.dumps(kubeconfig))
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())),
-            *helm,
+            *helm.line,
             *arguments,
-            env=_environment(home),
+            env=_environment(Path(private), Path(home)),
             cwd="/",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
@@ -75,11 +85,15 @@ async def run(
         raise HelmFailed(_error(output, process.returncode))
 
 
-def _environment(home: Path) -> dict[str, str]:
+def _folder(above: Path | None) -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="modelplane-helm-", dir=above, ignore_cleanup_errors=True)
+
+
+def _environment(private: Path, home: Path) -> dict[str, str]:
     """Return the environment: private folders, and the proxies and certificates of this process."""
     own = {
         "HOME": str(home),
-        "KUBECONFIG": str(home / "kubeconfig"),
+        "KUBECONFIG": str(private / "kubeconfig"),
         "KUBECACHEDIR": str(home / "kube"),
         "HELM_CACHE_HOME": str(home / "cache"),
         "HELM_CONFIG_HOME": str(home / "config"),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from modelplane.controllers.helm import process
-from modelplane.controllers.helm.process import HelmFailed
+from modelplane.controllers.helm.process import HelmFailed, Program
 
 STAND_IN = """\
 import json, os, stat, sys, time
@@ -35,14 +35,16 @@ if "stay" in sys.argv:
 
 
 @pytest.fixture
-def helm(tmp_path: Path) -> tuple[str, ...]:
+def helm(tmp_path: Path) -> Program:
     """A program in the place of helm, which notes what it gets in the file ``seen``."""
     program = tmp_path / "helm.py"
     program.write_text(STAND_IN)
-    return sys.executable, str(program), str(tmp_path / "seen")
+    downloads = tmp_path / "downloads"
+    downloads.mkdir()
+    return Program((sys.executable, str(program), str(tmp_path / "seen")), downloads)
 
 
-async def _run(helm: tuple[str, ...], *arguments: str, limit_s: float = 60) -> None:
+async def _run(helm: Program, *arguments: str, limit_s: float = 60) -> None:
     await process.run(helm, arguments, {"users": ["secret"]}, {"password": "hunter2"}, limit_s=limit_s)
 
 
@@ -52,7 +54,7 @@ def _seen(tmp_path: Path) -> dict[str, Any]:
 
 
 async def test_secrets_are_in_private_files_and_on_standard_input(
-    helm: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    helm: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HELM_KUBETOKEN", "another")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com")
@@ -65,10 +67,12 @@ async def test_secrets_are_in_private_files_and_on_standard_input(
     assert "HELM_KUBETOKEN" not in environment
     own = {name for name, value in environment.items() if value.startswith(environment["HOME"])}
     assert own >= {"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR", "TMPDIR"}
+    assert Path(environment["HOME"]).parent == tmp_path / "downloads"
+    assert not environment["KUBECONFIG"].startswith(environment["HOME"]), "what is private may be in memory"
     assert not os.access(environment["HOME"], os.F_OK), "nothing stays"
 
 
-async def test_the_error_is_helms_own(helm: tuple[str, ...]) -> None:
+async def test_the_error_is_helms_own(helm: Program) -> None:
     with pytest.raises(HelmFailed, match=r"^UPGRADE FAILED: the chart says no\nin two lines$"):
         await _run(helm, "fail")
 
@@ -86,16 +90,14 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def test_a_process_that_is_killed_is_a_failure(helm: tuple[str, ...], tmp_path: Path) -> None:
+async def test_a_process_that_is_killed_is_a_failure(helm: Program, tmp_path: Path) -> None:
     running = asyncio.create_task(_run(helm, "stay"))
     os.kill(await _begun(tmp_path), signal.SIGKILL)
     with pytest.raises(HelmFailed, match="it was killed by signal 9"):
         await running
 
 
-async def test_a_process_ends_in_time(
-    helm: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_ends_in_time(helm: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_GRACE_S", 0.0)
     with pytest.raises(HelmFailed, match="it did not end in 2 s and was stopped"):
         await _run(helm, "stay", limit_s=2)
@@ -103,7 +105,7 @@ async def test_a_process_ends_in_time(
     assert not os.access(tmp_path / "seen", os.F_OK) or not _runs(_seen(tmp_path)["pid"])
 
 
-async def test_a_process_ends_with_what_waits_for_it(helm: tuple[str, ...], tmp_path: Path) -> None:
+async def test_a_process_ends_with_what_waits_for_it(helm: Program, tmp_path: Path) -> None:
     running = asyncio.create_task(_run(helm, "stay"))
     pid = await _begun(tmp_path)
     running.cancel()
@@ -112,14 +114,12 @@ async def test_a_process_ends_with_what_waits_for_it(helm: tuple[str, ...], tmp_
     assert not _runs(pid)
 
 
-async def test_a_process_does_not_outlive_a_controller_that_is_killed(
-    helm: tuple[str, ...], tmp_path: Path
-) -> None:
+async def test_a_process_does_not_outlive_a_controller_that_is_killed(helm: Program, tmp_path: Path) -> None:
     program = (
-        "import asyncio, sys; from modelplane.controllers.helm import process; "
-        "asyncio.run(process.run(sys.argv[1:], ('stay',), {}, {}, limit_s=60))"
+        "import asyncio, sys; from modelplane.controllers.helm.process import Program, run; "
+        "asyncio.run(run(Program(tuple(sys.argv[1:])), ('stay',), {}, {}, limit_s=60))"
     )
-    controller = await asyncio.create_subprocess_exec(sys.executable, "-c", program, *helm)
+    controller = await asyncio.create_subprocess_exec(sys.executable, "-c", program, *helm.line)
     pid = await _begun(tmp_path)
     controller.kill()
     await controller.wait()

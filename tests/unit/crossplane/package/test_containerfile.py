@@ -6,6 +6,8 @@ import shlex
 import tomllib
 from pathlib import Path
 
+from modelplane.local.binary import ENVIRONMENT_VARIABLE
+
 ROOT = Path(__file__).parents[4]
 TEXT = (ROOT / "package" / "Containerfile").read_text()
 LINES = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", TEXT, flags=re.MULTILINE)).splitlines()
@@ -58,3 +60,11 @@ def test_the_last_stage_runs_nothing():
     names = [name for name, _ in INSTRUCTIONS]
     last = len(names) - names[::-1].index("FROM")
     assert "RUN" not in names[last:]
+
+
+def test_the_controllers_find_the_binary_that_it_builds():
+    [run], [environment] = _of("RUN"), _of("ENV")
+    [target] = re.findall(r"package/image_binary\.py (\S+)", run)
+    settings = dict(word.split("=", 1) for word in shlex.split(environment))
+    assert settings[ENVIRONMENT_VARIABLE] == target
+    assert target.startswith("/opt/modelplane/"), "what the last stage takes over"
