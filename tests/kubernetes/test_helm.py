@@ -19,7 +19,7 @@ from modelplane.compose.readiness import condition_of, is_ready, is_true
 from modelplane.controllers.helm import process
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import HelmFailed, Program
-from modelplane.controllers.helm.releases import Releases
+from modelplane.controllers.helm.releases import Releases, place_of
 from modelplane.install import inference_cluster
 from modelplane.install.inference_cluster import INSTALLER
 from modelplane.install.permissions import INFERENCE_CLUSTER
@@ -66,7 +66,7 @@ class Bench:
         self.helm = Program((str(plane.binary), "helm"))
         self.changed = asyncio.Event()
         self.releases = self.begin()
-        self._on = {"east"}
+        self._on: set[str] = set()
 
     def begin(self) -> Releases:
         """Begin as controllers do, with no memory."""
@@ -90,7 +90,7 @@ class Bench:
             "metadata": {
                 "name": "stack",
                 "uid": f"uid-{self.namespace}",
-                "annotations": {labels.HELM_CLUSTERS: ",".join(sorted(self._on))},
+                "annotations": {labels.HELM_RELEASES: ",".join(sorted(self._on))},
             },
         }
 
@@ -109,7 +109,7 @@ class Bench:
 
     def want(self, *children: Desired) -> None:
         """Ask for releases, and for no others."""
-        self._on |= {child.cluster for child in children}
+        self._on |= {"/".join(each) for child in children if (each := place_of(child))}
         for child in children:
             self.releases.want(self.owner, child)
         self.releases.prune(self.owner, Composition(children))
@@ -178,8 +178,21 @@ async def test_releases_are_uninstalled_one_by_one_the_last_installed_first(benc
     for key in ("base", "middle", "top"):
         bench.want(*(bench.release(each) for each in ("base", "middle", "top")[: len(bench.lines) + 1]))
         await bench.until(key, settled)
+    forged = {
+        labels.OWNER_UID: bench.owner["metadata"]["uid"],
+        labels.CHILD: "forged",
+        "owner": "helm",
+        "name": "forged",
+        "version": "1",
+        "status": "deployed",
+    }
+    metadata = {"name": "sh.helm.release.v1.forged.v1", "namespace": "default", "labels": forged}
+    await bench.client.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "helm.sh/release.v1"}
+    )
     bench.want(bench.release("middle"))
     await bench.until_gone("base", "top")
+    assert "forged" not in bench.releases.observed(bench.owner), "its removal would delete what it lists"
     assert [line[:2] for line in bench.lines[3:]] == [("uninstall", "top"), ("uninstall", "base")]
     left = await bench.client.list(resources.CONFIG_MAPS, bench.namespace)
     assert {item["metadata"]["name"] for item in left.items} >= {"middle-settings"}

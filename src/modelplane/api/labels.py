@@ -84,8 +84,8 @@ OWNER_UID = "modelplane.ai/owner-uid"
 OWNER = "modelplane.ai/owner"
 """On Helm's records of releases: a hash of kind, namespace and name of the object it is made for."""
 
-HELM_CLUSTERS = "modelplane.ai/helm-clusters"
-"""Annotation of an object that has Helm releases: the clusters that they are on, separated by commas."""
+HELM_RELEASES = "modelplane.ai/helm-releases"
+"""Annotation of an object that has Helm releases: cluster, namespace and name of each, between commas."""
 
 CHILD = "modelplane.ai/child"
 """On everything applied to an inference cluster: the key of this child among its owner's."""

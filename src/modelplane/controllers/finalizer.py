@@ -157,7 +157,7 @@ class Finalizer:
     def _left_releases(self, owner: Object) -> list[str]:
         """Uninstall the remaining Helm releases, and return them."""
         left: list[str] = []
-        for name in ownership.helm_clusters(owner):
+        for name in ownership.helm_releases(owner):
             if self._informers[kind_name(InferenceCluster)].get(name) is not None:
                 left += self._releases.left(owner, name)
             else:

@@ -6,7 +6,7 @@ The uid decides, never a name.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -83,10 +83,25 @@ def owner_of(item: Mapping[str, Any]) -> tuple[str, str, str]:
     )
 
 
-def helm_clusters(owner: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the clusters on which an owner has Helm releases, as it records before the first."""
-    recorded = (owner["metadata"].get("annotations") or {}).get(labels.HELM_CLUSTERS, "")
-    return tuple(recorded.split(",")) if recorded else ()
+def helm_releases(owner: Mapping[str, Any]) -> dict[str, frozenset[tuple[str, str]]]:
+    """Return namespace and name of an owner's Helm releases by cluster, as it records before the first run.
+
+    Labels on a cluster are not enough: whoever writes Secrets in any namespace there can forge a release, and
+    its uninstallation would delete what it lists, as an administrator.
+    """
+    found: dict[str, set[tuple[str, str]]] = {}
+    recorded = (owner["metadata"].get("annotations") or {}).get(labels.HELM_RELEASES, "")
+    for each in recorded.split(","):
+        match each.split("/"):
+            case [cluster, namespace, name]:
+                found.setdefault(cluster, set()).add((namespace, name))
+    return {cluster: frozenset(releases) for cluster, releases in found.items()}
+
+
+def recorded_releases(owner: Mapping[str, Any], further: Iterable[tuple[str, str, str]]) -> str:
+    """Return the record of an owner's Helm releases with further ones, each cluster, namespace and name."""
+    known = {(cluster, *each) for cluster, of in helm_releases(owner).items() for each in of}
+    return ",".join("/".join(each) for each in sorted(known.union(further)))
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.fleet_resources import resource_of
-from modelplane.controllers.helm.releases import Releases
+from modelplane.controllers.helm.releases import Releases, place_of
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.settled import Settled
 from modelplane.kube import errors
@@ -91,9 +91,9 @@ class Writer:
         """Add the finalizer and record the clusters before the first write: children must be found again."""
         on_clusters = any(child.cluster for child in desired)
         if on_clusters or (desired and COMPOSERS[owner["kind"]].waits_for_children):
-            helm = {child.cluster for child in desired if is_release(child.manifest)}
-            on = sorted(helm.union(ownership.helm_clusters(owner)))
-            annotations = {labels.HELM_CLUSTERS: ",".join(on)} if helm else {}
+            releases = [each for child in desired if (each := place_of(child))]
+            record = ownership.recorded_releases(owner, releases)
+            annotations = {labels.HELM_RELEASES: record} if releases else {}
             await self._add_finalizer(owner, ownership.FINALIZER, annotations)
         if on_clusters and not set(recorded({"status": composition.status})) <= set(recorded(owner)):
             conditions = owner.get("status", {}).get("conditions", ())

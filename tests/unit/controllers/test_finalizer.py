@@ -294,7 +294,7 @@ async def test_the_releases_of_an_owner_are_uninstalled_last(
     east.has([_service()])
     connection = await connected(clusters, "east", east)
     owner = _replica()
-    owner["metadata"]["annotations"] = {labels.HELM_CLUSTERS: "east,gone"}
+    owner["metadata"]["annotations"] = {labels.HELM_RELEASES: "east/lws/lws,gone/lws/lws"}
     assert await bench.finalize(owner) == 'waiting for Service "s" on "east" to go'
     assert asked == [], "the charts' controllers finish the deletion of the objects"
     east.has([])
@@ -309,7 +309,7 @@ async def test_releases_that_cannot_be_read_hold_their_owner(bench: Bench, clust
     clusters.report("east", "the Secret is gone")
     owner = _replica()
     owner["status"] = {}
-    owner["metadata"]["annotations"] = {labels.HELM_CLUSTERS: "east"}
+    owner["metadata"]["annotations"] = {labels.HELM_RELEASES: "east/lws/lws"}
     assert await bench.finalize(owner) == (
         'waiting for the Helm releases on "east" (which are being read) to go'
     )

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from modelplane.api import labels
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.controllers import ownership
@@ -96,3 +97,17 @@ def test_what_somebody_changed_is_a_difference(change: Any) -> None:
 
 def test_a_field_that_the_manifest_no_longer_has_is_a_difference() -> None:
     assert not ownership.is_current(ownership.stamp(OWNER, _desired(replicas=1)), _observed())
+
+
+def test_the_releases_that_an_owner_records_are_added_to_and_read() -> None:
+    owner: dict[str, Any] = {"metadata": {}}
+    assert ownership.helm_releases(owner) == {}
+    text = ownership.recorded_releases(owner, [("west", "ns", "lws"), ("east", "ns", "lws")])
+    owner["metadata"]["annotations"] = {labels.HELM_RELEASES: f"{text},not a release,east/other/nfd"}
+    assert ownership.helm_releases(owner) == {
+        "east": {("ns", "lws"), ("other", "nfd")},
+        "west": {("ns", "lws")},
+    }
+    assert ownership.recorded_releases(owner, [("east", "ns", "lws")]) == (
+        "east/ns/lws,east/other/nfd,west/ns/lws"
+    )

@@ -355,7 +355,9 @@ def _release(key: str, cluster: str = "east") -> Desired:
         "apiVersion": "helm.m.crossplane.io/v1beta1",
         "kind": "Release",
         "metadata": {"name": key, "namespace": "modelplane-system"},
-        "spec": {"forProvider": {"chart": {"name": "c"}}},
+        "spec": {
+            "forProvider": {"chart": {"name": "c", "repository": "oci://r.example.com", "version": "1"}}
+        },
     }
     return Desired(key, manifest, exists, cluster)
 
@@ -375,7 +377,7 @@ async def test_a_release_is_handed_over_once_its_clusters_are_recorded(
     assert await bench.writer.write(bench.owner, seen, composition) == ""
     [(_, path, _, body)] = plane.writes
     assert (path, body["metadata"]["finalizers"]) == (OWNER, [ownership.FINALIZER])
-    assert body["metadata"]["annotations"] == {labels.HELM_CLUSTERS: "east,west"}
+    assert body["metadata"]["annotations"] == {labels.HELM_RELEASES: "east/default/lws,west/default/nfd"}
     assert asked.wanted == ["lws on east", "nfd on west"]
     assert asked.pruned == [composition]
 
@@ -384,7 +386,7 @@ async def test_a_cluster_that_has_releases_stays_recorded(plane: Any, bench: Ben
     owner = bench.owner
     owner["metadata"] |= {
         "finalizers": [ownership.FINALIZER],
-        "annotations": {labels.HELM_CLUSTERS: "east,west"},
+        "annotations": {labels.HELM_RELEASES: "east/default/lws,west/default/nfd"},
     }
     assert await bench.writer.write(owner, {}, _composed(_release("lws"), clusters=())) == ""
     assert plane.writes == []

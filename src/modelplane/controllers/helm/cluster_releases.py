@@ -73,6 +73,7 @@ class ClusterReleases:
         self._host = host
         self._wake = asyncio.Event()
         self._wanted: dict[tuple[str, str], Wanted] = {}
+        self._recorded: dict[str, frozenset[ReleaseId]] = {}
         self._staying: dict[str, frozenset[str]] = {}
         """By owner, the keys of releases to keep; the owner's others are uninstalled."""
         self._stored: dict[ReleaseId, History] | None = None
@@ -115,14 +116,17 @@ class ClusterReleases:
             self._supersede(known)
             self.wake()
 
-    def keep_only(self, uid: str, wanted: Collection[str], kept: Collection[str]) -> None:
-        """Uninstall the releases of an owner, except those that it asks for, and those to leave alone."""
-        staying = frozenset((*wanted, *kept))
-        dropped = [each for each in self._wanted if each[0] == uid and each[1] not in wanted]
+    def know(self, uid: str, recorded: Collection[tuple[str, str]]) -> None:
+        """Take the releases that an owner records as its own; no other is taken for one of its."""
+        self._recorded[uid] = frozenset(ReleaseId(*each) for each in recorded)
+
+    def keep_only(self, uid: str, staying: Collection[str]) -> None:
+        """Uninstall the releases of an owner, except those with some keys."""
+        dropped = [each for each in self._wanted if each[0] == uid and each[1] not in staying]
         for each in dropped:
             self._supersede(self._wanted.pop(each))
-        if dropped or self._staying.get(uid) != staying:
-            self._staying[uid] = staying
+        if dropped or self._staying.get(uid) != frozenset(staying):
+            self._staying[uid] = frozenset(staying)
             self.wake()
 
     def _supersede(self, wanted: Wanted | None) -> None:
@@ -140,8 +144,8 @@ class ClusterReleases:
     def of(self, uid: str) -> dict[str, Object]:
         """Return the releases of an owner as Releases with their status, by key."""
         found: dict[str, Object] = {}
-        for history in (self._stored or {}).values():
-            if history.owner_uid == uid and history.key:
+        for history in self._stored_for(uid):
+            if history.key:
                 details = self._details_of(history)
                 unsynced = self._unreadable or self._why.get(history.id)
                 item = report.stored(history, details)
@@ -154,11 +158,15 @@ class ClusterReleases:
     def names_of(self, uid: str) -> list[str]:
         """Return the stored releases of an owner as messages name them."""
         named = []
-        for history in (self._stored or {}).values():
-            if history.owner_uid == uid:
-                why = self._why.get(history.id)
-                named.append(f'{history.id} on "{self.name}"' + (f" ({why.message})" if why else ""))
+        for history in self._stored_for(uid):
+            why = self._why.get(history.id)
+            named.append(f'{history.id} on "{self.name}"' + (f" ({why.message})" if why else ""))
         return named
+
+    def _stored_for(self, uid: str) -> list[History]:
+        """Return the stored releases of an owner: those that both sides record."""
+        stored, recorded = self._stored or {}, self._recorded.get(uid, frozenset())
+        return [stored[each] for each in recorded if each in stored and stored[each].owner_uid == uid]
 
     async def run(self) -> None:
         """Carry out what is asked for, until cancelled."""
@@ -182,7 +190,8 @@ class ClusterReleases:
             return report.report(wanted.manifest, None, Details(), refused)
         history = (self._stored or {}).get(wanted.instruction.id)
         if history is not None and not _is_for(history, wanted):
-            history = None
+            foreign = Unsynced(report.NOT_OURS, _foreign(history))
+            return report.report(wanted.manifest, None, Details(), foreign)
         waiting = Unsynced(report.WAITING, "Helm's records on the cluster are being read")
         why = self._unreadable or self._why.get(wanted.instruction.id)
         unread = waiting if self._stored is None else None
@@ -225,12 +234,12 @@ class ClusterReleases:
             self._client = None
 
     async def _read(self, client: Client) -> None:
-        """Read Helm's storage: the metadata of all revisions, and the last revision of Modelplane's own."""
+        """Read Helm's storage: the metadata of all revisions, and the last revision of each known release."""
         listed = await client.list(SECRETS, labels=storage.SELECTOR, fields=_TYPE, metadata_only=True)
         stored = storage.histories(listed.items)
         details = {}
         for history in stored.values():
-            if not history.owner_uid:
+            if not any(history.id in recorded for recorded in self._recorded.values()):
                 continue
             stamp = _stamp(history)
             known = self._details.get(stamp)
@@ -257,7 +266,6 @@ class ClusterReleases:
         instruction, release = wanted.instruction, wanted.instruction.id
         history = (self._stored or {}).get(release)
         if history is not None and not _is_for(history, wanted):
-            self._why[release] = Unsynced(report.NOT_OURS, _foreign(history))
             return None
         values = merged(instruction, self._host.secret)
         if isinstance(values, Rejected):
@@ -277,10 +285,9 @@ class ClusterReleases:
         }
         leaving = [
             history
-            for history in (self._stored or {}).values()
-            if history.id not in wanted
-            and history.owner_uid in self._staying
-            and (history.key not in self._staying[history.owner_uid] or self._is_renamed(history))
+            for uid, staying in self._staying.items()
+            for history in self._stored_for(uid)
+            if history.id not in wanted and (history.key not in staying or self._is_renamed(history))
         ]
         leaving.sort(key=lambda each: self._details_of(each).first_deployed, reverse=True)
         for history in leaving:
@@ -328,8 +335,7 @@ class ClusterReleases:
             self._failures.succeeded(release, step.action)
 
     def _tell(self) -> None:
-        stored = (history.owner_uid for history in (self._stored or {}).values())
-        for uid in {*stored, *self._awaiting, *(each.uid for each in self._wanted.values())} - {""}:
+        for uid in {*self._recorded, *self._awaiting, *(each.uid for each in self._wanted.values())}:
             self._host.changed(uid)
         self._awaiting.clear()
 

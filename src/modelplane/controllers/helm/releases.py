@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import logging
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from modelplane.api.rejected import Rejected
@@ -16,7 +17,7 @@ from modelplane.controllers import ownership
 from modelplane.controllers.helm.cluster_releases import ClusterReleases, Wanted
 from modelplane.controllers.helm.failures import FIRST_RETRY_S
 from modelplane.controllers.helm.host import Host
-from modelplane.controllers.helm.instruction import instruction_of
+from modelplane.controllers.helm.instruction import Instruction, instruction_of
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube.resources import Object
 
@@ -54,33 +55,40 @@ class Releases(Runnable):
     def prune(self, owner: Object, composition: Composition) -> None:
         """Uninstall the releases of an owner that a composition names neither as desired nor as kept."""
         kept = {child.key for child in composition.children if isinstance(child, Keep)}
-        for cluster in ownership.helm_clusters(owner):
+        for cluster, releases in self._recorded(owner):
             wanted = {
                 child.key
                 for child in composition.children
                 if isinstance(child, Desired) and child.cluster == cluster and is_release(child.manifest)
             }
-            self._of(cluster).keep_only(owner["metadata"]["uid"], wanted, kept)
+            releases.keep_only(owner["metadata"]["uid"], wanted | kept)
 
     def observed(self, owner: Object) -> dict[str, Object]:
         """Return the releases of an owner, by key."""
         found: dict[str, Object] = {}
-        for cluster in ownership.helm_clusters(owner):
-            found |= self._of(cluster).of(owner["metadata"]["uid"])
+        for _, releases in self._recorded(owner):
+            found |= releases.of(owner["metadata"]["uid"])
         return found
 
     def loading(self, owner: Object) -> bool:
         """Return True if Helm's storage is being read for the first time; a call of ``on_change`` follows."""
-        uid, clusters = owner["metadata"]["uid"], ownership.helm_clusters(owner)
-        return sum(self._of(cluster).awaited_by(uid) for cluster in clusters) > 0
+        uid = owner["metadata"]["uid"]
+        return sum(releases.awaited_by(uid) for _, releases in self._recorded(owner)) > 0
 
     def left(self, owner: Object, cluster: str) -> list[str]:
         """Uninstall every release of an owner on a cluster, and return those that are still there."""
-        releases = self._of(cluster)
-        releases.keep_only(owner["metadata"]["uid"], (), ())
+        releases = dict(self._recorded(owner))[cluster]
+        releases.keep_only(owner["metadata"]["uid"], frozenset())
         if releases.problem or releases.loading:
             return [f'the Helm releases on "{cluster}" ({releases.problem or "which are being read"})']
         return releases.names_of(owner["metadata"]["uid"])
+
+    def _recorded(self, owner: Object) -> Iterator[tuple[str, ClusterReleases]]:
+        """Yield the releases of each cluster that an owner records, once they know what it records."""
+        for cluster, recorded in ownership.helm_releases(owner).items():
+            releases = self._of(cluster)
+            releases.know(owner["metadata"]["uid"], recorded)
+            yield cluster, releases
 
     def secret_changed(self, secret: Object) -> None:
         """Look again where a Secret of the system's namespace is used."""
@@ -100,6 +108,12 @@ class Releases(Runnable):
             releases = self._on[cluster] = ClusterReleases(cluster, self._host, self._first_retry_s)
             self._tasks.append(asyncio.create_task(_run(releases), name=f"releases {cluster}"))
         return releases
+
+
+def place_of(child: Desired) -> tuple[str, str, str] | None:
+    """Return cluster, namespace and name of the release of a child; None if it is not one to install."""
+    instruction = instruction_of(child.manifest) if is_release(child.manifest) else None
+    return (child.cluster, *instruction.id) if isinstance(instruction, Instruction) else None
 
 
 async def _run(releases: ClusterReleases) -> None:

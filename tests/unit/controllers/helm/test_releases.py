@@ -1,0 +1,76 @@
+"""Releases of owners: what is asked for, kept and dropped, before anything is carried out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from modelplane.api import labels
+from modelplane.compose.composition import Composition, Desired, Keep
+from modelplane.compose.readiness import condition_of, is_ready
+from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.helm.releases import Releases
+from support.helm import no_releases
+
+OWNER: dict[str, Any] = {
+    "kind": "ServingStack",
+    "metadata": {
+        "name": "stack",
+        "uid": "u",
+        "annotations": {labels.HELM_RELEASES: "east/default/lws,east/default/nfd"},
+    },
+}
+
+
+@pytest.fixture
+async def releases(clusters: Clusters) -> AsyncIterator[Releases]:
+    begun = no_releases(clusters)
+    yield begun
+    await begun.close()
+
+
+def _release(key: str, repository: str = "oci://r.example.com") -> Desired:
+    chart = {"name": key, "repository": repository, "version": "1"}
+    manifest = {
+        "apiVersion": "helm.m.crossplane.io/v1beta1",
+        "kind": "Release",
+        "metadata": {"name": key, "namespace": "modelplane-system"},
+        "spec": {"forProvider": {"chart": chart}},
+    }
+    return Desired(key, manifest, is_ready, "east")
+
+
+async def test_what_is_kept_goes_on_and_what_is_dropped_does_not(releases: Releases) -> None:
+    for key in ("lws", "nfd"):
+        releases.want(OWNER, _release(key))
+    releases.prune(OWNER, Composition((Keep("lws"),)))
+    assert releases.observed(OWNER).keys() == {"lws"}, "a run that is interrupted would not be repaired"
+
+
+async def test_an_owner_waits_for_the_first_look_and_not_for_a_cluster_that_cannot_be_read(
+    releases: Releases, clusters: Clusters
+) -> None:
+    clusters.report("east", "the Secret is gone")
+    assert releases.loading(OWNER)
+    releases.want(OWNER, _release("lws"))
+    async with asyncio.timeout(30):
+        while releases.loading(OWNER):
+            await asyncio.sleep(0)
+    seen = releases.observed(OWNER)["lws"]
+    cause = 'cannot read Helm\'s records on cluster "east": the Secret is gone'
+    assert condition_of(seen, "Ready") == {
+        "type": "Ready",
+        "status": "Unknown",
+        "reason": "Unreadable",
+        "message": cause,
+    }
+    assert condition_of(seen, "Synced")["message"] == cause
+    assert not releases.loading({"metadata": {"uid": "other"}}), "an owner without releases waits for none"
+
+
+async def test_a_release_that_is_refused_says_so_and_has_no_place(releases: Releases) -> None:
+    releases.want(OWNER, _release("lws", "file:///etc"))
+    said = condition_of(releases.observed(OWNER)["lws"], "Synced")
+    assert (said["status"], said["reason"]) == ("False", "ReconcileError")
+    assert "is not an oci:// or https:// address: 'file:///etc'" in said["message"]
