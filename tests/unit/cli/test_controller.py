@@ -1,7 +1,12 @@
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
+from modelplane.cli.controller import _helm
 from modelplane.cli.main import main
+from modelplane.controllers.helm.process import Program
+from modelplane.local import binary
 
 
 @pytest.mark.parametrize(
@@ -33,3 +38,18 @@ def test_outside_a_pod_a_command_asks_for_a_kubeconfig(
     assert done.exit_code == 1
     assert "Error: cannot use a pod's service account: " in done.output
     assert done.output.endswith(": outside a pod, give --kubeconfig\n")
+
+
+def test_helm_is_that_of_the_control_planes_binary_or_one_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built, on_path = tmp_path / "built", tmp_path / "helm"
+    for program in (built, on_path):
+        program.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv(binary.ENVIRONMENT_VARIABLE, str(built))
+    assert _helm(tmp_path) == Program((str(built), "helm"), tmp_path)
+    monkeypatch.setenv(binary.ENVIRONMENT_VARIABLE, str(tmp_path / "missing"))
+    assert _helm(None) == Program((str(on_path),))
+    on_path.unlink()
+    assert _helm(None) == Program(), "a condition says so once a chart is to be installed"
