@@ -163,6 +163,9 @@ async def test_a_release_is_installed_upgraded_and_rolled_back(bench: Bench) -> 
         "releaseDescription": "Install complete",
     }
     assert await bench.message("demo") == "one"
+    [record] = (await bench.client.list(resources.SECRETS, bench.namespace, labels="owner=helm")).items
+    of_children = {labels.MANAGED_BY, labels.OWNER_UID}
+    assert not of_children & record["metadata"]["labels"].keys(), "it would be deleted as a child"
     bench.want(bench.release("demo", message="one"))
     bench.want(bench.release("demo", message="two"))
     await bench.until("demo", lambda seen: settled(seen) and seen["status"]["atProvider"]["revision"] == 2)
@@ -179,7 +182,7 @@ async def test_releases_are_uninstalled_one_by_one_the_last_installed_first(benc
         bench.want(*(bench.release(each) for each in ("base", "middle", "top")[: len(bench.lines) + 1]))
         await bench.until(key, settled)
     forged = {
-        labels.OWNER_UID: bench.owner["metadata"]["uid"],
+        labels.RELEASE_OWNER: bench.owner["metadata"]["uid"],
         labels.CHILD: "forged",
         "owner": "helm",
         "name": "forged",

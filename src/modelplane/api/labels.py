@@ -81,7 +81,10 @@ OWNER_NAME = "modelplane.ai/owner-name"
 OWNER_UID = "modelplane.ai/owner-uid"
 """On everything applied to an inference cluster: uid of the object it is made for; used to find it."""
 
-OWNER = "modelplane.ai/owner"
+RELEASE_OWNER = "modelplane.ai/release-owner"
+"""On Helm's records of releases: uid of the object it is made for. They have no other owner."""
+
+RELEASE_OWNER_NAME = "modelplane.ai/release-owner-name"
 """On Helm's records of releases: a hash of kind, namespace and name of the object it is made for."""
 
 HELM_RELEASES = "modelplane.ai/helm-releases"

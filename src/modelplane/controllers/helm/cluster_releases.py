@@ -207,8 +207,10 @@ class ClusterReleases:
             kubeconfig = self._host.kubeconfig(self.name, self._installer())
             await self._read(await self._use(kubeconfig))
         except (errors.KubernetesError, ValueError) as error:
-            self.problem = f'cannot read Helm\'s records on cluster "{self.name}": {errors.sentence(error)}'
-            self._tell()
+            problem = f'cannot read Helm\'s records on cluster "{self.name}": {errors.sentence(error)}'
+            if problem != self.problem:
+                self.problem = problem
+                self._tell()
             return _RETRY_S
         self.problem = ""
         turn = self._next()
@@ -346,7 +348,9 @@ def _stamp(history: History) -> tuple[str, str, str]:
 
 def _is_for(history: History, wanted: Wanted) -> bool:
     """Return True if a release is made for the owner, or for a former one of the same name."""
-    own = history.owner_uid == wanted.uid or history.last.labels.get(labels.OWNER) == wanted.owner
+    own = (
+        history.owner_uid == wanted.uid or history.last.labels.get(labels.RELEASE_OWNER_NAME) == wanted.owner
+    )
     return own and bool(history.owner_uid)
 
 
@@ -356,10 +360,14 @@ def _foreign(history: History) -> str:
 
 
 def _marks(wanted: Wanted, digest: str) -> dict[str, str]:
+    """Return the labels of a revision.
+
+    None is a label of children: the records would be deleted as such, and the fleet's identity may delete
+    objects with these labels.
+    """
     return {
-        labels.MANAGED_BY: "modelplane",
-        labels.OWNER_UID: wanted.uid,
-        labels.OWNER: wanted.owner,
+        labels.RELEASE_OWNER: wanted.uid,
+        labels.RELEASE_OWNER_NAME: wanted.owner,
         labels.CHILD: wanted.key,
         labels.APPLIED: digest,
     }

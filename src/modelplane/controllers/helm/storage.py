@@ -67,7 +67,7 @@ class History:
     @property
     def owner_uid(self) -> str:
         """The uid of the owner that the release is made for; empty if it is not Modelplane's."""
-        return self.last.labels.get(labels.OWNER_UID, "")
+        return self.last.labels.get(labels.RELEASE_OWNER, "")
 
     @property
     def key(self) -> str:

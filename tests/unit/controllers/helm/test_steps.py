@@ -20,7 +20,7 @@ DEMO = ReleaseId("ns", "demo")
 
 def _secret(number: int, status: str, digest: str = "d", name: str = "demo") -> dict[str, Any]:
     said = {"owner": "helm", "name": name, "version": str(number), "status": status}
-    own = {labels.APPLIED: digest, labels.OWNER_UID: "u", labels.CHILD: "k"} if digest else {}
+    own = {labels.APPLIED: digest, labels.RELEASE_OWNER: "u", labels.CHILD: "k"} if digest else {}
     metadata = {"name": f"sh.helm.release.v1.{name}.v{number}", "namespace": "ns", "labels": said | own}
     return {"metadata": metadata}
 
