@@ -160,13 +160,11 @@ def _backend(request: Request[InferenceCluster]) -> Condition:
 
 
 def _without_stack(request: Request[InferenceCluster]) -> str:
-    """Return what a cluster lacks that gets no serving stack, by name; empty if it gets one."""
-    if request.owner.spec.serving_stack.profile is not ServingProfile.NONE:
+    """Return what a cluster without a gateway lacks, by name; empty if it gets a serving stack."""
+    if request.owner.spec.serving_stack.profile is not ServingProfile.NONE or _gateway_address(request):
         return ""
     found = _capabilities(request)
     lacks = cluster_stack.lacks(found) if found else ""
-    if _gateway_address(request):
-        return lacks
     install = "nothing is installed with profile None: install a gateway, or set another profile"
     return f"{install}; {lacks}" if lacks else install
 
