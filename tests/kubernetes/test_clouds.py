@@ -14,10 +14,11 @@ from modelplane.api.aks_cluster import AKSCluster
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.nebius_cluster import NebiusCluster
+from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.compose.readiness import condition_of
 from modelplane.compose.workload_kinds import Place, rows
-from modelplane.controllers import fleet_resources
+from modelplane.controllers import fleet_resources, ownership
 from modelplane.controllers.fleet_resources import of_row, resource_of_kind
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object
@@ -36,6 +37,7 @@ pytestmark = [
 SYSTEM = "modelplane-system"
 CLUSTERS = fleet_resources.INFERENCE_CLUSTERS
 CLASSES = fleet_resources.INFERENCE_CLASSES
+STACKS = resource_of_kind(ServingStack)
 KINDS = {
     "GKE": resource_of_kind(GKECluster),
     "EKS": resource_of_kind(EKSCluster),
@@ -195,7 +197,16 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         await _eventually(runs)
         backend = await _said(client, "EKS", "BackendReady")
         assert backend["reason"] == "Installing"
-        assert "does not install the serving stack" in backend["message"]
+
+        async def has_a_stack() -> bool:
+            return await client.get(STACKS, stack_name("eks"), SYSTEM) is not None
+
+        await _eventually(has_a_stack)
+        stack = await client.get(STACKS, stack_name("eks"), SYSTEM)
+        assert stack is not None
+        assert (stack["spec"]["clusterName"], stack["spec"]["profile"]) == ("eks", "Standard")
+        assert [each["name"] for each in stack["spec"]["secrets"]] == [kubeconfigs["EKS"]]
+        assert stack["metadata"]["finalizers"] == [ownership.FINALIZER]
 
         async def explained() -> bool:
             message = (await _said(client, "GKE", "ClusterReady")).get("message", "")

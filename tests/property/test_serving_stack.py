@@ -58,7 +58,7 @@ def _stack(spec: dict[str, Any], status: Any) -> ServingStack:
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_no_component_that_was_composed_is_withdrawn(data: st.DataObject) -> None:
     composer = COMPOSERS["ServingStack"]
     made: dict[str, Any] = {}
@@ -75,11 +75,6 @@ def test_no_component_that_was_composed_is_withdrawn(data: st.DataObject) -> Non
         assert isinstance(composition, Composition)
         children = {child.key for child in composition.children}
         assert set(observed) <= children
-        if stack.spec.cluster_name:
-            releases = {key for key, manifest in made.items() if manifest["kind"] == "Release"}
-            refused = {
-                each["name"] for each in composition.status["components"] if each["state"] == "Refused"
-            }
-            assert releases <= children | refused
+        assert {key for key, manifest in made.items() if manifest["kind"] == "Release"} <= children
         made |= {child.key: child.manifest for child in composition.children if isinstance(child, Desired)}
         status = composition.status

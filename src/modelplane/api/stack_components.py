@@ -105,7 +105,7 @@ class ComponentStatus(Model):
         about(
             "Installed: it is ready. Installing: it is not ready yet. Failed: the message has the error of "
             "its chart. Waiting: it needs another component first. Present: the cluster had it already, and "
-            "nothing is installed. Refused: its settings are invalid, and what is installed stays. "
+            "nothing is installed. Refused: its settings cannot be carried out, and what is installed stays. "
             "Uninstalling: it is not enabled any more."
         ),
     ]

@@ -22,7 +22,13 @@ from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.serving_stack import gateway
 from modelplane.compose.serving_stack.component import Component, Plan
-from modelplane.compose.serving_stack.installing import Outcome, is_installed, outcome, uninstalling
+from modelplane.compose.serving_stack.installing import (
+    Outcome,
+    composed_before,
+    is_installed,
+    outcome,
+    uninstalling,
+)
 from modelplane.compose.serving_stack.table import COMPONENTS
 from modelplane.compose.workload_kinds import capabilities
 
@@ -47,7 +53,9 @@ def compose(request: Request[ServingStack]) -> Composition:
     stack = request.owner
     refused = _refused(stack)
     if refused is not None:
-        return _composition(request, keep_all(request.observed), refused, [])
+        known = composed_before(stack)
+        keys = {key for row in COMPONENTS if row.name in known for key in row.keys}
+        return _composition(request, keep_all({*request.observed, *keys}), refused, [])
     plan = _plan(request)
     outcomes: dict[ComponentName, Outcome] = {}
     for row in COMPONENTS:

@@ -8,13 +8,19 @@ import msgspec
 
 from modelplane.api.listing import listing, subject
 from modelplane.api.names import child_name
+from modelplane.api.serving_stack import ServingStack
 from modelplane.api.stack_components import MAX_VALUES_BYTES, ComponentName, ComponentSettings, ComponentState
 from modelplane.compose import releases
 from modelplane.compose.composition import Desired, Keep
 from modelplane.compose.serving_stack import gateway
 from modelplane.compose.serving_stack.component import Component, Plan
 
-_COMPOSED = (ComponentState.INSTALLED, ComponentState.INSTALLING, ComponentState.FAILED)
+_COMPOSED = (
+    ComponentState.INSTALLED,
+    ComponentState.INSTALLING,
+    ComponentState.FAILED,
+    ComponentState.REFUSED,
+)
 _LONGEST_MESSAGE: Final = 1024
 MAX_DEPTH: Final = 32
 """Levels of one component's values."""
@@ -31,11 +37,13 @@ class Outcome:
     message: str = ""
     version: str = ""
     children: tuple[Desired | Keep, ...] = ()
+    is_invalid: bool = False
+    """True if its settings are invalid."""
 
     @property
     def has_failed(self) -> bool:
         """True if someone must act."""
-        return self.state in (ComponentState.FAILED, ComponentState.REFUSED)
+        return self.is_invalid or self.state in (ComponentState.FAILED, ComponentState.REFUSED)
 
     def status(self) -> dict[str, Any]:
         """Return the component's entry in the status of the stack."""
@@ -49,24 +57,22 @@ class Outcome:
 
 def is_installed(row: Component, plan: Plan) -> bool:
     """Return True if a component was composed before, as observed or as the status of the stack says."""
-    known = plan.stack.status.components
-    return any(key in plan.request.observed for key in row.keys) or any(
-        each.name == row.name and each.state in _COMPOSED for each in known
-    )
+    return any(key in plan.request.observed for key in row.keys) or row.name in composed_before(plan.stack)
+
+
+def composed_before(stack: ServingStack) -> frozenset[str]:
+    """Return the names of the components that were composed, as the status of the stack says."""
+    return frozenset(each.name for each in stack.status.components if each.state in _COMPOSED)
 
 
 def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome]) -> Outcome:
     """Return what becomes of a component; ``before`` has those that come before it."""
     settings = plan.settings.get(row.name) or ComponentSettings(name=row.name)
     if problem := _invalid(settings):
-        kept = tuple(Keep(key) for key in row.keys if key in plan.request.observed)
-        return Outcome(row, ComponentState.REFUSED, bool(kept), problem, children=kept)
+        waiting = Outcome(row, ComponentState.WAITING, False, problem, is_invalid=True)
+        return _kept(row, problem) if is_installed(row, plan) else waiting
     if row.part_of is not None:
-        whole = before.get(row.part_of)
-        if whole is None:
-            message = f"{row.part_of} is not installed: enable it"
-            return Outcome(row, ComponentState.WAITING, False, message)
-        return Outcome(row, whole.state, whole.is_ready, whole.message)
+        return _part(row, before.get(row.part_of))
     if not is_installed(row, plan):
         there = None if settings.enabled else _there(row, plan)
         if there is not None:
@@ -75,6 +81,13 @@ def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome])
         if missing:
             return Outcome(row, ComponentState.WAITING, False, f"waiting for {listing(missing)}")
     return _installed(row, plan, settings)
+
+
+def _part(row: Component, whole: Outcome | None) -> Outcome:
+    """Return the outcome of settings of another component."""
+    if whole is None:
+        return Outcome(row, ComponentState.WAITING, False, f"{row.part_of} is not installed: enable it")
+    return Outcome(row, whole.state, whole.is_ready, whole.message)
 
 
 def uninstalling(row: Component, plan: Plan) -> Outcome:
@@ -86,9 +99,14 @@ def uninstalling(row: Component, plan: Plan) -> Outcome:
     ]
     if not needing_it:
         return Outcome(row, ComponentState.UNINSTALLING, False, "enabled is false")
-    kept = tuple(Keep(key) for key in row.keys if key in plan.request.observed)
-    message = f"it stays, because {subject('component', needing_it, 'needs', 'need')} it: disable those first"
-    return Outcome(row, ComponentState.REFUSED, True, message, children=kept)
+    needed = f"it stays, because {subject('component', needing_it, 'needs', 'need')} it: disable those first"
+    return _kept(row, needed)
+
+
+def _kept(row: Component, message: str) -> Outcome:
+    """Return the outcome of a component that stays as it is, whether or not it is observed."""
+    children = tuple(Keep(key) for key in row.keys)
+    return Outcome(row, ComponentState.REFUSED, True, message, children=children)
 
 
 def _invalid(settings: ComponentSettings) -> str:
@@ -163,6 +181,8 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
     values: Mapping[str, Any] = row.values(plan)
     for part in plan.parts_of(row):
         values = releases.merged(values, part.values(plan))
+        own = plan.settings.get(part.name)
+        values = releases.merged(values, own.values if own and not _invalid(own) else {})
     return (
         releases.release(
             str(row.name),
