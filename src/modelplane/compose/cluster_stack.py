@@ -120,9 +120,12 @@ def is_ready(stack: Object | None) -> bool:
 def report(stack: Object) -> str:
     """Return what a stack says of itself; empty if all of it is ready."""
     installed = condition_of(stack, ServingStackCondition.INSTALLED)
-    if installed.get("reason") == ServingStackReason.COMPONENTS_READY:
+    synced = condition_of(stack, SYNCED)
+    # What could not be written is the cause of all else.
+    refused = synced if synced.get("status") == "False" else {}
+    if installed.get("reason") == ServingStackReason.COMPONENTS_READY and not refused:
         return ""
-    found = (installed, condition_of(stack, READY), condition_of(stack, SYNCED))
+    found = (refused, installed, condition_of(stack, READY))
     said = next((str(each["message"]) for each in found if each.get("message")), "it is being created")
     return f'ServingStack "{stack["metadata"]["name"]}" in namespace "{SYSTEM_NAMESPACE}": {said}'
 
