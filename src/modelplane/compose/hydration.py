@@ -1,51 +1,39 @@
-"""Hydration of a ModelCache on a cluster: a volume, a token, and a Job that fills the volume.
+"""Hydration of a ModelCache on a cluster: a volume, credentials, and a Job that fills the volume.
 
-The Job runs one constant program without a shell; values that differ between caches are in its environment.
-The program downloads beside the volume's content, verifies every file against the hub's checksums, and only
-then replaces the old files. So engines keep the weights that they have, and a program that died, or runs
+The Job runs a constant program without a shell; values that differ between caches are in its environment.
+The program downloads beside the volume's content, verifies every file against the source's checksums, and
+only then replaces the old files. So engines keep the weights that they have, and a program that died, or runs
 again, does no harm.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from modelplane.api import labels
 from modelplane.api.meta import Object
-from modelplane.api.model_cache import CacheFiles, HuggingFace, ModelCache
+from modelplane.api.model_cache import ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.cel import quantity
 from modelplane.compose import pods
-from modelplane.compose.cache_volume import MARKER, claim_name
-from modelplane.compose.hydration_program import PROGRAM
-from modelplane.compose.hydration_requirements import REQUIREMENTS
+from modelplane.compose.cache_sources import HOPELESS, PATH, SOURCE_PATH, Source
+from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.images import HYDRATION
 
 _USER = 65532
 """The user and group of the Job, which own no file of the image."""
-_PATH = "/mnt/artifact"
-_TOKEN = "HF_TOKEN"  # noqa: S105 - the name of a variable
-_HOPELESS = 65
-"""Exit code of the program if a retry cannot help (``EX_DATAERR``)."""
-
+_SOURCE = "source"
 _ATTEMPTS = 20
 """Number of retries of a failed download: with the Job's back-off, about an hour and a half."""
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """The token of a private repository, as in the Secret on the control plane."""
+class Credentials:
+    """Keys of the Secret that a source names, with their values as in the Secret on the control plane."""
 
-    key: str
-    encoded: str
-
-
-def artifact(source: HuggingFace) -> str:
-    """Return the hash of the staged content. It depends on the source, and not on the size."""
-    only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
-    return _digest(["HuggingFace", source.repo, source.revision, *only])[:16]
+    encoded: Mapping[str, str]
 
 
 def cache_label(cache: ModelCache) -> str:
@@ -80,24 +68,25 @@ def shrinks(size_gib: int, existing: Object) -> bool:
     return quantity.parse(present) > quantity.parse(f"{size_gib}Gi")
 
 
-def secret(cache: ModelCache, token: Token) -> Object:
-    """Return the copy of the token for the Job."""
+def secret(cache: ModelCache, credentials: Credentials) -> Object:
+    """Return the copy of the credentials for the Job."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": _metadata(cache, _secret_name(cache)),
-        "data": {token.key: token.encoded},
+        "data": dict(credentials.encoded),
     }
 
 
-def job(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
+def job(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
     """Return the Job that fills the volume.
 
     A Job is immutable, so its name ends in a hash of everything that justifies a new attempt: the source, the
-    program, the token, and the size of the volume.
+    program, the credentials, and the size of the volume.
     """
-    spec = _job_spec(cache, source, token)
-    attempt = _digest([spec, token.encoded if token else "", source.size_gib])[:8]
+    spec = _job_spec(cache, source, credentials)
+    values = ",".join(value for _, value in sorted(credentials.encoded.items())) if credentials else ""
+    attempt = _digest([spec, values, source.size_gib])[:8]
     name = child_name("modelcache", cache.metadata.namespace, cache.metadata.name, "hydrate", attempt)
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _metadata(cache, name), "spec": spec}
 
@@ -119,7 +108,7 @@ def _age(pod: Object) -> tuple[str, str]:
     return metadata.get("creationTimestamp", ""), metadata["name"]
 
 
-def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
+def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
     return {
         "backoffLimit": _ATTEMPTS,
         "podFailurePolicy": {
@@ -129,7 +118,7 @@ def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Ob
                     "onExitCodes": {
                         "containerName": "hydrate",
                         "operator": "In",
-                        "values": [_HOPELESS],
+                        "values": [HOPELESS],
                     },
                 },
                 # A pod that was lost with its node or preempted has not failed.
@@ -149,47 +138,50 @@ def _job_spec(cache: ModelCache, source: HuggingFace, token: Token | None) -> Ob
                     "fsGroupChangePolicy": "OnRootMismatch",
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
-                "containers": [_container(cache, source, token)],
+                "containers": [_container(cache, source, credentials)],
                 "volumes": [
                     {
                         "name": "artifact",
                         "persistentVolumeClaim": {
                             "claimName": claim_name(cache.metadata.namespace, cache.metadata.name)
                         },
-                    }
+                    },
+                    *([_source_volume(source.claim)] if source.claim else []),
                 ],
             },
         },
     }
 
 
-def _container(cache: ModelCache, source: HuggingFace, token: Token | None) -> Object:
+def _source_volume(claim: str) -> Object:
+    return {"name": _SOURCE, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+
+
+def _container(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
+    mounts: list[Object] = [{"name": "artifact", "mountPath": PATH}]
+    if source.claim:
+        mounts.append({"name": _SOURCE, "mountPath": SOURCE_PATH, "readOnly": True})
     return {
         "name": "hydrate",
         "image": HYDRATION.reference,
-        "command": ["python", "-c", PROGRAM, _PATH, MARKER, REQUIREMENTS, str(_HOPELESS)],
-        "env": _environment(cache, source, token),
+        "command": list(source.command),
+        "env": list(_environment(cache, source, credentials)),
         # The ModelCache reports the last line of the log as the cause of a failure.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [{"name": "artifact", "mountPath": _PATH}],
+        "volumeMounts": mounts,
     }
 
 
-def _environment(cache: ModelCache, source: HuggingFace, token: Token | None) -> list[Object]:
-    environment: list[Object] = [
-        {"name": "REPO", "value": source.repo},
-        *([{"name": "REVISION", "value": source.revision}] if source.revision else []),
-        *([{"name": "FILES", "value": str(source.files)}] if source.files else []),
-        {"name": "ARTIFACT", "value": artifact(source)},
-        {"name": "HF_HOME", "value": "/tmp/huggingface"},  # noqa: S108 - in the container
-        {"name": "HF_HUB_DISABLE_TELEMETRY", "value": "1"},
-    ]
-    if token is not None:
-        reference = {"secretKeyRef": {"name": _secret_name(cache), "key": token.key}}
-        environment.append({"name": _TOKEN, "valueFrom": reference})
-    return environment
+def _environment(cache: ModelCache, source: Source, credentials: Credentials | None) -> Iterator[Object]:
+    yield from ({"name": name, "value": value} for name, value in source.variables.items())
+    if source.secret is None or credentials is None:
+        return
+    for variable, key in source.secret.keys.items():
+        if key in credentials.encoded:
+            reference = {"name": _secret_name(cache), "key": key}
+            yield {"name": variable, "valueFrom": {"secretKeyRef": reference}}
 
 
 def _secret_name(cache: ModelCache) -> str:

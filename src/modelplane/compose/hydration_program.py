@@ -1,14 +1,21 @@
-"""The program of a ModelCache's Job, for any Python that its image has.
+"""The programs of a ModelCache's Job, for any Python that its image has.
 
-It imports nothing of ours and is constant: values that differ between caches are in the environment
-(``REPO``, ``REVISION``, ``FILES``, ``ARTIFACT``, ``HF_TOKEN``). Its arguments are the volume, the name of the
-marker file in it, the requirements to install if the library is missing, and the exit code for failures that
-a retry cannot fix. pip does not get the token, and installs only wheels with the hashes of the requirements.
+The first is for the Hugging Face hub. It imports nothing of ours and is constant: values that differ between
+caches are in the environment (``REPO``, ``REVISION``, ``FILES``, ``ARTIFACT``, ``HF_TOKEN``). Its arguments
+are the volume, the name of the marker file in it, the requirements to install if the library is missing, and
+the exit code for failures that a retry cannot fix. pip does not get the token, and installs only wheels with
+the hashes of the requirements.
 
 The marker is JSON and names the artifact in the volume. It is removed before the first file of another
 artifact is put in place, and written after the last. Replaced files are moved aside, not removed, so that
 engines can read the ones that they have open; the next change removes them.
+
+A change of its text makes another Job of each cache that is not staged. So the other sources have a program
+of their own: the modules of ``modelplane.staging``, joined to one text.
 """
+
+import pkgutil
+import re
 
 PROGRAM = """
 import errno, fnmatch, importlib.util, json, os, shutil, signal, subprocess, sys
@@ -112,3 +119,16 @@ if not staged():
         # In one line: the last one is all that a condition repeats.
         sys.exit(f"cannot stage {repo}: {' '.join(str(error).split())}")
 """
+
+
+_SOURCES = ("http_source", "s3_source", "oci_source", "volume_source")
+_OWN_IMPORT = re.compile(r"^from modelplane\.staging\.\w+ import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
+
+
+def _text(module: str) -> str:
+    text = (pkgutil.get_data("modelplane.staging", f"{module}.py") or b"").decode()
+    return _OWN_IMPORT.sub("", text)
+
+
+SOURCES_PROGRAM = "\n\n".join(map(_text, ("web", "checksums", "stage", *_SOURCES, "main")))
+"""The program for every source but the Hugging Face hub (see ``main`` of ``modelplane.staging``)."""

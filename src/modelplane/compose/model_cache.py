@@ -16,12 +16,13 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
-from modelplane.api.model_cache import CacheCluster, CachePhase, HuggingFace, ModelCache
+from modelplane.api.model_cache import CacheCluster, CachePhase, ModelCache
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose import cluster_namespace, guards, hydration
+from modelplane.compose.cache_sources import SecretKeys, Source, source_of
 from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
@@ -42,15 +43,15 @@ class _Auth:
     """The Secret that the source names."""
 
     named: str = ""
-    """The Secret and its key, as messages name them; empty if the source needs none."""
-    token: hydration.Token | None = None
+    """The Secret and its keys, as messages name them; empty if the source needs none."""
+    credentials: hydration.Credentials | None = None
     unknown: str = ""
     """The reason for which the Secret could not be read."""
 
     @property
     def missing(self) -> bool:
-        """True if the token is known to be missing."""
-        return bool(self.named) and self.token is None and not self.unknown
+        """True if a key is known to be missing."""
+        return bool(self.named) and self.credentials is None and not self.unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,8 @@ class _Site:
 def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
     """Return the requirements of staging: clusters, token, readers, and objects on recorded clusters."""
     namespace = cache.metadata.namespace
-    source = cache.spec.hugging_face
-    secret = source.auth_secret if source else None
+    source = source_of(cache.spec)
+    secret = source.secret if source else None
     label = {labels.MODEL_CACHE: hydration.cache_label(cache)}
     return (
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster)),
@@ -104,7 +105,7 @@ def compose(request: Request[ModelCache]) -> Composition | Blocked:
     for key in ("clusters", "replicas"):
         if unknown := request.unknown(key):
             return Blocked(f"cannot list the {key}: {unknown.cause}")
-    source = cache.spec.hugging_face
+    source = source_of(cache.spec)
     if source is None:
         return Blocked(f"source {cache.spec.source} needs the field that describes it")
     auth = _auth(request, source)
@@ -125,20 +126,25 @@ def compose(request: Request[ModelCache]) -> Composition | Blocked:
     )
 
 
-def _auth(request: Request[ModelCache], source: HuggingFace) -> _Auth:
-    if source.auth_secret is None:
+def _auth(request: Request[ModelCache], source: Source) -> _Auth:
+    secret = source.secret
+    if secret is None:
         return _Auth()
-    name, key = source.auth_secret.name, source.auth_secret.key
-    named = f'key "{key}" of Secret "{name}"'
+    named = _named(secret, next(iter(secret.required.values())))
     if unknown := request.unknown("auth-secret"):
         return _Auth(named, unknown=unknown.cause)
-    for found in request.found("auth-secret"):
-        if encoded := (found.get("data") or {}).get(key):
-            return _Auth(named, hydration.Token(key, encoded))
-    return _Auth(named)
+    data = next((found.get("data") or {} for found in request.found("auth-secret")), {})
+    if missing := [key for key in secret.required.values() if not data.get(key)]:
+        return _Auth(_named(secret, missing[0]))
+    there = {key: data[key] for key in secret.keys.values() if data.get(key)}
+    return _Auth(named, hydration.Credentials(there))
 
 
-def _sites(request: Request[ModelCache], source: HuggingFace, auth: _Auth) -> Iterator[_Site]:
+def _named(secret: SecretKeys, key: str) -> str:
+    return f'key "{key}" of Secret "{secret.name}"'
+
+
+def _sites(request: Request[ModelCache], source: Source, auth: _Auth) -> Iterator[_Site]:
     """Yield every cluster that is covered, or was written to and still exists."""
     recorded = {entry.name: entry for entry in request.owner.status.clusters}
     for found in sorted(request.found("clusters"), key=lambda found: str(found["metadata"]["name"])):
@@ -185,7 +191,7 @@ def _last_known(entry: CacheCluster) -> _Site:
 
 def _site(
     request: Request[ModelCache],
-    source: HuggingFace,
+    source: Source,
     auth: _Auth,
     entry: CacheCluster,
     cluster: InferenceCluster,
@@ -251,7 +257,7 @@ def _twin(request: Request[ModelCache], name: str) -> _Site | None:
 
 def _on_cluster(
     request: Request[ModelCache],
-    source: HuggingFace,
+    source: Source,
     auth: _Auth,
     entry: CacheCluster,
     cluster: InferenceCluster,
@@ -268,22 +274,23 @@ def _on_cluster(
     volume = hydration.volume(cache, source.size_gib, storage or "", claim)
     children: list[Desired | Keep] = [Desired(f"pvc-{name}", volume, is_ready, name)]
     larger = claim is not None and hydration.shrinks(source.size_gib, claim)
-    wanted = hydration.artifact(source)
+    wanted = source.artifact
     job = request.observed.get(f"hydrate-{name}")
     # While there is a Job, only the Job counts: it may have replaced the recorded artifact.
     there = wanted == entry.artifact if job is None else _has_staged(job, wanted)
     if there and claim is not None and is_ready(claim):
         return _Site(name, CachePhase.READY, wanted, children=tuple(children), larger=larger)
     current = job
-    if auth.named and auth.token is None:
-        # The right Job is unknown without the token; a running one may still finish.
+    if auth.named and auth.credentials is None:
+        # The right Job is unknown without the credentials; a running one may still finish.
         children += [Keep(key) for key in (f"auth-{name}", f"hydrate-{name}") if key in request.observed]
     else:
-        manifest = hydration.job(cache, source, auth.token)
+        manifest = hydration.job(cache, source, auth.credentials)
         if job is not None and job["metadata"]["name"] != manifest["metadata"]["name"]:
             current = None
-        if auth.token is not None:
-            children.append(Desired(f"auth-{name}", hydration.secret(cache, auth.token), exists, name))
+        if auth.credentials is not None:
+            copy = hydration.secret(cache, auth.credentials)
+            children.append(Desired(f"auth-{name}", copy, exists, name))
         children.append(Desired(f"hydrate-{name}", manifest, is_ready, name))
     phase, message = _progress(request, source, auth, name, current)
     remembered = "" if entry.artifact == wanted else entry.artifact or ""
@@ -295,7 +302,7 @@ def _has_staged(job: Object, artifact: str) -> bool:
 
 
 def _progress(
-    request: Request[ModelCache], source: HuggingFace, auth: _Auth, name: str, job: Object | None
+    request: Request[ModelCache], source: Source, auth: _Auth, name: str, job: Object | None
 ) -> tuple[CachePhase, str]:
     """Return the phase of a cluster that does not have the weights yet, and what it waits for."""
     claim = request.observed.get(f"pvc-{name}", {})
@@ -317,7 +324,7 @@ def _progress(
         (not claim, "its volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),
     )
-    message = next((text for holds, text in causes if holds), f"downloading {source.repo}")
+    message = next((text for holds, text in causes if holds), f"downloading {source.name}")
     return (CachePhase.HYDRATING if has_volume else CachePhase.PENDING), message
 
 

@@ -191,6 +191,12 @@ DEPARTURES = (
     Departure("*secrets[].namespace", "limits", "≤63 chars; a DNS label", NAMES_AN_OBJECT),
     Departure("*secrets[].key", "limits", "≤253 chars; a Secret's key", NAMES_A_KEY),
     Departure(
+        "ModelCache spec.source",
+        "limits",
+        "one of HuggingFace, HTTP, S3, OCI, PersistentVolumeClaim",
+        "the reference has one source",
+    ),
+    Departure(
         "ModelCache spec.huggingFace.repo",
         "limits",
         "1..193 chars; pattern ^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)?$",
@@ -303,6 +309,10 @@ ADDITIONS = {
     "InferenceCluster spec.nodePools[].taints*": "taints that an operator gave the nodes",
     "InferenceCluster spec.nodePools[].fabric.name": "pools that a gang may span",
     "ModelCache spec.huggingFace.files": "weights without code",
+    "ModelCache spec.http*": "weights of web servers",
+    "ModelCache spec.oci*": "weights of a registry",
+    "ModelCache spec.persistentVolumeClaim*": "weights of a volume that is there",
+    "ModelCache spec.s3*": "weights of a bucket",
     "InferenceCluster status.capabilities*": "what was found on the cluster",
     "InferenceCluster status.credential": "the credential of the kubeconfig, if it is known to expire",
     "InferenceCluster status.credential.expirationTime": "when it expires, as the cluster granted it",

@@ -5,7 +5,8 @@ import pytest
 from modelplane.api.decode import decode_as
 from modelplane.api.model_cache import ModelCache
 from modelplane.compose import hydration
-from modelplane.compose.hydration import Token
+from modelplane.compose.cache_sources import Source, source_of
+from modelplane.compose.hydration import Credentials
 
 
 def _cache(name: str = "weights", **source: Any) -> ModelCache:
@@ -13,14 +14,19 @@ def _cache(name: str = "weights", **source: Any) -> ModelCache:
     return decode_as(ModelCache, {"metadata": {"name": name, "namespace": "ml-team"}, "spec": spec})
 
 
+def _source(cache: ModelCache) -> Source:
+    source = source_of(cache.spec)
+    assert source is not None
+    return source
+
+
 def _artifact(cache: ModelCache) -> str:
-    assert cache.spec.hugging_face is not None
-    return hydration.artifact(cache.spec.hugging_face)
+    return _source(cache).artifact
 
 
 def _job(cache: ModelCache, token: str = "") -> dict[str, Any]:
-    assert cache.spec.hugging_face is not None
-    return dict(hydration.job(cache, cache.spec.hugging_face, Token("HF_TOKEN", token) if token else None))
+    credentials = Credentials({"HF_TOKEN": token}) if token else None
+    return dict(hydration.job(cache, _source(cache), credentials))
 
 
 def _name(cache: ModelCache, token: str = "") -> str:
@@ -66,7 +72,7 @@ def test_no_input_of_a_user_is_part_of_a_command() -> None:
 
 def test_the_token_is_in_no_manifest_but_the_secrets() -> None:
     assert "c2VjcmV0" not in str(_job(_cache(), "c2VjcmV0"))
-    assert hydration.secret(_cache(), Token("KEY", "c2VjcmV0"))["data"] == {"KEY": "c2VjcmV0"}
+    assert hydration.secret(_cache(), Credentials({"KEY": "c2VjcmV0"}))["data"] == {"KEY": "c2VjcmV0"}
 
 
 def test_the_job_is_restricted() -> None:

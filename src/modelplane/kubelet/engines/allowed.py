@@ -181,10 +181,16 @@ def _hydration(arguments: Sequence[str], _variables: Mapping[str, str], place: P
         case [volume, mark, hub, code] if (
             _MARKER.fullmatch(mark) and _REQUIREMENTS.fullmatch(hub) and code.isdecimal()
         ):
-            inside = posixpath.normpath(volume) in place.mounts
-            return "" if inside else f'the argument "{volume}" must be the mount path of a volume of the pod'
+            return _mounted(volume, place)
+        case [volume, mark, code] if _MARKER.fullmatch(mark) and code.isdecimal():
+            return _mounted(volume, place)
         case _:
             return "its arguments must be those that a ModelCache gives it"
+
+
+def _mounted(volume: str, place: Place) -> str:
+    inside = posixpath.normpath(volume) in place.mounts
+    return "" if inside else f'the argument "{volume}" must be the mount path of a volume of the pod'
 
 
 def _artifact(value: str, _place: Place) -> str:
@@ -199,5 +205,9 @@ HYDRATION = AllowList(
         "FILES": word,
         "ARTIFACT": _artifact,
         "HF_HOME": one_of(_HUB_HOME),
+        # The program reads nothing of the machine but a folder for the pod's volume, whatever these say.
+        **_each("SOURCE TOKEN DOCKER_CONFIG", text),
+        **_each("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN", text),
+        "LIMIT": word,
     },
 )

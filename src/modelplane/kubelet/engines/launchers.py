@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelplane.compose.hydration_program import PROGRAM
+from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.kubelet import refusals
 from modelplane.kubelet.engines import allowed
 from modelplane.kubelet.engines.allow_list import AllowList, Place
@@ -148,8 +148,11 @@ LAUNCHERS: tuple[Launcher, ...] = (
     Launcher(
         engine="the download of a ModelCache",
         images=("library/python:*", "python:*"),
-        # Only Modelplane's own program: with any Python program a pod could do everything.
-        programs={("python", "-c", PROGRAM): _hydration},
+        # Only Modelplane's own programs: with any Python program a pod could do everything.
+        programs={
+            ("python", "-c", PROGRAM): _hydration,
+            ("python", "-c", SOURCES_PROGRAM): lambda: (*PYTHON, "-c", SOURCES_PROGRAM),
+        },
         entry_point=lambda _: (),
         remedy="install it with: pip install 'modelplane[local]'",
         own_arguments=_none,
@@ -255,7 +258,7 @@ def _called(launcher: Launcher | None, words: Sequence[str]) -> Program:
 
 def _for_people(launcher: Launcher) -> tuple[Program, ...]:
     """Return the programs of a launcher that a person could write down."""
-    return tuple(program for program in launcher.programs if PROGRAM not in program)
+    return tuple(program for program in launcher.programs if "-c" not in program)
 
 
 def _foreign(launcher: Launcher, image: str, words: Sequence[str]) -> CannotLaunch:

@@ -34,8 +34,9 @@ _HUB = (
     "HF_HUB_ETAG_TIMEOUT",
     "HF_HUB_OFFLINE",
     "HF_XET_HIGH_PERFORMANCE",
+    "MODELPLANE_CACHE_ALLOW_LOCAL",
 )
-"""Model hub for weights; the pod must ask for its token."""
+"""Model hub and other sources of weights; the pod must ask for its token."""
 
 _NETWORK = (
     *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),

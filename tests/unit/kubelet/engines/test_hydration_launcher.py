@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from modelplane.compose.cache_volume import MARKER
-from modelplane.compose.hydration_program import PROGRAM
+from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
 from modelplane.compose.hydration_requirements import REQUIREMENTS
 from modelplane.compose.images import HYDRATION
 from modelplane.kubelet.engines import launchers
@@ -21,6 +21,20 @@ def test_the_download_of_a_cache_runs_with_the_agents_own_python() -> None:
     }
     command = launchers.command_line(container, {}, "127.77.1.2", host_commands=False)
     assert command == (sys.executable, "-E", "-P", "-c", PROGRAM, *arguments)
+
+
+def test_the_program_for_other_sources_runs_too_and_a_pod_cannot_lead_it_to_the_machine_itself() -> None:
+    container = {
+        "image": HYDRATION.reference,
+        "command": ["python", "-c", SOURCES_PROGRAM, "/mnt/artifact", MARKER, "65"],
+        "volumeMounts": [{"name": "artifact", "mountPath": "/mnt/artifact"}],
+    }
+    variables = {"SOURCE": '{"http": {}}', "ARTIFACT": "c0ffee", "LIMIT": "1", "TOKEN": "x"}
+    command = launchers.command_line(container, variables, "127.77.1.2", host_commands=False)
+    assert command == (sys.executable, "-E", "-P", "-c", SOURCES_PROGRAM, "/mnt/artifact", MARKER, "65")
+    allowed = variables | {"MODELPLANE_CACHE_ALLOW_LOCAL": "1"}
+    with pytest.raises(CannotLaunch, match='does not get the variable "MODELPLANE_CACHE_ALLOW_LOCAL"'):
+        launchers.command_line(container, allowed, "127.77.1.2", host_commands=False)
 
 
 @pytest.mark.parametrize("image", [HYDRATION.reference, "python:3.12"])

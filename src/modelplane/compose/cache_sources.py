@@ -1,0 +1,191 @@
+"""Sources of a ModelCache: what the Job of each one gets.
+
+A source is a program, the variables that describe it, and the keys of a Secret that the program needs. Values
+of a user are in variables, and never in a command. The artifact depends on the content that is asked for, and
+on neither its size nor the way to it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from modelplane.api.meta import Object
+from modelplane.api.model_cache import (
+    HTTP,
+    OCI,
+    S3,
+    CacheFiles,
+    ClaimedVolume,
+    HuggingFace,
+    ModelCacheSpec,
+)
+from modelplane.compose.cache_volume import MARKER
+from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
+from modelplane.compose.hydration_requirements import REQUIREMENTS
+
+PATH = "/mnt/artifact"
+"""Mount path of the volume in the Job."""
+
+SOURCE_PATH = "/mnt/source"
+"""Mount path of the volume that weights are copied from; the program has the same."""
+
+HOPELESS = 65
+"""Exit code of the programs if a retry cannot help (``EX_DATAERR``)."""
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKeys:
+    """The Secret that a source names, and its keys by the variables of the program."""
+
+    name: str
+    required: Mapping[str, str]
+    optional: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """All keys, by variable."""
+        return {**self.required, **self.optional}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of a cache, as its Job gets it."""
+
+    name: str
+    """The source as messages name it."""
+    size_gib: int
+    artifact: str
+    """Hash of the content."""
+    command: tuple[str, ...]
+    variables: Mapping[str, str]
+    secret: SecretKeys | None = None
+    claim: str = ""
+    """The claim to copy from."""
+
+
+def source_of(spec: ModelCacheSpec) -> Source | None:
+    """Return the source of a cache; None if the field that describes it is missing."""
+    given = spec.hugging_face or spec.http or spec.s3 or spec.oci or spec.persistent_volume_claim
+    match given:
+        case HuggingFace():
+            return _hugging_face(given)
+        case HTTP():
+            return _http(given)
+        case S3():
+            return _s3(given)
+        case OCI():
+            return _oci(given)
+        case ClaimedVolume():
+            return _claimed_volume(given)
+    return None
+
+
+def _hugging_face(source: HuggingFace) -> Source:
+    only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
+    secret = source.auth_secret
+    artifact = _digest(["HuggingFace", source.repo, source.revision, *only])
+    return Source(
+        name=source.repo,
+        size_gib=source.size_gib,
+        artifact=artifact,
+        command=("python", "-c", PROGRAM, PATH, MARKER, REQUIREMENTS, str(HOPELESS)),
+        variables={
+            "REPO": source.repo,
+            **({"REVISION": source.revision} if source.revision else {}),
+            **({"FILES": str(source.files)} if source.files else {}),
+            "ARTIFACT": artifact,
+            "HF_HOME": "/tmp/huggingface",  # noqa: S108 - in the container
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+        },
+        secret=SecretKeys(secret.name, {"HF_TOKEN": secret.key}) if secret else None,
+    )
+
+
+def _http(source: HTTP) -> Source:
+    content = sorted((file.path, file.sha256) for file in source.files)
+    files = [{"path": file.path, "url": file.url, "sha256": file.sha256} for file in source.files]
+    hosts = sorted({file.url.split("/")[2] for file in source.files})
+    secret = source.auth_secret
+    return _other(
+        f"{len(files)} files of {hosts[0]}" + (" and others" if hosts[1:] else ""),
+        source.size_gib,
+        ["HTTP", content],
+        {"http": {"files": files}},
+        SecretKeys(secret.name, {"TOKEN": secret.key}) if secret else None,
+    )
+
+
+def _s3(source: S3) -> Source:
+    described = {
+        "bucket": source.bucket,
+        "prefix": source.prefix or "",
+        "region": source.region,
+        "endpoint": source.endpoint or "",
+    }
+    secret = source.auth_secret
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    session = "AWS_SESSION_TOKEN"
+    return _other(
+        f"s3://{source.bucket}/{source.prefix or ''}",
+        source.size_gib,
+        ["S3", source.endpoint, source.bucket, source.prefix],
+        {"s3": described},
+        SecretKeys(secret.name, {key: key for key in keys}, {session: session}) if secret else None,
+    )
+
+
+def _oci(source: OCI) -> Source:
+    secret = source.auth_secret
+    return _other(
+        source.reference,
+        source.size_gib,
+        ["OCI", source.reference],
+        {"oci": {"reference": source.reference, "plainHTTP": source.plain_http}},
+        SecretKeys(secret.name, {"DOCKER_CONFIG": secret.key}) if secret else None,
+    )
+
+
+def _claimed_volume(source: ClaimedVolume) -> Source:
+    return _other(
+        f'PersistentVolumeClaim "{source.claim_name}"',
+        source.size_gib,
+        ["PersistentVolumeClaim", source.claim_name, source.path],
+        {"volume": {"path": source.path or ""}},
+        claim=source.claim_name,
+    )
+
+
+def _other(
+    name: str,
+    size_gib: int,
+    content: object,
+    described: Object,
+    secret: SecretKeys | None = None,
+    *,
+    claim: str = "",
+) -> Source:
+    """Return a source of the program that is not for the Hugging Face hub."""
+    artifact = _digest(content)
+    text = msgspec.json.encode(described, order="sorted").decode()
+    return Source(
+        name=name,
+        size_gib=size_gib,
+        artifact=artifact,
+        command=("python", "-c", SOURCES_PROGRAM, PATH, MARKER, str(HOPELESS)),
+        variables={
+            # As an escape, because $(NAME) in a variable's value is replaced.
+            "SOURCE": text.replace("$", "\\u0024"),
+            "ARTIFACT": artifact,
+            "LIMIT": str(size_gib * _GIB),
+        },
+        secret=secret,
+        claim=claim,
+    )
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,109 @@
+"""The program that fills the volume of a ModelCache from HTTP, S3, an OCI registry or another volume.
+
+Its arguments are the volume, the name of the marker in it, and the exit code for failures that a retry cannot
+fix. ``SOURCE`` is the source as JSON, ``ARTIFACT`` is what the marker names, ``LIMIT`` the size of the volume
+in bytes. Credentials are in variables of their own.
+"""
+
+import errno
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from modelplane.staging.http_source import fill_from_http
+from modelplane.staging.oci_source import Registry, fill_from_registry
+from modelplane.staging.s3_source import Bucket
+from modelplane.staging.stage import MIB, Stage, Volume
+from modelplane.staging.volume_source import fill_from_volume
+from modelplane.staging.web import Hopeless, guard
+
+ALLOW_LOCAL = "MODELPLANE_CACHE_ALLOW_LOCAL"
+"""Set by the one who runs the machine, and never by a pod: sources on the machine itself are allowed."""
+
+
+class Program:
+    """One run."""
+
+    def __init__(self, arguments: list[str], environment: dict[str, str]) -> None:
+        self._hopeless = int(arguments[2])
+        self._volume = Volume(Path(arguments[0]), arguments[1])
+        self._artifact, self._limit = environment["ARTIFACT"], int(environment["LIMIT"])
+        [(self._kind, self._source)] = json.loads(environment["SOURCE"]).items()
+        self._secret = environment
+        self._stage: Stage | None = None
+
+    def run(self) -> None:
+        """Fill the volume, unless it has the artifact."""
+        if self._volume.artifact() != self._artifact:
+            self._volume.replace(*self._fill())
+
+    def _begin(self, pin: str) -> Stage:
+        self._stage = Stage(self._volume.path, pin, self._limit)
+        return self._stage
+
+    def _fill(self) -> tuple[Path, dict[str, str]]:
+        about = {"artifact": self._artifact, "source": self._kind}
+        if self._kind == "http":
+            stage = self._begin(self._artifact)
+            fill_from_http(self._source, self._secret, stage)
+        elif self._kind == "s3":
+            files, pin = Bucket(self._source, self._secret).files()
+            about["listing"] = pin
+            stage = self._begin(pin)
+            stage.fetch(files)
+        elif self._kind == "oci":
+            registry = Registry(self._source, self._secret)
+            manifest, about["digest"] = registry.manifest()
+            stage = self._begin(about["digest"].partition(":")[2])
+            fill_from_registry(manifest["layers"], registry, stage)
+        else:
+            stage = self._begin(self._artifact)
+            fill_from_volume(self._source, stage)
+        return stage.folder, about
+
+    def ended(self, error: BaseException) -> tuple[int, str]:
+        """Return the exit code and the last word for a failure."""
+        why = " ".join(str(error).split())
+        if isinstance(error, Hopeless):
+            return self._hopeless, why
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            room = "new weights need room beside the old ones"
+            return self._hopeless, f"the volume is full: raise sizeGiB; {room}"
+        if isinstance(error, PermissionError):
+            user = f"user {os.getuid()} cannot write to the volume"
+            return self._hopeless, f"{user}: its StorageClass must apply fsGroup"
+        if isinstance(error, ValueError | LookupError | TypeError | AttributeError):
+            return self._hopeless, f"the source describes itself wrongly: {type(error).__name__}: {why}"
+        staged = self._stage.staged() // MIB if self._stage else 0
+        kept = f"; the next attempt goes on after {staged} MiB" if staged else ""
+        return 1, f"cannot stage the weights: {why}{kept}"
+
+
+def main(arguments: list[str], environment: dict[str, str]) -> None:
+    """Run, and exit at once: downloads that still run are left where they are."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        leave(1, "told to stop")
+
+    signal.signal(signal.SIGTERM, stop)
+    program = Program(arguments, environment)
+    if not environment.get(ALLOW_LOCAL):
+        sys.addaudithook(guard)
+    try:
+        program.run()
+    except Exception as error:  # noqa: BLE001  every failure has a last word
+        leave(*program.ended(error))
+    leave(0, "")
+
+
+def leave(code: int, word: str) -> None:
+    """Exit without waiting for threads; the last line is all that a condition repeats."""
+    os.write(2, f"{word}\n".encode() if word else b"")
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], dict(os.environ))
