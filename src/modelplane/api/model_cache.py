@@ -47,8 +47,19 @@ class AuthSecret(Model):
     ] = "HF_TOKEN"
 
 
+_FILE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
+_HOST = r"https?://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][-A-Za-z0-9.]*)(:[0-9]{1,5})?"
+
+
 class HuggingFace(Model):
     """A repository of the Hugging Face hub."""
+
+    __rules__ = (
+        Rule(
+            "!has(self.authSecret) || !has(self.endpoint) || self.endpoint.startsWith('https://')",
+            "authSecret needs an endpoint with https: a token is not sent in clear text",
+        ),
+    )
 
     repo: Annotated[
         str,
@@ -81,6 +92,19 @@ class HuggingFace(Model):
         ]
         | None
     ) = None
+    endpoint: (
+        Annotated[
+            str,
+            about(
+                "Address of a mirror of the hub, which also gets the token. Absent: the hub itself. Another "
+                "address stages nothing anew.",
+                min_length=1,
+                max_length=255,
+                pattern=rf"^{_HOST}$",
+            ),
+        ]
+        | None
+    ) = None
     auth_secret: Annotated[AuthSecret, about("Token for repositories that are not public.")] | None = None
     size_gib: Annotated[int, about("Size of the volume on each cluster, in GiB.", ge=1, le=100_000)] = field(
         name="sizeGiB"
@@ -88,9 +112,6 @@ class HuggingFace(Model):
 
 
 SizeGiB = Annotated[int, about("Size of the volume on each cluster, in GiB.", ge=1, le=100_000)]
-
-_FILE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
-_HOST = r"https?://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][-A-Za-z0-9.]*)(:[0-9]{1,5})?"
 
 
 class BearerSecret(Model):

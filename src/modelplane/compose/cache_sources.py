@@ -22,7 +22,7 @@ from modelplane.api.model_cache import (
     ModelCacheSpec,
 )
 from modelplane.compose.cache_volume import MARKER
-from modelplane.compose.hydration_program import PROGRAM, SOURCES_PROGRAM
+from modelplane.compose.hydration_program import MIRROR_PROGRAM, PROGRAM, SOURCES_PROGRAM
 from modelplane.compose.hydration_requirements import REQUIREMENTS
 
 PATH = "/mnt/artifact"
@@ -88,11 +88,14 @@ def _hugging_face(source: HuggingFace) -> Source:
     only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
     secret = source.auth_secret
     artifact = _digest(["HuggingFace", source.repo, source.revision, *only])
+    program = MIRROR_PROGRAM if source.endpoint else PROGRAM
+    # The library's own transfer does not ask the program before it connects.
+    mirror = {"HF_ENDPOINT": source.endpoint, "HF_HUB_DISABLE_XET": "1"} if source.endpoint else {}
     return Source(
         name=source.repo,
         size_gib=source.size_gib,
         artifact=artifact,
-        command=("python", "-c", PROGRAM, PATH, MARKER, REQUIREMENTS, str(HOPELESS)),
+        command=("python", "-c", program, PATH, MARKER, REQUIREMENTS, str(HOPELESS)),
         variables={
             "REPO": source.repo,
             **({"REVISION": source.revision} if source.revision else {}),
@@ -100,6 +103,7 @@ def _hugging_face(source: HuggingFace) -> Source:
             "ARTIFACT": artifact,
             "HF_HOME": "/tmp/huggingface",  # noqa: S108 - in the container
             "HF_HUB_DISABLE_TELEMETRY": "1",
+            **mirror,
         },
         secret=SecretKeys(secret.name, {"HF_TOKEN": secret.key}) if secret else None,
     )

@@ -130,5 +130,23 @@ def _text(module: str) -> str:
     return _OWN_IMPORT.sub("", text)
 
 
+MIRROR_PROGRAM = f"""{_text("web")}
+
+import sys
+
+
+def refuse(event, arguments):
+    try:
+        guard(event, arguments)
+    except Hopeless as error:
+        sys.stderr.write(f"{{error}}\\n")
+        sys.stderr.flush()
+        os._exit(int(sys.argv[4]))
+
+
+sys.addaudithook(refuse)
+{PROGRAM}"""
+"""The program for a mirror of the hub, which connects to no address of the machine either."""
+
 SOURCES_PROGRAM = "\n\n".join(map(_text, ("web", "checksums", "stage", *_SOURCES, "main")))
 """The program for every source but the Hugging Face hub (see ``main`` of ``modelplane.staging``)."""

@@ -309,6 +309,7 @@ ADDITIONS = {
     "InferenceCluster spec.nodePools[].taints*": "taints that an operator gave the nodes",
     "InferenceCluster spec.nodePools[].fabric.name": "pools that a gang may span",
     "ModelCache spec.huggingFace.files": "weights without code",
+    "ModelCache spec.huggingFace.endpoint": "weights of a mirror",
     "ModelCache spec.http*": "weights of web servers",
     "ModelCache spec.oci*": "weights of a registry",
     "ModelCache spec.persistentVolumeClaim*": "weights of a volume that is there",

@@ -41,6 +41,7 @@ def _name(cache: ModelCache, token: str = "") -> str:
         pytest.param({"files": "Safetensors"}, True, id="fewer files"),
         pytest.param({"files": "All"}, False, id="the files of before"),
         pytest.param({"sizeGiB": 30}, False, id="another size"),
+        pytest.param({"endpoint": "https://mirror"}, False, id="a mirror"),
         pytest.param({"authSecret": {"name": "token"}}, False, id="another token"),
     ],
 )
