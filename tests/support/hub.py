@@ -4,6 +4,7 @@ Repositories have commits, branches and gates; small files are plain, large ones
 server's path ("LFS"), with ranges. It answers after a delay, and can cut a connection once.
 """
 
+import functools
 import hashlib
 import json
 import re
@@ -62,6 +63,8 @@ class Hub:
     delay_s: float = 0.01
     cut_after: int = 0
     """After how many bytes of a large file the next connection is cut, once; 0 for never."""
+    bytes_per_s: float = 0
+    """How fast a connection carries a large file; 0 for as fast as it can."""
     away: bool = False
     """Whether it answers that it is overloaded."""
     url: str = ""
@@ -101,6 +104,7 @@ def _sha1(content: bytes) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
+@functools.cache
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -168,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
             "sha": repo.commit,
             "private": False,
             "gated": "manual" if repo.token else False,
-            "siblings": [{"rfilename": path} for path in repo.files],
+            "siblings": [{"rfilename": path, "size": at.stat().st_size} for path, at in repo.files.items()],
         }
         self._send(200, json.dumps(about).encode())
 
@@ -223,10 +227,14 @@ class _Handler(BaseHTTPRequestHandler):
             return
         cut, self.hub.cut_after = self.hub.cut_after, 0
         end = start + cut if cut else size
+        began = time.monotonic()
         with path.open("rb") as file:
             file.seek(start)
             while (here := file.tell()) < end:
                 self.wfile.write(file.read(min(_BLOCK, end - here)))
+                if self.hub.bytes_per_s:
+                    due = began + (file.tell() - start) / self.hub.bytes_per_s
+                    time.sleep(max(due - time.monotonic(), 0))
         # Less than was announced: the other side sees a connection that broke.
         self.close_connection = end < size
 

@@ -90,6 +90,7 @@ def serve(host: str = "127.0.0.1") -> Iterator[WeightsServer]:
     state = WeightsServer()
     server = ThreadingHTTPServer((host, 0), type("Handler", (_Handler,), {"state": state}))
     server.daemon_threads = True
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]  clients may go in the middle
     state.url = f"http://{host}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

@@ -47,6 +47,21 @@ class AuthSecret(Model):
     ] = "HF_TOKEN"
 
 
+LARGEST_GIB = 100_000
+
+SizeGiB = (
+    Annotated[
+        int,
+        about(
+            "Size of the volume on each cluster, in GiB. Absent: an estimate, from the sizes that the source "
+            "reports.",
+            ge=1,
+            le=LARGEST_GIB,
+        ),
+    ]
+    | None
+)
+
 _FILE = r"^[A-Za-z0-9_][-A-Za-z0-9_.]*(/[A-Za-z0-9_][-A-Za-z0-9_.]*)*$"
 _HOST = r"https?://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][-A-Za-z0-9.]*)(:[0-9]{1,5})?"
 
@@ -106,12 +121,7 @@ class HuggingFace(Model):
         | None
     ) = None
     auth_secret: Annotated[AuthSecret, about("Token for repositories that are not public.")] | None = None
-    size_gib: Annotated[int, about("Size of the volume on each cluster, in GiB.", ge=1, le=100_000)] = field(
-        name="sizeGiB"
-    )
-
-
-SizeGiB = Annotated[int, about("Size of the volume on each cluster, in GiB.", ge=1, le=100_000)]
+    size_gib: SizeGiB = field(name="sizeGiB", default=None)
 
 
 class BearerSecret(Model):
@@ -168,7 +178,7 @@ class HTTP(Model):
     auth_secret: (
         Annotated[BearerSecret, about("Token that is sent to the host of each URL, and to no other.")] | None
     ) = None
-    size_gib: SizeGiB = field(name="sizeGiB")
+    size_gib: SizeGiB = field(name="sizeGiB", default=None)
 
 
 class S3Secret(Model):
@@ -223,7 +233,7 @@ class S3(Model):
     auth_secret: Annotated[S3Secret, about("Credentials. Absent: the bucket is read without any.")] | None = (
         None
     )
-    size_gib: SizeGiB = field(name="sizeGiB")
+    size_gib: SizeGiB = field(name="sizeGiB", default=None)
 
 
 class RegistrySecret(Model):
@@ -270,7 +280,7 @@ class OCI(Model):
         name="plainHTTP", default=False
     )
     auth_secret: Annotated[RegistrySecret, about("Account for the registry.")] | None = None
-    size_gib: SizeGiB = field(name="sizeGiB")
+    size_gib: SizeGiB = field(name="sizeGiB", default=None)
 
 
 class ClaimedVolume(Model):
@@ -292,7 +302,7 @@ class ClaimedVolume(Model):
         ]
         | None
     ) = None
-    size_gib: SizeGiB = field(name="sizeGiB")
+    size_gib: SizeGiB = field(name="sizeGiB", default=None)
 
 
 class ModelCacheSpec(Model):
@@ -301,7 +311,7 @@ class ModelCacheSpec(Model):
     __rules__ = (
         Rule(
             "self.source != 'HuggingFace' || has(self.huggingFace)",
-            "huggingFace is required when source is HuggingFace: name the repo and sizeGiB",
+            "huggingFace is required when source is HuggingFace: name the repo",
         ),
         Rule(
             "has(self.http) == (self.source == 'HTTP') && has(self.s3) == (self.source == 'S3') && "
@@ -345,10 +355,21 @@ class CacheCluster(Model):
     message: Annotated[str, about("The reason why the cluster is not Ready.")] | None = None
 
 
+class CacheEstimate(Model):
+    """The size that volumes get if spec has none."""
+
+    size_gib: Annotated[
+        int, about("Size of the volumes, in GiB: a tenth more than the source reports.", ge=1, le=LARGEST_GIB)
+    ] = field(name="sizeGiB")
+    artifact: Annotated[str, about("Hash of the source that it is for.")]
+    message: Annotated[str, about("What the source reports.")]
+
+
 class ModelCacheStatus(Status):
     """Progress of the staging."""
 
     summary: Annotated[CacheSummary, about("Summary over all matched clusters.")] | None = None
+    estimate: Annotated[CacheEstimate, about("Size of the volumes, if sizeGiB is absent.")] | None = None
     clusters: Annotated[
         tuple[CacheCluster, ...], about("Staging on each matched cluster.", keys=("name",))
     ] = ()

@@ -7,7 +7,7 @@ on neither its size nor the way to it.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -34,6 +34,12 @@ SOURCE_PATH = "/mnt/source"
 HOPELESS = 65
 """Exit code of the programs if a retry cannot help (``EX_DATAERR``)."""
 
+MEASURED = 66
+"""Exit code of the program that has measured a source: a success has no last word on some nodes."""
+
+NO_VOLUME = "-"
+"""Argument in the place of the volume: the source is only measured."""
+
 _GIB = 1 << 30
 
 
@@ -58,13 +64,35 @@ class Source:
     name: str
     """The source as messages name it."""
     size_gib: int
+    """Size of the volume; 0 if it must be estimated."""
     artifact: str
     """Hash of the content."""
     command: tuple[str, ...]
     variables: Mapping[str, str]
+    described: Object
+    """The source, as the program without the hub's library reads it."""
     secret: SecretKeys | None = None
     claim: str = ""
     """The claim to copy from."""
+
+
+def sized(source: Source, size_gib: int) -> Source:
+    """Return a source for a volume of a size."""
+    limit = {"LIMIT": str(size_gib * _GIB)} if "LIMIT" in source.variables else {}
+    return replace(source, size_gib=size_gib, variables={**source.variables, **limit})
+
+
+def measuring(source: Source) -> Source:
+    """Return a source whose program only reports the size, as its last word and with ``MEASURED``."""
+    keys = source.secret
+    if keys and "HF_TOKEN" in keys.required:
+        keys = SecretKeys(keys.name, {"TOKEN": keys.required["HF_TOKEN"]})
+    return replace(
+        source,
+        command=("python", "-c", SOURCES_PROGRAM, NO_VOLUME, MARKER, str(HOPELESS)),
+        variables={"SOURCE": _text(source.described), "ARTIFACT": "0", "LIMIT": "0"},
+        secret=keys,
+    )
 
 
 def source_of(spec: ModelCacheSpec) -> Source | None:
@@ -93,7 +121,7 @@ def _hugging_face(source: HuggingFace) -> Source:
     mirror = {"HF_ENDPOINT": source.endpoint, "HF_HUB_DISABLE_XET": "1"} if source.endpoint else {}
     return Source(
         name=source.repo,
-        size_gib=source.size_gib,
+        size_gib=source.size_gib or 0,
         artifact=artifact,
         command=("python", "-c", program, PATH, MARKER, REQUIREMENTS, str(HOPELESS)),
         variables={
@@ -104,6 +132,14 @@ def _hugging_face(source: HuggingFace) -> Source:
             "HF_HOME": "/tmp/huggingface",  # noqa: S108 - in the container
             "HF_HUB_DISABLE_TELEMETRY": "1",
             **mirror,
+        },
+        described={
+            "huggingFace": {
+                "repo": source.repo,
+                "revision": source.revision or "",
+                "files": str(source.files or CacheFiles.ALL),
+                "endpoint": source.endpoint or "",
+            }
         },
         secret=SecretKeys(secret.name, {"HF_TOKEN": secret.key}) if secret else None,
     )
@@ -165,7 +201,7 @@ def _claimed_volume(source: ClaimedVolume) -> Source:
 
 def _other(
     name: str,
-    size_gib: int,
+    size_gib: int | None,
     content: object,
     described: Object,
     secret: SecretKeys | None = None,
@@ -174,21 +210,25 @@ def _other(
 ) -> Source:
     """Return a source of the program that is not for the Hugging Face hub."""
     artifact = _digest(content)
-    text = msgspec.json.encode(described, order="sorted").decode()
     return Source(
         name=name,
-        size_gib=size_gib,
+        size_gib=size_gib or 0,
         artifact=artifact,
         command=("python", "-c", SOURCES_PROGRAM, PATH, MARKER, str(HOPELESS)),
         variables={
-            # As an escape, because $(NAME) in a variable's value is replaced.
-            "SOURCE": text.replace("$", "\\u0024"),
+            "SOURCE": _text(described),
             "ARTIFACT": artifact,
-            "LIMIT": str(size_gib * _GIB),
+            "LIMIT": str((size_gib or 0) * _GIB),
         },
+        described=described,
         secret=secret,
         claim=claim,
     )
+
+
+def _text(described: Object) -> str:
+    """Return a source for a variable: $ as an escape, because $(NAME) in a variable's value is replaced."""
+    return msgspec.json.encode(described, order="sorted").decode().replace("$", "\\u0024")
 
 
 def _digest(content: object) -> str:

@@ -18,7 +18,7 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.names import MAX_LENGTH, child_name
 from modelplane.cel import quantity
 from modelplane.compose import pods
-from modelplane.compose.cache_sources import HOPELESS, PATH, SOURCE_PATH, Source
+from modelplane.compose.cache_sources import HOPELESS, MEASURED, PATH, SOURCE_PATH, Source
 from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.images import HYDRATION
 
@@ -82,7 +82,7 @@ def job(cache: ModelCache, source: Source, credentials: Credentials | None) -> O
     """Return the Job that fills the volume.
 
     A Job is immutable, so its name ends in a hash of everything that justifies a new attempt: the source, the
-    program, the credentials, and the size of the volume.
+    program, the credentials, and the size of the volume. For a source without a size, it measures the source.
     """
     spec = _job_spec(cache, source, credentials)
     values = ",".join(value for _, value in sorted(credentials.encoded.items())) if credentials else ""
@@ -118,7 +118,7 @@ def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None
                     "onExitCodes": {
                         "containerName": "hydrate",
                         "operator": "In",
-                        "values": [HOPELESS],
+                        "values": [HOPELESS] if source.size_gib else [HOPELESS, MEASURED],
                     },
                 },
                 # A pod that was lost with its node or preempted has not failed.
@@ -139,26 +139,22 @@ def _job_spec(cache: ModelCache, source: Source, credentials: Credentials | None
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "containers": [_container(cache, source, credentials)],
-                "volumes": [
-                    {
-                        "name": "artifact",
-                        "persistentVolumeClaim": {
-                            "claimName": claim_name(cache.metadata.namespace, cache.metadata.name)
-                        },
-                    },
-                    *([_source_volume(source.claim)] if source.claim else []),
-                ],
+                "volumes": list(_volumes(cache, source)),
             },
         },
     }
 
 
-def _source_volume(claim: str) -> Object:
-    return {"name": _SOURCE, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
+def _volumes(cache: ModelCache, source: Source) -> Iterator[Object]:
+    if source.size_gib:
+        claim = claim_name(cache.metadata.namespace, cache.metadata.name)
+        yield {"name": "artifact", "persistentVolumeClaim": {"claimName": claim}}
+    if source.claim:
+        yield {"name": _SOURCE, "persistentVolumeClaim": {"claimName": source.claim, "readOnly": True}}
 
 
 def _container(cache: ModelCache, source: Source, credentials: Credentials | None) -> Object:
-    mounts: list[Object] = [{"name": "artifact", "mountPath": PATH}]
+    mounts: list[Object] = [{"name": "artifact", "mountPath": PATH}] if source.size_gib else []
     if source.claim:
         mounts.append({"name": _SOURCE, "mountPath": SOURCE_PATH, "readOnly": True})
     return {

@@ -121,7 +121,7 @@ if not staged():
 """
 
 
-_SOURCES = ("http_source", "s3_source", "oci_source", "volume_source")
+_SOURCES = ("hub_source", "http_source", "s3_source", "oci_source", "volume_source")
 _OWN_IMPORT = re.compile(r"^from modelplane\.staging\.\w+ import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
 
 

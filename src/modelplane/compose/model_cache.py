@@ -16,13 +16,13 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
-from modelplane.api.model_cache import CacheCluster, CachePhase, ModelCache
+from modelplane.api.model_cache import CacheCluster, CacheEstimate, CachePhase, ModelCache
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cluster_namespace, guards, hydration
-from modelplane.compose.cache_sources import SecretKeys, Source, source_of
+from modelplane.compose import cache_size, cluster_namespace, guards, hydration
+from modelplane.compose.cache_sources import SecretKeys, Source, measuring, sized, source_of
 from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
@@ -68,6 +68,8 @@ class _Site:
     """True if its volume is larger than requested."""
     waits: bool = False
     """True if it waits for replicas to leave."""
+    estimate: CacheEstimate | None = None
+    """The size that the source reported there just now."""
 
     def wire(self) -> dict[str, str]:
         """Return the entry of the status."""
@@ -109,7 +111,12 @@ def compose(request: Request[ModelCache]) -> Composition | Blocked:
     if source is None:
         return Blocked(f"source {cache.spec.source} needs the field that describes it")
     auth = _auth(request, source)
+    estimate = cache_size.recorded(cache, source)
+    if estimate is not None:
+        source = sized(source, estimate.size_gib)
     sites = tuple(_sites(request, source, auth))
+    # Recorded first: volumes are made of the size that the status has.
+    estimate = estimate or next((site.estimate for site in sites if site.estimate), None)
     matched = [site for site in sites if site.matched]
     staged = _staged(matched, auth)
     target = guards.Dependency("ModelCache", cache.metadata.namespace, cache.metadata.name)
@@ -117,6 +124,7 @@ def compose(request: Request[ModelCache]) -> Composition | Blocked:
         children=tuple(child for site in sites for child in site.children),
         status={
             "summary": {"ready": f"{_count(matched, CachePhase.READY)}/{len(matched)}"},
+            **({"estimate": cache_size.wire(estimate)} if estimate else {}),
             "clusters": [site.wire() for site in sites],
         },
         conditions=(_covered(matched), staged),
@@ -270,10 +278,7 @@ def _on_cluster(
             return replace(_last_known(entry), message=_UNOBSERVED)
         # Cleared first: a new volume would be empty, and be taken for the staged one.
         return _Site(name, message="its volume is gone with the weights. Staging them again")
-    storage = cluster.status.cache.storage_class_name if cluster.status.cache else None
-    volume = hydration.volume(cache, source.size_gib, storage or "", claim)
-    children: list[Desired | Keep] = [Desired(f"pvc-{name}", volume, is_ready, name)]
-    larger = claim is not None and hydration.shrinks(source.size_gib, claim)
+    children, larger = _volume(cache, source, name, cluster, claim)
     wanted = source.artifact
     job = request.observed.get(f"hydrate-{name}")
     # While there is a Job, only the Job counts: it may have replaced the recorded artifact.
@@ -285,16 +290,36 @@ def _on_cluster(
         # The right Job is unknown without the credentials; a running one may still finish.
         children += [Keep(key) for key in (f"auth-{name}", f"hydrate-{name}") if key in request.observed]
     else:
-        manifest = hydration.job(cache, source, auth.credentials)
+        manifest = hydration.job(cache, source if source.size_gib else measuring(source), auth.credentials)
         if job is not None and job["metadata"]["name"] != manifest["metadata"]["name"]:
             current = None
         if auth.credentials is not None:
             copy = hydration.secret(cache, auth.credentials)
             children.append(Desired(f"auth-{name}", copy, exists, name))
         children.append(Desired(f"hydrate-{name}", manifest, is_ready, name))
-    phase, message = _progress(request, source, auth, name, current)
     remembered = "" if entry.artifact == wanted else entry.artifact or ""
+    if not source.size_gib and current is not None:
+        found = cache_size.reported(source, current, request.found(f"pods-{name}"))
+        if isinstance(found, str):
+            return _Site(name, CachePhase.FAILED, remembered, f"{found}: set sizeGiB", tuple(children))
+        if found is not None:
+            return _Site(
+                name, artifact=remembered, message=found.message, children=tuple(children), estimate=found
+            )
+    phase, message = _progress(request, source, auth, name, current)
     return _Site(name, phase, remembered, message, tuple(children), larger=larger)
+
+
+def _volume(
+    cache: ModelCache, source: Source, name: str, cluster: InferenceCluster, claim: Object | None
+) -> tuple[list[Desired | Keep], bool]:
+    """Return the volume, once its size is known, and whether it is larger than requested."""
+    if not source.size_gib:
+        return ([] if claim is None else [Keep(f"pvc-{name}")]), False
+    storage = cluster.status.cache.storage_class_name if cluster.status.cache else None
+    volume = hydration.volume(cache, source.size_gib, storage or "", claim)
+    larger = claim is not None and hydration.shrinks(source.size_gib, claim)
+    return [Desired(f"pvc-{name}", volume, is_ready, name)], larger
 
 
 def _has_staged(job: Object, artifact: str) -> bool:
@@ -321,6 +346,7 @@ def _progress(
         (auth.unknown, f"cannot read {auth.named}: {auth.unknown}"),
         (auth.missing and job is None, f"waiting for {auth.named}"),
         (word, word),
+        (not source.size_gib, f"asking {source.name} for its size"),
         (not claim, "its volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),
     )

@@ -54,7 +54,7 @@ def check(node: Node, kind: Kind) -> Iterator[Finding]:
     completed = structural.complete(node, validator.schema)
     wrong: set[Path] = set()
     for path in completed.unknown:
-        finding, meant = _unknown(kind, path, validator.schema)
+        finding, meant = _unknown(kind, path, validator.schema, completed.value)
         wrong |= {finding.path, meant} - {()}
         yield finding
     for misfit in misfits(validator, completed.value, node):
@@ -115,7 +115,7 @@ def _validator(kind: Kind) -> Validator:
     return Validator({**written, "properties": properties, "required": ["metadata", *written["required"]]})
 
 
-def _unknown(kind: Kind, path: Path, whole: Schema) -> tuple[Finding, Path]:
+def _unknown(kind: Kind, path: Path, whole: Schema, value: Any) -> tuple[Finding, Path]:
     """Return what to say about an unknown field, and the path of the field that was probably meant."""
     from modelplane.offline import renamed_fields  # noqa: PLC0415  few objects have one
 
@@ -126,7 +126,8 @@ def _unknown(kind: Kind, path: Path, whole: Schema) -> tuple[Finding, Path]:
     near = nearest(str(path[-1]), known)
     home = structural.home_of(whole, path)
     steps = structural.distance(path[:-1], home[:-1])
-    if steps > _NEAR and not structural.in_line(path[:-1], home[:-1]):
+    beside = not structural.in_line(path[:-1], home[:-1])
+    if beside and (steps > _NEAR or not _is_there(value, home[:-1])):
         home = ()
     same_word = near.lower() == str(path[-1]).lower()
     if near and (same_word or not home or steps > _NEAR):
@@ -139,6 +140,17 @@ def _unknown(kind: Kind, path: Path, whole: Schema) -> tuple[Finding, Path]:
         return Finding(path, f"unknown field: the only field here is {known[0]}", at_key=True), ()
     among = f"the fields here are {', '.join(known)}" if known else "remove it"
     return Finding(path, f"unknown field: {among}", at_key=True), ()
+
+
+def _is_there(value: Any, path: Path) -> bool:
+    """Return True if an object has a field: another one beside it is not meant if it has not."""
+    for step in path:
+        if isinstance(step, int) or not isinstance(value, dict):
+            break
+        if step not in value:
+            return False
+        value = value[step]
+    return True
 
 
 def _own_positions(home: Path, path: Path) -> Path:

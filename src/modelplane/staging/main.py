@@ -1,8 +1,8 @@
 """The program that fills the volume of a ModelCache from HTTP, S3, an OCI registry or another volume.
 
-Its arguments are the volume, the name of the marker in it, and the exit code for failures that a retry cannot
-fix. ``SOURCE`` is the source as JSON, ``ARTIFACT`` is what the marker names, ``LIMIT`` the size of the volume
-in bytes. Credentials are in variables of their own.
+Its arguments are the volume, or ``-`` to only measure the source; the name of the marker in the volume; and
+the exit code for failures that a retry cannot fix. ``SOURCE`` is the source as JSON, ``ARTIFACT`` is what the
+marker names, ``LIMIT`` the size of the volume in bytes. Credentials are in variables of their own.
 """
 
 import errno
@@ -13,12 +13,17 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from modelplane.staging.http_source import fill_from_http
-from modelplane.staging.oci_source import Registry, fill_from_registry
+from modelplane.staging.http_source import fill_from_http, sizes_of_http
+from modelplane.staging.hub_source import sizes_of_hub
+from modelplane.staging.oci_source import Registry, fill_from_registry, sizes_of_registry
 from modelplane.staging.s3_source import Bucket
 from modelplane.staging.stage import MIB, Stage, Volume
-from modelplane.staging.volume_source import fill_from_volume
+from modelplane.staging.volume_source import fill_from_volume, sizes_of_volume
 from modelplane.staging.web import Hopeless, guard
+
+NO_VOLUME = "-"
+MEASURED = 66
+"""Exit code of a run that only measured: a success has no last word on some nodes."""
 
 ALLOW_LOCAL = "MODELPLANE_CACHE_ALLOW_LOCAL"
 """Set by the one who runs the machine, and never by a pod: sources on the machine itself are allowed."""
@@ -36,9 +41,23 @@ class Program:
         self._stage: Stage | None = None
 
     def run(self) -> None:
-        """Fill the volume, unless it has the artifact."""
+        """Fill the volume, unless it has the artifact; without a volume, measure the source."""
+        if self._volume.path == Path(NO_VOLUME):
+            sizes = self._sizes()
+            leave(MEASURED, f"{sum(sizes)} bytes in {len(sizes)} files")
         if self._volume.artifact() != self._artifact:
             self._volume.replace(*self._fill())
+
+    def _sizes(self) -> list[int]:
+        if self._kind == "huggingFace":
+            return sizes_of_hub(self._source, self._secret)
+        if self._kind == "http":
+            return sizes_of_http(self._source, self._secret)
+        if self._kind == "s3":
+            return [file.size for file in Bucket(self._source, self._secret).files()[0]]
+        if self._kind == "oci":
+            return sizes_of_registry(Registry(self._source, self._secret).manifest()[0]["layers"])
+        return sizes_of_volume(self._source)
 
     def _begin(self, pin: str) -> Stage:
         self._stage = Stage(self._volume.path, pin, self._limit)

@@ -117,6 +117,12 @@ def fill_from_registry(layers: Iterable[dict[str, Any]], registry: Registry, sta
         packed.unlink()
 
 
+def sizes_of_registry(layers: Iterable[dict[str, Any]]) -> list[int]:
+    """Return the size of each layer, and as much again for the files of an archive."""
+    archives = ("tar", "tar+gzip", "tar.gzip")
+    return [int(layer["size"]) * (1 + str(layer.get("mediaType")).endswith(archives)) for layer in layers]
+
+
 def unpack(packed: Path, stage: Stage) -> None:
     """Unpack an archive of plain files."""
     count = 0

@@ -11,7 +11,18 @@ MOUNT = Path("/mnt/source")
 
 
 def fill_from_volume(source: dict[str, Any], stage: Stage) -> None:
-    """Copy the files of a folder; links are followed within the volume only."""
+    """Copy the files of a folder."""
+    for name, real in _files(source):
+        _copy(real, stage.folder / safe(name), stage)
+
+
+def sizes_of_volume(source: dict[str, Any]) -> list[int]:
+    """Return the size of each file."""
+    return [real.stat().st_size for _, real in _files(source)]
+
+
+def _files(source: dict[str, Any]) -> list[tuple[str, Path]]:
+    """Return the files of a folder by name; links are followed within the volume only."""
     top = MOUNT / safe(source["path"]) if source.get("path") else MOUNT
     if not top.is_dir():
         raise Hopeless(f"the volume has no folder {source.get('path', '')!a}")
@@ -19,11 +30,13 @@ def fill_from_volume(source: dict[str, Any], stage: Stage) -> None:
     found = [path for path in found if path.relative_to(top).parts[0] != "lost+found"]
     if not found or len(found) > MOST_FILES:
         raise Hopeless(f"the folder has {len(found)} files, and must have 1 to {MOST_FILES}")
+    files = []
     for path in found:
-        real = path.resolve()
+        name, real = path.relative_to(top).as_posix(), path.resolve()
         if not real.is_relative_to(MOUNT.resolve()) or not real.is_file():
-            raise Hopeless(f"{path.relative_to(top).as_posix()[:255]!a} is no file of the volume")
-        _copy(real, stage.folder / safe(path.relative_to(top).as_posix()), stage)
+            raise Hopeless(f"{name[:255]!a} is no file of the volume")
+        files.append((name, real))
+    return files
 
 
 def _copy(path: Path, target: Path, stage: Stage) -> None:

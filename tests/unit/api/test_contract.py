@@ -190,6 +190,7 @@ DEPARTURES = (
     Departure("*secrets[].name", "limits", "≤253 chars; a DNS subdomain", NAMES_AN_OBJECT),
     Departure("*secrets[].namespace", "limits", "≤63 chars; a DNS label", NAMES_AN_OBJECT),
     Departure("*secrets[].key", "limits", "≤253 chars; a Secret's key", NAMES_A_KEY),
+    Departure("ModelCache spec.huggingFace.sizeGiB", "required", "", "an estimate, from the source's sizes"),
     Departure(
         "ModelCache spec.source",
         "limits",
@@ -311,6 +312,7 @@ ADDITIONS = {
     "ModelCache spec.huggingFace.files": "weights without code",
     "ModelCache spec.huggingFace.endpoint": "weights of a mirror",
     "ModelCache spec.http*": "weights of web servers",
+    "ModelCache status.estimate*": "the size that volumes get if spec has none",
     "ModelCache spec.oci*": "weights of a registry",
     "ModelCache spec.persistentVolumeClaim*": "weights of a volume that is there",
     "ModelCache spec.s3*": "weights of a bucket",

@@ -31,8 +31,9 @@ class Volume:
     path: Path
     program: str
 
-    def command(self, program: str = "") -> list[str]:
-        return [sys.executable, "-E", "-P", "-c", program or self.program, str(self.path), MARKER, "65"]
+    def command(self, program: str = "", place: str = "") -> list[str]:
+        arguments = (place or str(self.path), MARKER, "65")
+        return [sys.executable, "-E", "-P", "-c", program or self.program, *arguments]
 
     def environment(
         self,
@@ -58,9 +59,16 @@ class Volume:
         local: bool = True,
     ) -> tuple[int, str]:
         """Return how the program exited, and its last line."""
+        return self._run("", self.environment(artifact, source, limit, secret, local=local))
+
+    def measure(self, source: dict[str, Any], secret: Mapping[str, str] = NOTHING) -> tuple[int, str]:
+        """Return the same of a run that only measures."""
+        return self._run("-", self.environment("0", source, 0, secret))
+
+    def _run(self, place: str, environment: dict[str, str]) -> tuple[int, str]:
         done = subprocess.run(
-            self.command(),
-            env=self.environment(artifact, source, limit, secret, local=local),
+            self.command(place=place),
+            env=environment,
             capture_output=True,
             text=True,
             timeout=60,

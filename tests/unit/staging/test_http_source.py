@@ -233,3 +233,14 @@ def test_other_files_take_the_place_of_the_first_and_open_ones_stay_readable(
     with (volume.path / "shard").open("rb") as engine:
         assert volume.stage(source(server, shard=b"new", old=b"file"), artifact="b") == (0, "")
         assert (volume.files(), engine.read()) == ({"shard": b"new", "old": b"file"}, b"old")
+
+
+def test_the_size_is_what_the_servers_say_and_nothing_is_downloaded(
+    volume: Volume, server: WeightsServer
+) -> None:
+    server.faults["/weights"].append(OVERLOADED)
+    assert volume.measure(source(server, weights=CONTENT, config=b"{}")) == (66, "5120002 bytes in 2 files")
+    server.faults["/weights"].append(Fault(404))
+    told = f"{server.url}/weights does not exist (404)"
+    assert volume.measure(source(server, weights=CONTENT)) == (65, told)
+    assert list(volume.path.iterdir()) == []

@@ -193,3 +193,9 @@ def test_a_manifest_that_is_none_is_the_cause(
     server.add("/v2/team/model/manifests/v1", manifest)
     ended, said = volume.stage(source(server))
     assert (ended, said[: len(told)]) == (code, told)
+
+
+def test_the_size_counts_an_archive_twice(volume: Volume, server: WeightsServer) -> None:
+    archive = packed(tarfile.TarInfo("x"))
+    server.push("team/model", [(RAW, "y", b"weights"), (TAR, "", archive)])
+    assert volume.measure(source(server)) == (66, f"{7 + 2 * len(archive)} bytes in 2 files")

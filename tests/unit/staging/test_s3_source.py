@@ -137,6 +137,12 @@ def test_no_key_leads_out_of_the_volume(volume: Volume, buckets: BucketServer, b
     assert not (volume.path.parent / "x").exists()
 
 
+def test_the_size_is_that_of_the_list(volume: Volume, buckets: BucketServer, bucket: str) -> None:
+    for name in ("x", "y/z"):
+        buckets.client.put_object(Bucket=bucket, Key=f"qwen/{name}", Body=b"12345")
+    assert volume.measure(source(buckets, bucket), KEYS) == (66, "10 bytes in 2 files")
+
+
 @pytest.mark.parametrize("session", ["", "session/+="])
 @pytest.mark.parametrize("key", ["a", "a b+c%/ü=&;,:@$!*'()~", "x/../y"])
 @pytest.mark.parametrize("query", ["", "list-type=2&prefix=a%20b%2F"])

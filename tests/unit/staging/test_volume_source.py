@@ -58,3 +58,8 @@ def test_a_folder_that_cannot_be_copied_is_the_cause(
 def test_a_volume_with_less_room_is_the_cause(volume: Volume) -> None:
     told = "the files are larger than sizeGiB, which is 0: raise it"
     assert volume.stage({"volume": {"path": ""}}, limit=5) == (65, told)
+
+
+@pytest.mark.usefixtures("mounted")
+def test_the_size_is_that_of_the_files(volume: Volume) -> None:
+    assert volume.measure({"volume": {"path": "snapshots/main"}}) == (66, "9 bytes in 2 files")

@@ -29,6 +29,7 @@ from modelplane.kubelet.engines.llama_cpp import flags
 _HASH = re.compile("[0-9a-f]+")
 _MARKER = re.compile(r"\.[\w-]+", re.ASCII)
 _REQUIREMENTS = re.compile(r"\s*huggingface_hub==[\w.=:\\\s-]+", re.ASCII)
+_NO_VOLUME = "-"
 _HUB_HOME = "/tmp/huggingface"  # noqa: S108 - in the pod's own /tmp
 
 
@@ -183,7 +184,7 @@ def _hydration(arguments: Sequence[str], _variables: Mapping[str, str], place: P
         ):
             return _mounted(volume, place)
         case [volume, mark, code] if _MARKER.fullmatch(mark) and code.isdecimal():
-            return _mounted(volume, place)
+            return "" if volume == _NO_VOLUME else _mounted(volume, place)
         case _:
             return "its arguments must be those that a ModelCache gives it"
 
