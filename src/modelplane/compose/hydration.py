@@ -103,6 +103,13 @@ def last_word(attempts: Iterable[Object]) -> str:
     return pods.trouble(by_age[-1:])
 
 
+def earlier(attempts: Iterable[Object]) -> str:
+    """Return how the attempt before the newest one ended, for a message; empty if it is the first."""
+    by_age = sorted(attempts, key=_age)
+    trouble = pods.trouble(by_age[-2:-1])
+    return f"; the attempt before: {trouble}" if trouble else ""
+
+
 def _age(pod: Object) -> tuple[str, str]:
     metadata = pod["metadata"]
     return metadata.get("creationTimestamp", ""), metadata["name"]

@@ -350,7 +350,8 @@ def _progress(
         (not claim, "its volume is being created"),
         (not has_volume, f"{named} is not bound to a volume yet"),
     )
-    message = next((text for holds, text in causes if holds), f"downloading {source.name}")
+    before = hydration.earlier(request.found(f"pods-{name}")) if job is not None else ""
+    message = next((text for holds, text in causes if holds), f"downloading {source.name}{before}")
     return (CachePhase.HYDRATING if has_volume else CachePhase.PENDING), message
 
 

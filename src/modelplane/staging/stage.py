@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -89,8 +90,10 @@ class Stage:
         pool = concurrent.futures.ThreadPoolExecutor(AT_ONCE)
         running = [pool.submit(self._fetch, file) for file in wanted.values()]
         try:
-            for done in concurrent.futures.as_completed(running):
+            for count, done in enumerate(concurrent.futures.as_completed(running), 1):
                 done.result()
+                sys.stdout.write(f"{count} of {len(running)} files, {self._used // MIB} MiB\n")
+                sys.stdout.flush()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
