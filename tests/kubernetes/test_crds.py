@@ -1093,7 +1093,7 @@ REFUSED = [
     pytest.param(
         "ModelCache",
         {"spec.huggingFace": REMOVE},
-        "huggingFace is required when source is HuggingFace: name the repo and sizeGiB",
+        "huggingFace is required when source is HuggingFace: name the repo",
         id="a cache of nothing",
     ),
     pytest.param(

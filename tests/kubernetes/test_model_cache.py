@@ -18,7 +18,7 @@ from modelplane.kube.resources import Object
 from modelplane.kubelet.records import AgentDirectory
 from modelplane.kubelet.volumes import volumes
 from modelplane.local.home import Home
-from support import hub
+from support import hub, weights_server
 from support.fleets import Fleet
 from support.hub import Hub
 
@@ -52,6 +52,7 @@ def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory, wei
     started = Fleet(Home(tmp_path_factory.mktemp("caching")), kubernetes_binary)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("HF_ENDPOINT", weights.url)
+        environment.setenv("MODELPLANE_CACHE_ALLOW_LOCAL", "1")
         started.modelplane("up")
     try:
         started.kubectl("create", "namespace", TEAM)
@@ -277,6 +278,28 @@ def test_a_hub_that_is_away_is_asked_again(fleet: Fleet, weights: Hub) -> None:
     weights.away = False
     ready(fleet, "patient")
     gone(fleet, "patient")
+
+
+def test_an_artifact_of_a_registry_is_measured_and_staged(fleet: Fleet) -> None:
+    content = os.urandom(2_000_000)
+    with weights_server.serve() as registry:
+        digest = registry.push("team/model", [("application/octet-stream", "model.safetensors", content)])
+        host = registry.url.removeprefix("http://")
+        source = {"reference": f"{host}/team/model@{digest}", "plainHTTP": True}
+        manifest = cache("artifact", "team/one") | {"spec": {"source": "OCI", "oci": source}}
+        before = folders(fleet)
+        apply(fleet, manifest)
+        ready(fleet, "artifact")
+        status = found(fleet, "modelcache", "artifact")["status"]
+        assert (status["estimate"]["sizeGiB"], status["summary"]) == (1, {"ready": "1/1"})
+        assert status["estimate"]["message"].endswith(f"{digest} reports 0.0 GiB in 1 file")
+        [folder] = [folder for folder in folders(fleet) if folder not in before]
+        assert (folder / "model.safetensors").read_bytes() == content
+        assert json.loads((folder / MARKER).read_text())["digest"] == digest
+        both = manifest | {"spec": {"source": "OCI", "oci": source, "huggingFace": {"repo": "team/one"}}}
+        with pytest.raises(AssertionError, match="exactly one of huggingFace, http, s3, oci"):
+            apply(fleet, both)
+        gone(fleet, "artifact")
 
 
 def test_a_deleted_cache_leaves_nothing(fleet: Fleet) -> None:
