@@ -88,9 +88,7 @@ class WeightsServer:
 def serve(host: str = "127.0.0.1") -> Iterator[WeightsServer]:
     """Run a server."""
     state = WeightsServer()
-    server = ThreadingHTTPServer((host, 0), type("Handler", (_Handler,), {"state": state}))
-    server.daemon_threads = True
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]  clients may go in the middle
+    server = _Server((host, 0), type("Handler", (_Handler,), {"state": state}))
     state.url = f"http://{host}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -101,6 +99,13 @@ def serve(host: str = "127.0.0.1") -> Iterator[WeightsServer]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing: a client may go in the middle."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -145,10 +145,11 @@ class HTTPFile(Model):
     url: Annotated[
         str,
         about(
-            "Address of the file. Another address of the same content stages nothing anew.",
+            "Address of the file, with other characters percent-encoded. Another address of the same content "
+            "stages nothing anew.",
             min_length=1,
             max_length=1024,
-            pattern=rf"^{_HOST}/[!-~]*$",
+            pattern=rf"^{_HOST}/[-A-Za-z0-9._~:/?@!&'()*+,;=%\[\]]*$",
         ),
     ]
     sha256: Annotated[

@@ -227,8 +227,8 @@ def _other(
 
 
 def _text(described: Object) -> str:
-    """Return a source for a variable: $ as an escape, because $(NAME) in a variable's value is replaced."""
-    return msgspec.json.encode(described, order="sorted").decode().replace("$", "\\u0024")
+    """Return a source for a variable. No field of it may have $, because $(NAME) there is replaced."""
+    return msgspec.json.encode(described, order="sorted").decode()
 
 
 def _digest(content: object) -> str:

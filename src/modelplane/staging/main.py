@@ -21,6 +21,7 @@ from modelplane.staging.stage import MIB, Stage, Volume
 from modelplane.staging.volume_source import fill_from_volume, sizes_of_volume
 from modelplane.staging.web import Hopeless, guard
 
+LONGEST_WORD = 1000
 NO_VOLUME = "-"
 MEASURED = 66
 """Exit code of a run that only measured: a success has no last word on some nodes."""
@@ -37,7 +38,8 @@ class Program:
         self._volume = Volume(Path(arguments[0]), arguments[1])
         self._artifact, self._limit = environment["ARTIFACT"], int(environment["LIMIT"])
         [(self._kind, self._source)] = json.loads(environment["SOURCE"]).items()
-        self._secret = environment
+        # Files often end in a line feed, and Secrets are made from files.
+        self._secret = {name: value.strip() for name, value in environment.items()}
         self._stage: Stage | None = None
 
     def run(self) -> None:
@@ -120,7 +122,7 @@ def main(arguments: list[str], environment: dict[str, str]) -> None:
 
 def leave(code: int, word: str) -> None:
     """Exit without waiting for threads; the last line is all that a condition repeats."""
-    os.write(2, f"{word}\n".encode() if word else b"")
+    os.write(2, f"{word[:LONGEST_WORD]}\n".encode() if word else b"")
     os._exit(code)
 
 

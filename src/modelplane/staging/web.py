@@ -122,7 +122,10 @@ def ask(
     except urllib.error.HTTPError as error:
         with error:
             raise refusal(error, url) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (ValueError, http.client.InvalidURL):
+        # What is said of a header has its value.
+        raise Hopeless(f"no request can be made for {shown(url)}: correct the URL or the Secret") from None
+    except (OSError, http.client.HTTPException) as error:
         raise Interrupted(f"cannot reach {shown(url)}: {error}") from error
     return answer
 
@@ -142,7 +145,9 @@ def refusal(error: urllib.error.HTTPError, url: str) -> Exception:
     if code in {404, 410}:
         return Hopeless(f"{where} does not exist ({code})")
     region = error.headers.get("x-amz-bucket-region")
-    return Hopeless(f"{where} answers {code}" + (f": the bucket is in region {region!a}" if region else ""))
+    return Hopeless(
+        f"{where} answers {code}" + (f": the bucket is in region {region[:63]!a}" if region else "")
+    )
 
 
 def patiently(action: Callable[[], Result]) -> Result:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelplane.api.decode import decode_as
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.model_cache import ModelCache
 from modelplane.compose import hydration
 from modelplane.compose.cache_sources import SOURCE_PATH, Source, source_of
@@ -101,10 +101,16 @@ def test_credentials_reach_the_program_from_the_copy_of_the_secret(
 
 
 def test_a_url_cannot_refer_to_a_variable_of_the_pod() -> None:
-    url = "https://files.example.com/$(HOSTNAME)/$$"
-    text = made("HTTP", files=[FILE | {"url": url}]).variables["SOURCE"]
-    assert "$" not in text
-    assert json.loads(text)["http"]["files"][0]["url"] == url
+    with pytest.raises(InvalidObject, match="url"):
+        made("HTTP", files=[FILE | {"url": "https://files.example.com/$(HOSTNAME)"}])
+
+
+def test_the_longest_source_fits_into_a_variable() -> None:
+    files = [
+        {"path": f"{number:0>255}", "url": "https://a/".ljust(1024, "x"), "sha256": SHA}
+        for number in range(64)
+    ]
+    assert len(made("HTTP", files=files).variables["SOURCE"]) < 128 << 10, "MAX_ARG_STRLEN of Linux"
 
 
 def test_a_volume_to_copy_from_is_mounted_for_reading_alone() -> None:

@@ -131,6 +131,14 @@ def test_a_token_does_not_follow_a_redirect_to_another_host(
     assert [(asked.path, asked.authorization) for asked in other_server.asked] == [("/elsewhere", "")]
 
 
+def test_a_token_is_in_no_message(volume: Volume, server: WeightsServer) -> None:
+    wanted = source(server, weights=CONTENT)
+    server.token = "secret"
+    told = f"no request can be made for {server.url}/weights: correct the URL or the Secret"
+    assert volume.stage(wanted, secret={"TOKEN": "secret\nline"}) == (65, told)
+    assert volume.stage(wanted, secret={"TOKEN": "secret\n"}) == (0, "")
+
+
 def test_redirects_are_few(volume: Volume, server: WeightsServer) -> None:
     wanted = source(server, weights=CONTENT)
     server.faults["/weights"].extend([Fault(302, {"Location": f"/weights?{number}"}) for number in range(20)])
