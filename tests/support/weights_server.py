@@ -29,7 +29,9 @@ class Fault:
     flipped: bool = False
     """Whether a byte is another one."""
     stalls: bool = False
-    """Whether the body never ends."""
+    """Whether nothing comes after that, and the connection stays."""
+    trickles: bool = False
+    """Whether the rest comes byte by byte."""
     whole: bool = False
     """Whether the range is ignored."""
 
@@ -168,6 +170,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         cut = fault.cut_after if fault else -1
         self.wfile.write(body if cut < 0 else body[:cut])
+        if fault and fault.trickles:
+            for byte in body[cut:]:
+                self.wfile.write(bytes([byte]))
+                self.state.closing.wait(0.02)
         if fault and fault.stalls:
             while not self.state.closing.wait(0.05):
                 time.sleep(0)

@@ -21,6 +21,7 @@ GIB = 1 << 30
 NOTHING: Mapping[str, str] = MappingProxyType({})
 DELAYS = "DELAYS_S = (1.0, 2.0, 5.0, 10.0, 30.0)"
 SLOWEST = "SLOWEST = (64 << 10, 60.0)"
+TIMEOUT = "TIMEOUT_S = 60.0"
 SOURCE = 'Path("/mnt/source")'
 
 
@@ -97,8 +98,6 @@ def volume(tmp_path: Path) -> Volume:
     program = SOURCES_PROGRAM
     for written, here in (
         (DELAYS, "DELAYS_S = (0.01,) * 3"),
-        (SLOWEST, "SLOWEST = (64 << 10, 0.5)"),
-        ("TIMEOUT_S = 60.0", "TIMEOUT_S = 0.5"),
         (SOURCE, f"Path({str(tmp_path / 'source')!r})"),
     ):
         assert program.count(written) == 1
@@ -106,6 +105,16 @@ def volume(tmp_path: Path) -> Volume:
     path = tmp_path / "volume"
     path.mkdir()
     return Volume(path, program)
+
+
+@pytest.fixture
+def impatient(volume: Volume) -> Volume:
+    """The same with a program that gives up slow connections soon."""
+    program = volume.program
+    for written, here in ((SLOWEST, "SLOWEST = (64 << 10, 1.0)"), (TIMEOUT, "TIMEOUT_S = 2.0")):
+        assert program.count(written) == 1
+        program = program.replace(written, here)
+    return Volume(volume.path, program)
 
 
 @pytest.fixture

@@ -109,13 +109,13 @@ def test_a_blob_may_come_from_another_host_without_the_token(
         pytest.param(Fault(cut_after=1, stalls=True), id="a stall"),
     ],
 )
-def test_what_passes_is_overcome(volume: Volume, server: WeightsServer, fault: Fault) -> None:
+def test_what_passes_is_overcome(impatient: Volume, server: WeightsServer, fault: Fault) -> None:
     server.push("team/model", [(RAW, "x", b"weights")])
     [blob] = [path for path in server.files if "/blobs/" in path]
     server.faults[blob].append(fault)
     server.faults["/v2/team/model/manifests/v1"].append(OVERLOADED)
-    assert volume.stage(source(server)) == (0, "")
-    assert volume.files() == {"x": b"weights"}
+    assert impatient.stage(source(server)) == (0, "")
+    assert impatient.files() == {"x": b"weights"}
 
 
 @pytest.mark.parametrize(
