@@ -207,6 +207,8 @@ def for_this_machine(manifest: str) -> str:
         (r"23034Mi|20Gi", "1Gi"),
         (r"46068Mi|40Gi", "2Gi"),
         (r"- name: gpu-\w+", "- name: local"),
+        # Charts cannot be had here, and each cluster has a gateway.
+        (r"(?m)^  nodePools:", "  servingStack: {profile: None}\n  nodePools:"),
         (r"(?s)image: vllm/.*", container),
     ):
         manifest = re.sub(pattern, replacement, manifest)
