@@ -23,8 +23,6 @@ from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
 
-_log = logging.getLogger(__name__)
-
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _AFTER_A_BUG_S: Final = 5.0
 
