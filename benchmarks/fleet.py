@@ -360,6 +360,7 @@ def _by_region(clusters: list[str], regions: int) -> Iterable[tuple[str, str]]:
 def _cluster(name: str, region: str) -> Object:
     spec = {
         "cluster": {"source": "Existing", "existing": {"secretRef": {"name": name}}},
+        "servingStack": {"profile": "None"},
         "nodePools": [{"name": f"pool-{pool}", "className": "h100", "nodeCount": 32} for pool in range(3)],
     }
     cluster = _ours("InferenceCluster", name, spec)

@@ -191,6 +191,7 @@ def _fleet(kubeconfig: Path) -> list[Object]:
             "test",
             {
                 "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "test-kubeconfig"}}},
+                "servingStack": {"profile": "None"},
                 "nodePools": [{"name": "pool", "className": "test", "nodeCount": 8}],
             },
         ),
@@ -339,6 +340,7 @@ async def test_a_class_in_use_is_held_until_its_cluster_is_gone(
     device = {"name": "gpu", "driver": "test.example", "deviceClassName": "test.example"}
     cluster = {
         "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "absent"}}},
+        "servingStack": {"profile": "None"},
         "nodePools": [{"name": "pool", "className": "model", "nodeCount": 1}],
     }
     client = bench.client

@@ -137,6 +137,7 @@ async def _registered(client: Client, kubeconfig: bytes) -> None:
             "metadata": {"name": "a"},
             "spec": {
                 "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "a"}}},
+                "servingStack": {"profile": "None"},
                 "nodePools": [{"name": "pool", "className": "l4", "nodeCount": 1}],
             },
         }

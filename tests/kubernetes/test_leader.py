@@ -276,7 +276,7 @@ def _fleet(kubeconfig: str) -> list[Object]:
             "modelplane.ai/v1alpha1",
             "InferenceCluster",
             "test",
-            spec={"cluster": existing, "nodePools": pools},
+            spec={"cluster": existing, "servingStack": {"profile": "None"}, "nodePools": pools},
         ),
         _object("gateway.networking.k8s.io/v1", "Gateway", "inference-gateway", SYSTEM, spec=gateway),
     ]

@@ -107,6 +107,7 @@ def _registered(kubeconfig: str) -> list[Object]:
             "metadata": {"name": NAME},
             "spec": {
                 "cluster": {"source": "Existing", "existing": {"secretRef": {"name": NAME}}},
+                "servingStack": {"profile": "None"},
                 "nodePools": [{"name": "pool", "className": NAME, "nodeCount": 1}],
             },
         },

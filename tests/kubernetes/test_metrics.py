@@ -49,6 +49,7 @@ def _fleet(kubeconfig: Path) -> list[Object]:
             "InferenceCluster",
             {
                 "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "metered-kubeconfig"}}},
+                "servingStack": {"profile": "None"},
                 "nodePools": [{"name": "pool", "className": "metered", "nodeCount": 2}],
             },
         ),

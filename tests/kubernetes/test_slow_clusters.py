@@ -111,6 +111,7 @@ def _registered(control_plane: ControlPlane, name: str, relay: Relay) -> list[Ob
     config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{relay.port}"
     spec = {
         "cluster": {"source": "Existing", "existing": {"secretRef": {"name": f"{TEAM}-{name}"}}},
+        "servingStack": {"profile": "None"},
         "nodePools": [{"name": "pool", "className": TEAM, "nodeCount": 8}],
     }
     cluster = _ours("InferenceCluster", name, spec)

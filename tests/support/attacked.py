@@ -161,6 +161,7 @@ def _fleet(kubeconfig: Path) -> list[Object]:
             "InferenceCluster",
             {
                 "cluster": {"source": "Existing", "existing": {"secretRef": {"name": "test-kubeconfig"}}},
+                "servingStack": {"profile": "None"},
                 "nodePools": [{"name": "pool", "className": "test", "nodeCount": 8}],
             },
         ),
