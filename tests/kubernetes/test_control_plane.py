@@ -226,5 +226,8 @@ def test_an_unknown_program_of_the_binary_is_wrong_usage(control_plane):
     done = subprocess.run([control_plane.binary, "fly"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (
         2,
-        "programs: control-plane, etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl",
+        (
+            "programs: control-plane, etcd, helm, kube-apiserver, kube-controller-manager, kube-scheduler, "
+            "kubectl"
+        ),
     )

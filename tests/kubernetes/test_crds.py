@@ -1092,6 +1092,46 @@ REFUSED = [
     ),
     pytest.param(
         "ModelCache",
+        {"spec.http": {"files": [{"url": "https://models.example.org/a", "path": "a"}]}},
+        "exactly one of huggingFace, http, s3, oci and persistentVolumeClaim must be set: the one that "
+        "source names",
+        id="a cache of two sources",
+    ),
+    pytest.param(
+        "ModelCache",
+        {"spec.huggingFace.endpoint": "http://hub.example.org", "spec.huggingFace.authSecret": {"name": "t"}},
+        "authSecret needs an endpoint with https: a token is not sent in clear text",
+        id="a token for a mirror in clear text",
+    ),
+    pytest.param(
+        "ModelCache",
+        {
+            "spec.source": "HTTP",
+            "spec.huggingFace": REMOVE,
+            "spec.http": {
+                "files": [{"url": "http://models.example.org/a", "path": "a"}],
+                "authSecret": {"name": "t"},
+            },
+        },
+        "authSecret needs URLs with https: a token is not sent in clear text",
+        id="a token for a web server in clear text",
+    ),
+    pytest.param(
+        "ModelCache",
+        {
+            "spec.source": "OCI",
+            "spec.huggingFace": REMOVE,
+            "spec.oci": {
+                "reference": "registry.example.org/models/a:1",
+                "plainHTTP": True,
+                "authSecret": {"name": "t"},
+            },
+        },
+        "authSecret needs HTTPS: remove plainHTTP, because a password is not sent in clear text",
+        id="a password for a registry in clear text",
+    ),
+    pytest.param(
+        "ModelCache",
         {"spec.huggingFace": REMOVE},
         "huggingFace is required when source is HuggingFace: name the repo",
         id="a cache of nothing",

@@ -35,6 +35,7 @@ CLOUDS = ("aws", "azure", "gcp", "nebius", "vultr")
 ORIGINS = (
     "crossplane",
     "provider-kubernetes",
+    "provider-helm",
     "gateway-api",
     *(f"provider-upjet-{each}" for each in CLOUDS),
 )
@@ -53,7 +54,12 @@ def _definitions() -> list[Object]:
                 "x-kubernetes-preserve-unknown-fields": True,
             }
         ours.append(definition)
-    wanted = ("kubernetes.m.crossplane.io", "protection.crossplane.io", "gateway.networking.k8s.io")
+    wanted = (
+        "gateway.networking.k8s.io",
+        "helm.m.crossplane.io",
+        "kubernetes.m.crossplane.io",
+        "protection.crossplane.io",
+    )
     managed = {row.definition for row in rows(Place.CONTROL_PLANE)}
     others = [each for origin in ORIGINS for each in definitions(origin)]
     return ours + [
@@ -69,6 +75,8 @@ def known() -> Iterator[None]:
         Resource(
             "kubernetes.m.crossplane.io", "v1alpha1", "ClusterProviderConfig", "clusterproviderconfigs", False
         ),
+        Resource("helm.m.crossplane.io", "v1beta1", "Release", "releases"),
+        Resource("helm.m.crossplane.io", "v1beta1", "ClusterProviderConfig", "clusterproviderconfigs", False),
         Resource("protection.crossplane.io", "v1beta1", "ClusterUsage", "clusterusages", False),
         Resource("protection.crossplane.io", "v1beta1", "Usage", "usages"),
     ]
