@@ -1092,7 +1092,7 @@ REFUSED = [
     ),
     pytest.param(
         "ModelCache",
-        {"spec.http": {"files": [{"url": "https://models.example.org/a", "path": "a"}]}},
+        {"spec.http": {"files": [{"url": "https://models.example.org/a", "path": "a", "sha256": "0" * 64}]}},
         "exactly one of huggingFace, http, s3, oci and persistentVolumeClaim must be set: the one that "
         "source names",
         id="a cache of two sources",
@@ -1109,7 +1109,7 @@ REFUSED = [
             "spec.source": "HTTP",
             "spec.huggingFace": REMOVE,
             "spec.http": {
-                "files": [{"url": "http://models.example.org/a", "path": "a"}],
+                "files": [{"url": "http://models.example.org/a", "path": "a", "sha256": "0" * 64}],
                 "authSecret": {"name": "t"},
             },
         },

@@ -168,10 +168,14 @@ async def test_a_team_of_a_clusters_namespace_name_gets_nothing_there(plane: Att
 
 
 async def contents(plane: Attacked, namespace: str) -> set[tuple[str, str]]:
-    """Return what a namespace of the cluster has, of the kinds that Modelplane writes."""
+    """Return what a namespace of the cluster has, of the kinds that Modelplane writes.
+
+    Without what Kubernetes puts into every namespace, a moment after it was created.
+    """
+    own = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
     return {
         (item["kind"], item["metadata"]["name"])
         for row in rows(Place.CLUSTERS)
         if row.namespaced and await plane.cluster.serves(of_row(row))
         for item in (await plane.cluster.list(of_row(row), namespace)).items
-    }
+    } - own
