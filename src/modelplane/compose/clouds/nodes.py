@@ -1,8 +1,9 @@
 """Nodes: conventions that the pools of every cloud share."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
+from modelplane.api.cloud_cluster import PoolRole
 from modelplane.api.node_pools import NodePool, NodeTaint, NodeTaintEffect
 
 SYSTEM: Final = "system"
@@ -33,12 +34,45 @@ def taints(listed: Iterable[NodeTaint]) -> list[dict[str, str]]:
     return [{"key": each.key, "value": each.value, "effect": EFFECTS[each.effect]} for each in listed]
 
 
+class _NamedPool(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Pool = TypeVar("Pool", bound=_NamedPool)
+
+
 class _SystemPool(Protocol):
     @property
     def min_node_count(self) -> int: ...
 
     @property
     def max_node_count(self) -> int: ...
+
+
+def system_pool(
+    given: Iterable[Pool], make: Callable[..., Pool], settings: _SystemPool, **machine: Any
+) -> Pool:
+    """Return the system pool: the given one of that name, or else that of the settings.
+
+    ``make`` is the type of the pools, and ``machine`` has its fields for the machines.
+    """
+    for pool in given:
+        if pool.name == SYSTEM:
+            return pool
+    fewest, most = settings.min_node_count, settings.max_node_count
+    sizes = {"node_count": fewest, "min_node_count": fewest, "max_node_count": most}
+    return make(name=SYSTEM, role=PoolRole.SYSTEM, **sizes, **machine)
+
+
+def with_system(system: Pool, given: tuple[Pool, ...]) -> tuple[Pool, ...]:
+    """Return the pools of a cluster, with the system pool first unless it is one of them."""
+    return given if system in given else (system, *given)
+
+
+def others(given: Iterable[Pool]) -> tuple[Pool, ...]:
+    """Return the pools that are not the system pool."""
+    return tuple(pool for pool in given if pool.name != SYSTEM)
 
 
 def system_problems(pool: _SystemPool) -> Iterator[str]:

@@ -6,7 +6,7 @@ from modelplane.api import labels
 from modelplane.api.aks_cluster import AKSCluster
 from modelplane.compose.clouds.aks.kinds import CLUSTER
 from modelplane.compose.clouds.aks.network import group_name, in_group, in_subnet
-from modelplane.compose.clouds.aks.pools import machine, size, system_pool
+from modelplane.compose.clouds.aks.pools import machine, size, system_of
 from modelplane.compose.clouds.nodes import SYSTEM, WITHOUT_LATE_INITIALIZATION, at_first
 from modelplane.compose.clouds.site import Parts, Site
 
@@ -35,7 +35,7 @@ ROTATION = "systemtmp"
 def compose(site: Site[AKSCluster]) -> Parts:
     """Compose the cluster with its system pool."""
     spec = site.owner.spec
-    pool = system_pool(site.owner)
+    pool = system_of(site.owner)
     pool_size, first_size = size(pool)
     name = group_name(site)
     yield site.managed(

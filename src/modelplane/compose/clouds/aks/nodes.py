@@ -9,8 +9,8 @@ from modelplane.api.cloud_cluster import PoolRole
 from modelplane.api.node_pools import NodeTaint
 from modelplane.compose.clouds.aks.kinds import NODE_POOL
 from modelplane.compose.clouds.aks.network import group_name, in_subnet
-from modelplane.compose.clouds.aks.pools import machine, other_pools, size
-from modelplane.compose.clouds.nodes import GPU_TAINT, WITHOUT_LATE_INITIALIZATION, at_first
+from modelplane.compose.clouds.aks.pools import machine, size
+from modelplane.compose.clouds.nodes import GPU_TAINT, WITHOUT_LATE_INITIALIZATION, at_first, others
 from modelplane.compose.clouds.site import Parts, Site
 
 MODE = "User"
@@ -19,7 +19,7 @@ MODE = "User"
 
 def compose(site: Site[AKSCluster]) -> Parts:
     """Compose every pool."""
-    for pool in other_pools(site.owner):
+    for pool in others(site.owner.spec.node_pools):
         pool_size, first_size = size(pool)
         yield site.managed(
             f"nodepool-{pool.name}",

@@ -3,34 +3,23 @@
 from typing import Any
 
 from modelplane.api.aks_cluster import AKSCluster, AKSNodePool
-from modelplane.api.cloud_cluster import PoolRole
-from modelplane.compose.clouds.nodes import SYSTEM
+from modelplane.compose.clouds.nodes import SYSTEM, system_pool
 from modelplane.compose.clouds.site import Spec
 
 FEWEST_SYSTEM_NODES = 1
 """Source: AKS, "System node pools"."""
 
 
-def system_pool(cluster: AKSCluster) -> AKSNodePool:
-    """Return the system pool: the one of that name, or else that of the settings."""
+def system_of(cluster: AKSCluster) -> AKSNodePool:
+    """Return the system pool, which is part of the cluster."""
     settings = cluster.spec.system_pool
-    for pool in cluster.spec.node_pools:
-        if pool.name == SYSTEM:
-            return pool
-    return AKSNodePool(
-        name=SYSTEM,
-        role=PoolRole.SYSTEM,
+    return system_pool(
+        cluster.spec.node_pools,
+        AKSNodePool,
+        settings,
         vm_size=settings.vm_size,
         disk_size_gb=settings.disk_size_gb,
-        node_count=settings.min_node_count,
-        min_node_count=settings.min_node_count,
-        max_node_count=settings.max_node_count,
     )
-
-
-def other_pools(cluster: AKSCluster) -> tuple[AKSNodePool, ...]:
-    """Return the pools that are not part of the cluster."""
-    return tuple(pool for pool in cluster.spec.node_pools if pool.name != SYSTEM)
 
 
 def size(pool: AKSNodePool) -> tuple[dict[str, Any], Spec]:

@@ -1,6 +1,5 @@
 """The nodes of an EKS cluster: the system group, and a group of GPU nodes for each pool of the settings."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from modelplane.api import labels
@@ -11,7 +10,13 @@ from modelplane.compose.clouds.eks.identity import NODE_ROLE, cluster_name
 from modelplane.compose.clouds.eks.kinds import LAUNCH_TEMPLATE, NODE_GROUP
 from modelplane.compose.clouds.eks.network import private_subnet
 from modelplane.compose.clouds.eks.subnets import zones
-from modelplane.compose.clouds.nodes import GPU_TAINT, SYSTEM, WITHOUT_LATE_INITIALIZATION, taints
+from modelplane.compose.clouds.nodes import (
+    GPU_TAINT,
+    WITHOUT_LATE_INITIALIZATION,
+    system_pool,
+    taints,
+    with_system,
+)
 from modelplane.compose.clouds.site import Parts, Site, Waiting
 
 ROOT_DEVICE = "/dev/xvda"
@@ -33,20 +38,17 @@ SMALLEST_MAXIMUM = 1
 """EKS refuses a smaller ``maxSize``. Source: EKS API, ``NodegroupScalingConfig``."""
 
 
-def pools(cluster: EKSCluster) -> Iterator[EKSNodePool]:
-    """Yield the pools of a cluster, with the system pool unless one of that name is given."""
-    settings = cluster.spec.system_pool
-    if not any(pool.name == SYSTEM for pool in cluster.spec.node_pools):
-        yield EKSNodePool(
-            name=SYSTEM,
-            role=PoolRole.SYSTEM,
-            instance_type=settings.instance_type,
-            disk_size_gb=settings.disk_size_gb,
-            node_count=settings.min_node_count,
-            min_node_count=settings.min_node_count,
-            max_node_count=settings.max_node_count,
-        )
-    yield from cluster.spec.node_pools
+def pools(cluster: EKSCluster) -> tuple[EKSNodePool, ...]:
+    """Return the pools of a cluster, with the system pool."""
+    given, settings = cluster.spec.node_pools, cluster.spec.system_pool
+    system = system_pool(
+        given,
+        EKSNodePool,
+        settings,
+        instance_type=settings.instance_type,
+        disk_size_gb=settings.disk_size_gb,
+    )
+    return with_system(system, given)
 
 
 def compose(site: Site[EKSCluster]) -> Parts:

@@ -3,7 +3,6 @@
 Counts are over all zones of a pool. Where GKE counts nodes of each zone, they are divided.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from modelplane.api import labels
@@ -12,7 +11,7 @@ from modelplane.api.gke_cluster import GKECluster, GKENodePool
 from modelplane.compose.clouds.gke import project
 from modelplane.compose.clouds.gke.cluster import LONGEST_NAME, cluster_name
 from modelplane.compose.clouds.gke.kinds import NODE_POOL
-from modelplane.compose.clouds.nodes import SYSTEM, WITHOUT_LATE_INITIALIZATION, taints
+from modelplane.compose.clouds.nodes import WITHOUT_LATE_INITIALIZATION, system_pool, taints, with_system
 from modelplane.compose.clouds.site import Parts, Site
 
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
@@ -26,20 +25,17 @@ DEFAULT_ZONES = 3
 """Zones of a pool that names none. Source: GKE, "Regional clusters"."""
 
 
-def pools(cluster: GKECluster) -> Iterator[GKENodePool]:
-    """Yield the pools of a cluster, with the system pool unless one of that name is given."""
-    settings = cluster.spec.system_pool
-    if not any(pool.name == SYSTEM for pool in cluster.spec.node_pools):
-        yield GKENodePool(
-            name=SYSTEM,
-            role=PoolRole.SYSTEM,
-            machine_type=settings.machine_type,
-            disk_size_gb=settings.disk_size_gb,
-            node_count=settings.min_node_count,
-            min_node_count=settings.min_node_count,
-            max_node_count=settings.max_node_count,
-        )
-    yield from cluster.spec.node_pools
+def pools(cluster: GKECluster) -> tuple[GKENodePool, ...]:
+    """Return the pools of a cluster, with the system pool."""
+    given, settings = cluster.spec.node_pools, cluster.spec.system_pool
+    system = system_pool(
+        given,
+        GKENodePool,
+        settings,
+        machine_type=settings.machine_type,
+        disk_size_gb=settings.disk_size_gb,
+    )
+    return with_system(system, given)
 
 
 def compose(site: Site[GKECluster]) -> Parts:

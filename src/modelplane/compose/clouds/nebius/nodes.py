@@ -1,6 +1,6 @@
 """The nodes of a Nebius cluster: the system group, and a group for each pool of the settings."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from modelplane.api import labels
@@ -11,25 +11,28 @@ from modelplane.compose.clouds.nebius.fabric import membership
 from modelplane.compose.clouds.nebius.kinds import NODE_GROUP
 from modelplane.compose.clouds.nebius.named import named
 from modelplane.compose.clouds.nebius.storage import attachment
-from modelplane.compose.clouds.nodes import GPU_TAINT, SYSTEM, WITHOUT_LATE_INITIALIZATION, taints
+from modelplane.compose.clouds.nodes import (
+    GPU_TAINT,
+    WITHOUT_LATE_INITIALIZATION,
+    system_pool,
+    taints,
+    with_system,
+)
 from modelplane.compose.clouds.site import Parts, Site
 
 
-def pools(cluster: NebiusCluster) -> Iterator[NebiusNodePool]:
-    """Yield the pools of a cluster, with the system pool unless one of that name is given."""
-    settings = cluster.spec.system_pool
-    if not any(pool.name == SYSTEM for pool in cluster.spec.node_pools):
-        yield NebiusNodePool(
-            name=SYSTEM,
-            role=PoolRole.SYSTEM,
-            platform=settings.platform,
-            preset=settings.preset,
-            disk_size_gb=settings.disk_size_gb,
-            node_count=settings.min_node_count,
-            min_node_count=settings.min_node_count,
-            max_node_count=settings.max_node_count,
-        )
-    yield from cluster.spec.node_pools
+def pools(cluster: NebiusCluster) -> tuple[NebiusNodePool, ...]:
+    """Return the pools of a cluster, with the system pool."""
+    given, settings = cluster.spec.node_pools, cluster.spec.system_pool
+    system = system_pool(
+        given,
+        NebiusNodePool,
+        settings,
+        platform=settings.platform,
+        preset=settings.preset,
+        disk_size_gb=settings.disk_size_gb,
+    )
+    return with_system(system, given)
 
 
 def compose(site: Site[NebiusCluster]) -> Parts:

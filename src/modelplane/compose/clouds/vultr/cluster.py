@@ -4,13 +4,13 @@ from modelplane.api.vultr_cluster import VultrCluster
 from modelplane.compose.clouds.nodes import WITHOUT_LATE_INITIALIZATION, at_first
 from modelplane.compose.clouds.site import Parts, Site
 from modelplane.compose.clouds.vultr.kinds import CLUSTER
-from modelplane.compose.clouds.vultr.pools import nodes_of, size, system_pool
+from modelplane.compose.clouds.vultr.pools import nodes_of, size, system_of
 
 
 def compose(site: Site[VultrCluster]) -> Parts:
     """Compose the cluster with its system pool."""
     spec = site.owner.spec
-    pool = system_pool(site.owner)
+    pool = system_of(site.owner)
     pool_size, first_size = size(pool)
     yield site.managed(
         "cluster",

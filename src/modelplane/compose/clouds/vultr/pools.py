@@ -7,29 +7,14 @@ from modelplane.api import labels
 from modelplane.api.cloud_cluster import PoolRole
 from modelplane.api.node_pools import NodeTaint
 from modelplane.api.vultr_cluster import VultrCluster, VultrNodePool
-from modelplane.compose.clouds.nodes import GPU_TAINT, SYSTEM
+from modelplane.compose.clouds.nodes import GPU_TAINT, system_pool
 from modelplane.compose.clouds.site import Spec
 
 
-def system_pool(cluster: VultrCluster) -> VultrNodePool:
-    """Return the system pool: the one of that name, or else that of the settings."""
+def system_of(cluster: VultrCluster) -> VultrNodePool:
+    """Return the system pool, which is part of the cluster."""
     settings = cluster.spec.system_pool
-    for pool in cluster.spec.node_pools:
-        if pool.name == SYSTEM:
-            return pool
-    return VultrNodePool(
-        name=SYSTEM,
-        role=PoolRole.SYSTEM,
-        plan=settings.plan,
-        node_count=settings.min_node_count,
-        min_node_count=settings.min_node_count,
-        max_node_count=settings.max_node_count,
-    )
-
-
-def other_pools(cluster: VultrCluster) -> tuple[VultrNodePool, ...]:
-    """Return the pools that are not part of the cluster."""
-    return tuple(pool for pool in cluster.spec.node_pools if pool.name != SYSTEM)
+    return system_pool(cluster.spec.node_pools, VultrNodePool, settings, plan=settings.plan)
 
 
 def size(pool: VultrNodePool) -> tuple[dict[str, Any], Spec]:
