@@ -21,7 +21,7 @@ from modelplane.compose.guards import recorded
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import ownership
-from modelplane.controllers.children import ChildIndex
+from modelplane.controllers.children import ChildIndex, identity
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.health import LOST_S
@@ -107,10 +107,7 @@ class Finalizer:
 
     def _is_child(self, owner: Object, guard: Guard) -> bool:
         named = (guard.kind, guard.namespace, guard.name)
-        return any(
-            (child["kind"], child["metadata"].get("namespace", ""), child["metadata"]["name"]) == named
-            for child in self._children.of(owner["metadata"]["uid"])
-        )
+        return any(identity(child)[1:] == named for child in self._children.of(owner["metadata"]["uid"]))
 
     def _patience(self, owner: Object) -> str:
         """Return when the deletion of an unreachable cluster stops waiting."""

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from modelplane.controllers.back_off import delay_s
 from modelplane.controllers.turns import Turns
 
 K = TypeVar("K", bound=Hashable)
@@ -131,11 +132,11 @@ class WorkQueue(Generic[K]):
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         spread = 0.75 + random.random() / 2  # noqa: S311 - jitter, not a secret
-        delay_s: float = min(FIRST_DELAY_S * 2.0 ** min(failures, 16), LAST_DELAY_S) * spread
-        self._resting[key] = asyncio.get_running_loop().time() + min(delay_s, LONGEST_REST_S)
+        rest_s = delay_s(FIRST_DELAY_S, failures, LAST_DELAY_S) * spread
+        self._resting[key] = asyncio.get_running_loop().time() + min(rest_s, LONGEST_REST_S)
         self._give_back(key)
-        self.add_later(key, delay_s)
-        return delay_s
+        self.add_later(key, rest_s)
+        return rest_s
 
     def _give_back(self, key: K) -> None:
         lane = self._running.pop(key)

@@ -17,6 +17,7 @@ from typing import Final
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.cluster_kubeconfig import ACCOUNT, SUBJECT, replacement
+from modelplane.controllers.back_off import delay_s
 from modelplane.controllers.clusters.access import Access
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
@@ -60,7 +61,7 @@ def longest_pause_s(lifetime_s: float) -> float:
 
 def pause_s(failures: int, lifetime_s: float) -> float:
     """Return the delay before the next attempt, which doubles with each failure."""
-    return min(_FIRST_RETRY_S * 2.0 ** min(failures, 10), longest_pause_s(lifetime_s))
+    return delay_s(_FIRST_RETRY_S, failures, longest_pause_s(lifetime_s))
 
 
 def share_of(cluster: str) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modelplane.api.cluster_origin import IdentityType
+from modelplane.controllers.back_off import delay_s
 from modelplane.controllers.runnable import Runnable
 
 _log = logging.getLogger(__name__)
@@ -119,8 +120,7 @@ class Identities(Runnable):
                 )
             except ValueError as error:
                 exchanged.problem = f"the credential in {credential.where} cannot be used: {error}"
-                pause_s = min(_FIRST_RETRY_S * 2.0 ** min(exchanged.failures, 10), _LAST_RETRY_S)
-                exchanged.due = self._clock() + pause_s
+                exchanged.due = self._clock() + delay_s(_FIRST_RETRY_S, exchanged.failures, _LAST_RETRY_S)
                 exchanged.failures += 1
                 _log.warning("%s", exchanged.problem)
             else:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from modelplane.controllers.back_off import delay_s
 from modelplane.controllers.helm.instruction import ReleaseId
 from modelplane.controllers.helm.steps import Action
 
@@ -30,8 +31,8 @@ class Failures:
         """Record a failure; the delay before the next attempt doubles each time."""
         known = self._failed.get((release, action in _CHANGES))
         attempts = known.attempts + 1 if known and known.digest == digest else 1
-        delay_s = min(_LAST_RETRY_S, self._first_retry_s * 2.0 ** min(attempts - 1, 20))
-        self._failed[release, action in _CHANGES] = _Failure(digest, message, attempts, now + delay_s)
+        not_before = now + delay_s(self._first_retry_s, attempts - 1, _LAST_RETRY_S)
+        self._failed[release, action in _CHANGES] = _Failure(digest, message, attempts, not_before)
 
     def succeeded(self, release: ReleaseId, action: Action) -> None:
         """Forget what a success makes obsolete; after a repair, the change that it repairs stays failed."""
