@@ -1,11 +1,11 @@
 """Clusters of clouds on a real control plane, with the real definitions of the clouds' providers.
 
-The test stands for the providers: it sets the status of the managed resources.
+The providers are simulated.
 """
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from modelplane.local import permissions
 from support import kinds
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
+from support.simulated_clouds import SimulatedClouds
 from support.third_party_crds import definitions
 
 pytestmark = [
@@ -119,29 +120,6 @@ async def _managed(client: Client) -> list[Object]:
     ]
 
 
-def _reported(item: Object) -> Iterator[tuple[str, Any]]:
-    """Yield what a provider reports of a resource that others depend on."""
-    yield "id", f"{item['kind'].lower()}-1"
-    if item["kind"] == "ServiceAccount":
-        yield "member", "serviceAccount:gke@my-gcp-project.iam.gserviceaccount.com"
-
-
-async def _provide(client: Client) -> None:
-    """Make every resource ready, as the providers would."""
-    for item in await _managed(client):
-        if condition_of(item, "Ready"):
-            continue
-        ready = {"type": "Ready", "status": "True", "reason": "Available"}
-        status = {
-            "atProvider": dict(_reported(item)),
-            "conditions": [{**ready, "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-        }
-        resource = await client.resource_of(item)
-        await client.patch(
-            resource, item["metadata"]["name"], {"status": status}, SYSTEM, subresource="status"
-        )
-
-
 def _kubeconfig(text: str, name: str) -> Object:
     return {
         "apiVersion": "v1",
@@ -178,11 +156,8 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
             await kinds.install(client, definitions(f"provider-upjet-{origin}"))
         await _eventually(lambda: all_are("Creating", "Provisioned", internal=True))
 
-        async def ready() -> bool:
-            await _provide(client)
-            return await all_are("ResourcesReady", "Provisioned", internal=True)
-
-        await _eventually(ready)
+        with SimulatedClouds(str(own_control_plane.kubeconfig), lambda _item: {}):
+            await _eventually(lambda: all_are("ResourcesReady", "Provisioned", internal=True))
         kubeconfigs = {}
         for cloud, kind in KINDS.items():
             found = await client.get(kind, cloud.lower(), SYSTEM)
