@@ -32,7 +32,7 @@ _REMEDIES: Mapping[str, str] = {
         "(https://gateway-api-inference-extension.sigs.k8s.io/guides)"
     ),
 }
-"""What is needed for each capability, with the place of its installation guide."""
+"""Requirement of each capability, with the address of the installation guide."""
 
 
 def asked(request: Request[InferenceCluster], *, is_running: bool) -> Desired | Keep | None:

@@ -19,7 +19,7 @@ _SCRATCH = "scratch"
 _CHARTS = "charts"
 
 CHARTS_PATH = "/var/cache/helm"
-"""Where Helm keeps what it downloads during a run: indexes of repositories have tens of megabytes."""
+"""Directory of Helm's downloads during a run: indexes of repositories have tens of megabytes."""
 
 METRICS = "metrics"
 """The name of the port for health and metrics."""

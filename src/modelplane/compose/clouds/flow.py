@@ -33,8 +33,8 @@ _OF_ONE_REQUEST = re.compile(
     r'[0-9a-z-]*[0-9][0-9a-z-]*( ?[0-9:.]+Z)?"?|\b(request|trace) = [\w-]+)[,.]?\s*',
     re.IGNORECASE,
 )
-"""What differs each time in the same error of AWS (``RequestID: …``), Azure (``Correlation ID: …, Timestamp:
-…``) or Nebius (``request = …``)."""
+"""Parts that differ each time in the same error of AWS (``RequestID: …``), Azure (``Correlation ID: …,
+Timestamp: …``) or Nebius (``request = …``)."""
 
 
 def requirements(recipe: Recipe, cluster: Any) -> tuple[Requirement, ...]:

@@ -43,7 +43,7 @@ class Component:
 
     name: ComponentName
     purpose: str
-    """What it is for, in the documentation."""
+    """Shown in the documentation."""
     chart: Chart | None = None
     version: Callable[[Versions], str] | None = None
     """Returns the version of its chart, as the stack says or as Modelplane chooses."""

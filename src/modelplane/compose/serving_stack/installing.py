@@ -28,7 +28,7 @@ MAX_DEPTH: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of a component."""
+    """The state of a component after composing it, and its children."""
 
     row: Component
     state: ComponentState

@@ -15,7 +15,7 @@ class Supplied:
     token: str = field(default="", repr=False)
     """Empty if there is none."""
     problem: str = ""
-    """Why there is none, although the kubeconfig needs one."""
+    """The reason for which there is none, although the kubeconfig needs one; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

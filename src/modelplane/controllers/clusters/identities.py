@@ -48,7 +48,7 @@ class Credential:
 
 @dataclass(slots=True)
 class _Exchanged:
-    """What came of a credential."""
+    """The result of the exchanges of a credential."""
 
     clusters: set[str]
     token: Token | None = None

@@ -29,7 +29,7 @@ _ERRORS = (FAILED, NOT_OURS, UNREADABLE)
 
 @dataclass(frozen=True, slots=True)
 class Unsynced:
-    """Why a release is not what is asked for."""
+    """The reason for which a release differs from the desired one."""
 
     reason: str
     message: str

@@ -91,7 +91,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What only the content of a stored revision tells."""
+    """Details of a stored revision that its metadata lack."""
 
     first_deployed: str = ""
     description: str = ""

@@ -8,7 +8,7 @@ from modelplane.compose.clouds.nebius.named import named
 from modelplane.compose.clouds.site import Parts, Site
 
 WRITABLE = "READ_WRITE"
-"""How it is attached. Source: Nebius API, ``AttachedFilesystemSpec.attach_mode``."""
+"""Mode of its attachment. Source: Nebius API, ``AttachedFilesystemSpec.attach_mode``."""
 
 TAG = "modelplane-cache"
 """Name of the device on nodes. Source: reference API, 4.4."""
