@@ -10,13 +10,14 @@ READY := $(VENV)/.ready
 NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
 
 # The commit whose fleets must go on under the code of the working tree, unless BASE names another.
-LAST_RELEASE := 6b2dccc
+LAST_RELEASE := 4879e1f
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down test coverage test-kubernetes scale chaos check contract takeover format generate golden bench wheel audit clean
+.PHONY: help setup up down test coverage test-kubernetes scale engines chaos check contract takeover format generate golden \
+	gateway-module check-gateway-module fuzz sanitize soak bench wheel audit clean
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with everything that developing and running takes
 
@@ -26,7 +27,7 @@ $(READY): pyproject.toml
 			"Install one, or say where one is: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Installing Modelplane and its dependencies into $(VENV) (about a minute)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[local,function,otel,google,aws,nebius,dev]'
 	@touch $@
 
 up: setup ## Start a fleet on this machine
@@ -36,11 +37,11 @@ down: setup ## Stop it
 	@$(BIN)/modelplane down
 
 test: setup ## Run the tests that need neither Go nor a server
-	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale" --numprocesses=2 --dist=loadfile --durations=25
+	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale and not engines" --numprocesses=2 --dist=loadfile --durations=25
 
 coverage: setup ## Run the same, and print how much of each package they cover
 	@mkdir -p build
-	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale" --numprocesses=2 --dist=loadfile --cov --cov-report=json:build/coverage.json
+	@$(BIN)/python -m pytest -q -m "not kubernetes and not scale and not engines" --numprocesses=2 --dist=loadfile --cov --cov-report=json:build/coverage.json
 	@$(BIN)/python tests/coverage_table.py build/coverage.json
 
 test-kubernetes: setup ## Run the tests against a real control plane, proxy and engine
@@ -50,6 +51,10 @@ test-kubernetes: setup ## Run the tests against a real control plane, proxy and 
 
 scale: setup ## Run the tests of many replicas at once, which take minutes
 	@$(BIN)/python -m pytest -q -m scale --durations=25
+
+engines: setup ## Install real engines (some 6 GB) and run the tests against them
+	@$(BIN)/python tests/engines/install.py
+	@$(BIN)/python -m pytest -q -m engines tests/engines --durations=10
 
 chaos: setup ## Kill processes at random during the tour, for thirty rounds
 	@mkdir -p build
@@ -79,6 +84,22 @@ generate: setup ## Write the CRDs and reference pages anew from the types
 golden: setup ## Write the expected files of the golden tests anew; review the difference
 	@MODELPLANE_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden tests/examples tests/unit/offline
 
+gateway-module: setup ## Build the library that the gateway's Envoy loads, with Rust's cargo
+	@$(BIN)/python package/gateway_module.py
+
+check-gateway-module: ## Format, lint and test the library's sources
+	@cd gateway-module && cargo fmt --check && cargo clippy --quiet --all-targets -- -D warnings && cargo test --quiet
+
+fuzz: ## Run its readers of hostile bytes against generated input, a minute each
+	@cd gateway-module && MODELPLANE_FUZZ_SECONDS=60 cargo test --quiet --profile fuzz fuzz::
+
+sanitize: ## Run its tests under AddressSanitizer, with Rust's nightly toolchain
+	@cd gateway-module && RUSTFLAGS=-Zsanitizer=address cargo +nightly test --quiet \
+		--target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitized
+
+soak: setup ## Send ten thousand split uploads through it in a real Envoy
+	@MODELPLANE_UPLOADS=10000 $(BIN)/python -m pytest -q tests/kubernetes/test_gateway_module.py -k uploads
+
 bench: setup ## Measure from nothing to the first token
 	@$(BIN)/python benchmarks/first_answer.py --json
 
@@ -89,4 +110,4 @@ audit: setup ## Check dependencies for vulnerabilities and licenses, and write a
 	@$(BIN)/python package/audit.py
 
 clean: ## Remove what was built here
-	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist build gateway-module/target .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -74,7 +74,7 @@ def main() -> None:
         for path in files.values():
             path.write_bytes(os.urandom(MIB) * options.file_mib)
         served.add(REPO, files)
-        served.bytes_per_s = options.mib_per_s * MIB
+        served.bytes_per_s, served.per_page = options.mib_per_s * MIB, 1000
         pair(folder, served.url, ours_first=True)  # the hub computes its checksums once
         pairs = [pair(folder, served.url, ours_first=bool(turn % 2)) for turn in range(options.pairs)]
     ratios = sorted(each["ours"] / each["plain"] for each in pairs)

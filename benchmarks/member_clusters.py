@@ -25,7 +25,10 @@ _MANY = 1_000_000
 
 # The two namespaces are as long as one another, so that no answer changes its length.
 _LUA = """
-local shared = {namespaces = true, customresourcedefinitions = true, gateways = true, gatewayclasses = true}
+local shared = {
+  namespaces = true, customresourcedefinitions = true, gateways = true, gatewayclasses = true,
+  storageclasses = true,
+}
 
 function envoy_on_request(handle)
   local headers = handle:headers()

@@ -29,6 +29,7 @@ _SECTIONS = {
     "Every process": frozenset(Program),
     "Controllers": frozenset({Program.CONTROLLER}),
     "The Crossplane function": frozenset({Program.FUNCTION}),
+    "The gateway": frozenset({Program.GATEWAY}),
 }
 
 

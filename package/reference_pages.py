@@ -11,10 +11,11 @@ from itertools import groupby
 from typing import Any
 
 from modelplane.api.crd import schema
+from modelplane.api.documented import Documented
 from modelplane.api.fields import FORMS
 from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import INFRASTRUCTURE_GROUP
-from modelplane.api.reason_meanings import DOCUMENTED, EVERY_KIND, Documented
+from modelplane.api.reason_meanings import DOCUMENTED, EVERY_KIND
 from modelplane.compose.kinds import COMPOSED
 
 Schema = dict[str, Any]

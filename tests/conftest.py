@@ -5,15 +5,18 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
 import pytest
 
-from modelplane.local import binary
+from modelplane.host.errors import LocalError
+from modelplane.local import binary, gateway_module
 from modelplane.local.home import Home
 from support import network_namespace
 from support.fleets import ControlPlane, control_plane_of
+from support.gateway_module import library
 
 # Else gRPC starts threads in every process that is forked off, and a process with threads
 # may not enter a user namespace.
@@ -71,6 +74,8 @@ def pytest_configure(config: pytest.Config) -> None:
         network_namespace.enter()
     elif getattr(config.option, "numprocesses", 0):
         binary.find_or_build(lambda _progress: None)
+        with suppress(LocalError):  # its tests are skipped, or fail with the cause
+            gateway_module.find_or_build(lambda _progress: None)
         if go := shutil.which("go"):
             for module in ("helm", "oracle"):
                 subprocess.run([go, "mod", "download"], cwd=Path(__file__).parent / module, check=True)
@@ -80,6 +85,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def kubernetes_binary() -> Path:
     """The multi-call binary, built if it has to be."""
     return binary.find_or_build(lambda _progress: None)
+
+
+@pytest.fixture(scope="session")
+def module_library() -> Path:
+    """The gateway's module, built if it has to be."""
+    found = library()
+    if found is None:
+        pytest.skip("there is no cargo on PATH to build the gateway's module with")
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ DISTRIBUTIONS = {
     "google.protobuf": "protobuf",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
+    "jwt": "pyjwt",
     "opentelemetry.exporter.otlp.proto.http": "opentelemetry-exporter-otlp-proto-http",
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry.trace": "opentelemetry-api",

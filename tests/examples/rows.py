@@ -62,6 +62,7 @@ _NEBIUS_H100 = _at("nebius-eu-north: gpu-h100")
 ROWS = (
     Row((("01-first-answer",),), {"gemma": _NO_CLUSTERS}),
     Row((("quotas",),)),
+    Row((("07-api-keys",),)),
     # The tour on this machine. What runs stays where it is, whatever is added.
     Row(
         (
@@ -77,6 +78,10 @@ ROWS = (
     ),
     Row((("overview",),), {"qwen-demo": _NO_CLUSTERS}),
     Row((("concepts",),)),
+    Row(
+        (("every-field",),),
+        {"qwen3-8b": _at("own-hall: h100, h100"), "qwen3-8b-split": _at("own-hall: h100, h100")},
+    ),
     Row(
         (("deploying-models",),),
         {

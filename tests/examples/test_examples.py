@@ -8,7 +8,7 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ from examples.planned import (
     refusal,
 )
 from examples.rows import MISFITS, ROWS, Misfit, Row
+from modelplane.api import crd
 from modelplane.api.decode import decode, decode_as
-from modelplane.api.kinds import KINDS
+from modelplane.api.kinds import KINDS, Kind
 from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_replica import ModelReplica
@@ -105,6 +106,39 @@ def test_every_kind_has_an_example() -> None:
     assert {each["kind"] for path in FILES for each in documents(path) if _ours(each)} == {
         kind.name for kind in KINDS
     }
+
+
+def _declared(schema: dict[str, Any], path: str = "spec") -> Iterator[str]:
+    """Yield the path of every field that a schema declares."""
+    for name, field in schema.get("properties", {}).items():
+        yield f"{path}.{name}"
+        yield from _declared(field, f"{path}.{name}")
+    for items in (schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(items, dict):
+            yield from _declared(items, f"{path}[]")
+
+
+def _used(value: Any, schema: dict[str, Any], path: str = "spec") -> Iterator[str]:
+    """Yield the path of every field of a schema that a value has."""
+    declared, others = schema.get("properties", {}), schema.get("additionalProperties")
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if name in declared:
+                yield f"{path}.{name}"
+                yield from _used(item, declared[name], f"{path}.{name}")
+            elif isinstance(others, dict):
+                yield from _used(item, others, f"{path}[]")
+    if isinstance(value, list) and "items" in schema:
+        for item in value:
+            yield from _used(item, schema["items"], f"{path}[]")
+
+
+@pytest.mark.parametrize("kind", [each for each in KINDS if each.group == GROUP], ids=lambda kind: kind.name)
+def test_every_field_has_an_example(kind: Kind) -> None:
+    schema = crd.schema(kind)["properties"]["spec"]
+    objects = [each for path in FILES for each in documents(path) if _ours(each)]
+    used = {path for each in objects if each["kind"] == kind.name for path in _used(each["spec"], schema)}
+    assert sorted(set(_declared(schema)) - used) == []
 
 
 NOMINAL_MEMORY = "does not match NVIDIA H200 (publishes 143771Mi, so ask for at most 140Gi)"

@@ -11,7 +11,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.gateway_api import route
+from modelplane.gateway.route_tree import ROUTE, routes
 from modelplane.gateway.services import rewriting, select
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,8 @@ def _endpoint(rewrite_path: str) -> ModelEndpoint:
 
 def _sent(rewrite_path: str, asked: str) -> str:
     """Return the path that a provider is sent by a gateway of Gateway API, which takes the longest match."""
-    rules = route(SERVICE, select(SERVICE, [_endpoint(rewrite_path)], Destinations()))["spec"]["rules"]
+    selected = select(SERVICE, [_endpoint(rewrite_path)], Destinations())
+    rules = routes(SERVICE, selected, per_backend=True)[ROUTE]["spec"]["rules"]
     matching = {
         match["path"]["value"]: rule
         for rule in rules

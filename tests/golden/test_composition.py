@@ -27,7 +27,10 @@ from modelplane.compose.kinds import COMPOSERS
 FOLDER = Path(__file__).parent / "composition"
 CASES = sorted(FOLDER.glob("*/*/input.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
-FIELDS = {"reason", "owner", "observed", "required", "gatewayAddress", "proxy", "silence", "credential"}
+FIELDS = {
+    *("reason", "owner", "observed", "required", "proxy", "silence", "credential", "keyProblem"),
+    *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
+}
 
 
 def _compose(case: dict[str, Any]) -> Composition | Blocked:
@@ -44,6 +47,11 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         required,
         case.get("gatewayAddress", ""),
         Backend(case.get("proxy", Backend.ENVOY)),
+        gateway_problem=case.get("gatewayProblem", ""),
+        gateway_tls_problem=case.get("gatewayTlsProblem", ""),
+        gateway_without_module=case.get("gatewayWithoutModule", ""),
+        gateway_asks_for_keys=case.get("gatewayAsksForKeys", False),
+        key_problem=case.get("keyProblem"),
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
     )
@@ -73,6 +81,9 @@ def _written(composition: Composition | Blocked) -> dict[str, Any]:
     if composition.routes:
         written["routes"] = composition.routes
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(written))
+    for backend in (each for route in plain.get("routes", ()) for each in route["backends"]):
+        if backend["priority"] == 0:
+            del backend["priority"]  # of a route without tiers
     return plain
 
 

@@ -13,6 +13,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.local.home import Home
 from support.fleets import ControlPlane, Fleet, control_plane_of
+from support.gateway_module import library
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +38,7 @@ async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
 def fleet(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """What ``modelplane up`` starts."""
     started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
+    library()  # its gateway has the module, where that can be built
     try:
         started.modelplane("up")
         yield started

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from modelplane.install.identity import namespace
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
 
@@ -59,7 +60,7 @@ def test_helm_has_nothing_against_the_chart(helm):
 
 
 def test_with_the_default_values_the_chart_makes_what_the_command_writes(rendered):
-    expected = [each for each in manifests(Options()) if each["kind"] != "Namespace"]
+    expected = [each for each in manifests(Options()) if each != namespace()]
     assert by_name(rendered()) == by_name(expected)
 
 
@@ -81,7 +82,7 @@ def test_with_the_same_values_the_chart_makes_the_same_again(rendered):
         *("teamNamespaces={a,b}", "networkPolicy.monitoringNamespaces={watching}"),
         *("serviceMonitor.enabled=true", "gateway.envoyResources.requests.cpu=500m"),
     )
-    expected = [each for each in manifests(options) if each["kind"] != "Namespace"]
+    expected = [each for each in manifests(options) if each != namespace()]
     assert by_name(rendered(*values)) == by_name(expected)
 
 

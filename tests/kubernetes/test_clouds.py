@@ -6,11 +6,13 @@ The providers are simulated.
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from modelplane.api.aks_cluster import AKSCluster
+from modelplane.api.clouds import Cloud
 from modelplane.api.eks_cluster import EKSCluster
 from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.nebius_cluster import NebiusCluster
@@ -24,6 +26,7 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Object
 from modelplane.local import permissions
 from support import kinds
+from support.cloud_clusters import class_of, cluster_of
 from support.controllers import running_controllers
 from support.fleets import ControlPlane
 from support.simulated_clouds import SimulatedClouds
@@ -47,44 +50,6 @@ KINDS = {
     "Vultr": resource_of_kind(VultrCluster),
 }
 ORIGINS = ("aws", "azure", "gcp", "nebius", "vultr")
-RECIPES = {
-    "GKE": {"machineType": "g2-standard-8"},
-    "EKS": {"instanceType": "g6.xlarge"},
-    "AKS": {"vmSize": "Standard_NV36ads_A10_v5"},
-    "Vultr": {"plan": "vcg-l40s-16c-180g-48vram"},
-    "Nebius": {"platform": "gpu-l40s-a", "preset": "1gpu-8vcpu-32gb"},
-}
-SETTINGS: dict[str, tuple[Object, str]] = {
-    "GKE": ({"region": "us-central1", "project": "my-gcp-project"}, "us-central1-a"),
-    "EKS": ({"region": "us-east-2"}, "us-east-2a"),
-    "AKS": ({"location": "westeurope"}, "1"),
-    "Nebius": ({}, ""),
-    "Vultr": ({"region": "ewr"}, ""),
-}
-
-
-def _class(cloud: str) -> Object:
-    accelerator = {"type": "nvidia-l4", "count": 1}
-    recipe = {**RECIPES[cloud], "accelerator": accelerator}
-    device = {"name": "gpu", "driver": "gpu.nvidia.com", "deviceClassName": "gpu.nvidia.com"}
-    spec = {"provisioning": {"provider": cloud, cloud.lower(): recipe}, "devices": [device]}
-    return {
-        "apiVersion": CLASSES.api_version,
-        "kind": CLASSES.kind,
-        "metadata": {"name": f"l4-{cloud.lower()}"},
-        "spec": spec,
-    }
-
-
-def _cluster(cloud: str) -> Object:
-    settings, zone = SETTINGS[cloud]
-    pool = {"name": "gpu", "className": f"l4-{cloud.lower()}", **({"zones": [zone]} if zone else {})}
-    return {
-        "apiVersion": CLUSTERS.api_version,
-        "kind": CLUSTERS.kind,
-        "metadata": {"name": cloud.lower()},
-        "spec": {"cluster": {"source": cloud, cloud.lower(): settings}, "nodePools": [pool]},
-    }
 
 
 @pytest.fixture
@@ -129,6 +94,12 @@ def _kubeconfig(text: str, name: str) -> Object:
     }
 
 
+UNREACHABLE = """
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+"""
 WITHOUT_CREDENTIAL = """
 current-context: c
 contexts: [{name: c, context: {cluster: c, user: u}}]
@@ -146,8 +117,8 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
 
     async with running_controllers(own_control_plane):
         for cloud in KINDS:
-            await client.apply(_class(cloud))
-            await client.apply(_cluster(cloud))
+            await client.apply(class_of(Cloud(cloud)))
+            await client.apply(cluster_of(Cloud(cloud)))
         await _eventually(lambda: all_are("ProviderNotInstalled", "Provisioned", internal=True))
         said = await _said(client, "EKS", "ClusterReady")
         assert "xpkg.crossplane.io/crossplane-contrib/provider-aws-" in said["message"]
@@ -191,16 +162,43 @@ async def test_a_cluster_of_each_cloud_goes_from_nothing_to_running(
         before = {item["metadata"]["uid"] for item in await _managed(client)}
         await client.delete(CLASSES, "l4-eks")
         await client.patch(CLUSTERS, "gke", {"spec": {"nodePools": [{**_pool(), "zones": ["us-east1-b"]}]}})
-        await _eventually(lambda: all_of_gke_invalid(client))
+        await client.patch(CLUSTERS, "aks", {"spec": {"nodePools": [{**_pool(), "className": "typo"}]}})
+        await client.apply(_kubeconfig(UNREACHABLE, kubeconfigs["EKS"]))
+        await _lose_the_cloud(client, "Vultr")
+        for cloud, (type_, reason, internal) in DOUBTS.items():
+            await _eventually(partial(_is_said, client, cloud, type_, reason, internal=internal))
         assert {item["metadata"]["uid"] for item in await _managed(client)} == before
+        assert await client.get(STACKS, stack_name("eks"), SYSTEM) is not None
 
 
 def _pool() -> Object:
     return {"name": "gpu", "className": "l4-gke"}
 
 
-async def all_of_gke_invalid(client: Client) -> bool:
-    return (await _said(client, "GKE", "Provisioned", internal=True)).get("reason") == "InvalidSettings"
+DOUBTS = {
+    "GKE": ("Provisioned", "InvalidSettings", True),
+    "AKS": ("ClusterReady", "WaitingForClasses", False),
+    "EKS": ("ClusterReady", "Unreachable", False),
+    "Vultr": ("Provisioned", "Creating", True),
+}
+"""The condition that tells of a zone elsewhere, a typo, a control plane that is down, and an outage."""
+
+
+async def _is_said(client: Client, cloud: str, type_: str, reason: str, *, internal: bool) -> bool:
+    return (await _said(client, cloud, type_, internal=internal)).get("reason") == reason
+
+
+async def _lose_the_cloud(client: Client, cloud: str) -> None:
+    """Let every resource of a cloud's cluster report an outage."""
+    conditions = [
+        {"type": type_, "status": "False", "reason": "Outage", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for type_ in ("Ready", "Synced")
+    ]
+    for row in rows(Place.CONTROL_PLANE):
+        for item in (await client.list(of_row(row), SYSTEM)).items:
+            if item["metadata"]["ownerReferences"][0]["kind"] == KINDS[cloud].kind:
+                body = {"status": {"conditions": conditions}}
+                await client.patch(of_row(row), item["metadata"]["name"], body, SYSTEM, subresource="status")
 
 
 async def _managed_kinds_installed(client: Client) -> list[str]:

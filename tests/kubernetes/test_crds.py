@@ -64,6 +64,7 @@ SPECS = {
     "ModelCache": {"source": "HuggingFace", "huggingFace": {"repo": "Qwen/Qwen3-8B", "sizeGiB": 20}},
     "ModelDeployment": {"replicas": 1, "engines": [ENGINE]},
     "ModelEndpoint": {"url": "https://api.together.xyz/"},
+    "ModelKey": {"hashes": [{"sha256": "ab" * 32}]},
     "ModelReplica": {
         "clusterName": "local",
         "engines": [
@@ -350,6 +351,26 @@ ACCEPTED = [
     ),
     pytest.param("ModelService", {"spec.endpoints.0.weight": 1000000}, id="a service with weights"),
     pytest.param("ModelEndpoint", {"spec.rewritePath": "/v1/"}, id="a path to rewrite to"),
+    pytest.param(
+        "ModelKey",
+        {
+            "spec.hashes": [
+                {"sha256": "ab" * 32, "expires": "2026-12-01T00:00:00Z"},
+                {"sha256": "cd" * 32, "expires": "2026-12-01T00:00:00.123456789+01:00"},
+            ],
+            "spec.services": ["ml-team/*", "shared/qwen-2.5"],
+            "spec.requestsPerMinute": 60,
+            "spec.tokensPerMinute": 20_000,
+            "spec.streams": 4,
+            "spec.blocked": True,
+        },
+        id="a key with every field",
+    ),
+    pytest.param(
+        "InferenceGateway",
+        {"spec.keyGrants": [{"namespace": "*", "maxKeys": 5}, {"namespace": "ml", "services": ["ml/*"]}]},
+        id="grants of keys",
+    ),
     pytest.param(
         "ModelCache",
         {
@@ -1093,7 +1114,7 @@ REFUSED = [
     pytest.param(
         "ModelCache",
         {"spec.http": {"files": [{"url": "https://models.example.org/a", "path": "a", "sha256": "0" * 64}]}},
-        "exactly one of huggingFace, http, s3, oci and persistentVolumeClaim must be set: the one that "
+        "exactly one of huggingFace, http, s3, oci, ngc and persistentVolumeClaim must be set: the one that "
         "source names",
         id="a cache of two sources",
     ),
@@ -1144,6 +1165,35 @@ REFUSED = [
     ),
     pytest.param(
         "ModelEndpoint", {"spec.url": "api.together.xyz"}, "spec.url", id="an address without scheme"
+    ),
+    *(
+        pytest.param("ModelKey", {f"spec.{path}": value}, words, id=name)
+        for name, path, value, words in (
+            ("a key without a hash", "hashes", [], "spec.hashes"),
+            (
+                "five hashes of a key",
+                "hashes",
+                [{"sha256": f"{each:064}"} for each in range(5)],
+                "spec.hashes",
+            ),
+            ("a hash in capitals", "hashes.0.sha256", "AB" * 32, "[0].sha256"),
+            ("a key in place of its hash", "hashes.0.sha256", "mpk_" + "ab" * 24, "[0].sha256"),
+            ("a time in words", "hashes.0.expires", "tomorrow", "[0].expires"),
+            ("no service of a key", "services", [], "spec.services"),
+            ("services of all namespaces", "services", ["*"], "spec.services[0]"),
+            ("a service without its namespace", "services", ["qwen"], "spec.services[0]"),
+            ("a service with a path", "services", ["ml/../other"], "spec.services[0]"),
+            ("a service on two lines", "services", ["ml/qwen\n"], "spec.services[0]"),
+            ("no streams", "streams", 0, "spec.streams"),
+        )
+    ),
+    *(
+        pytest.param("InferenceGateway", {"spec.keyGrants": grants}, "spec.keyGrants", id=name)
+        for name, grants in (
+            ("two grants of a namespace", [{"namespace": "ml"}, {"namespace": "ml"}]),
+            ("a grant of no namespace", [{"namespace": "ml*"}]),
+            ("a grant of no key", [{"namespace": "ml", "maxKeys": 0}]),
+        )
     ),
     pytest.param("ModelEndpoint", {"spec.rewritePath": "v1"}, "spec.rewritePath", id="a relative path"),
     pytest.param("ModelService", {"spec.endpoints": []}, "spec.endpoints", id="a service of nothing"),

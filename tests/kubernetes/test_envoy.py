@@ -12,17 +12,19 @@ from modelplane.gateway.envoy.files import CLUSTERS
 from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.table import Backend, Route
 from modelplane.host.private_files import write_private
-from modelplane.proxy import admin
+from modelplane.proxy import admin, module
 from support.certificates import server_context
 from support.envoys import EVENTS, Gateway, engines, free_ports, raw_get, running_envoy, service
 
 pytestmark = pytest.mark.kubernetes
 
 
-@pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
+@pytest.fixture(params=[pytest.param(True, id="with the module"), pytest.param(False, id="without it")])
+async def gateway(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Gateway]:
     """An Envoy that has only been prepared."""
-    async with running_envoy(tmp_path) as running:
+    library = request.getfixturevalue("module_library") if request.param else None
+    async with running_envoy(tmp_path, library=library) as running:
+        assert (module.missing(tmp_path) == "") is request.param
         yield running
 
 
@@ -203,10 +205,33 @@ async def test_a_change_of_the_listeners_does_not_end_a_stream(gateway: Gateway)
         async for event in gateway.events("/ml/qwen/x?stream"):
             seen.append(event)
             if len(seen) == 3:
-                listeners = gateway.directory / "lds.json"
-                changed = listeners.read_text().replace('"30s"', '"31s"')
-                write_private(listeners, changed)
+                change_listeners(gateway)
     assert seen == [f"data: {number}" for number in range(EVENTS)]
+
+
+def change_listeners(gateway: Gateway) -> None:
+    listeners = gateway.directory / module.listeners_of(gateway.directory)
+    write_private(listeners, listeners.read_text().replace('"30s"', '"31s"'))
+
+
+async def test_a_connection_from_before_a_change_of_its_listener_ends_with_its_next_answer(
+    gateway: Gateway,
+) -> None:
+    request = b"GET /ml/qwen/x HTTP/1.1\r\nhost: g\r\n\r\n"
+    async with engines("a") as (engine,):
+        await gateway.apply(service(engine.backend()))
+        held = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(2)]
+        changes = gateway.stat("listener_manager.listener_modified")
+        change_listeners(gateway)
+        async with asyncio.timeout(30):
+            while gateway.stat("listener_manager.listener_modified") == changes:
+                await asyncio.sleep(0.02)
+            for reader, writer in held:
+                writer.write(request)
+                answer = await reader.read()  # to the end of the connection
+                assert answer.startswith(b"HTTP/1.1 200")
+                assert b"connection: close" in answer
+                writer.close()
 
 
 async def test_no_request_fails_while_replicas_are_exchanged(gateway: Gateway) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -18,6 +19,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from modelplane.local.home import Home
 from support.certificates import authority, server_context
 from support.fleets import Fleet
+from support.gateway_module import library
 from support.provider import PIECES, Provider, serving
 
 pytestmark = pytest.mark.kubernetes
@@ -37,7 +39,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fleet(
     certificates: Path, kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Fleet]:
-    """A fleet that trusts the authority, with a model of its own."""
+    """A fleet that trusts the authority, with a model of its own and, if it can be built, the module."""
+    library()
     started = Fleet(Home(tmp_path_factory.mktemp("fleet")), kubernetes_binary)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(certificates / "authority.pem"))
@@ -62,12 +65,12 @@ def start(certificates: Path) -> Iterator[Callable[..., Provider]]:
         yield provider
 
 
-def endpoint(fleet: Fleet, name: str, url: str, rewrite: str = "/v1/") -> None:
+def endpoint(fleet: Fleet, name: str, url: str, rewrite: str = "/v1/", **spec: object) -> None:
     manifest = {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "ModelEndpoint",
         "metadata": {"name": name, "namespace": TEAM, "labels": {"modelplane.ai/external-provider": name}},
-        "spec": {"url": url} | ({"rewritePath": rewrite} if rewrite else {}),
+        "spec": {"url": url} | ({"rewritePath": rewrite} if rewrite else {}) | spec,
     }
     apply(fleet, manifest)
 
@@ -246,3 +249,52 @@ def test_another_url_is_used_at_once_and_a_stream_from_the_one_before_goes_on(
         assert {asked(address) for _ in range(20)} == {"after"}
         before.go_on.set()
         assert tuple(pieces) == PIECES
+
+
+def credential(fleet: Fleet, value: str, hosts: str) -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "paid", "namespace": TEAM},
+        "type": "modelplane.ai/provider-credential",
+        "stringData": {"apiKey": value, "hosts": hosts},
+    }
+    apply(fleet, manifest)
+
+
+def condition(fleet: Fleet, name: str, type_: str) -> str:
+    path = f"jsonpath={{.status.conditions[?(@.type=='{type_}')].message}}"
+    return fleet.kubectl("get", "me", name, "-n", TEAM, "-o", path)
+
+
+@pytest.mark.skipif(library() is None, reason="there is no cargo on PATH to build the gateway's module with")
+def test_a_provider_gets_the_credential_that_its_owner_permits_and_nothing_else_does(
+    fleet: Fleet, start: Callable[..., Provider]
+) -> None:
+    paid, thief = start("paid.localhost", "gpt-5"), start("thief.localhost")
+    credential(fleet, "sk-1", paid.authority)
+    with_credential: dict[str, Any] = {"model": "gpt-5", "credential": {"secretRef": {"name": "paid"}}}
+    endpoint(fleet, "paid", f"https://{paid.authority}/v1", **with_credential)
+    endpoint(fleet, "thief", f"https://{thief.authority}/v1", **with_credential)
+    address = service(fleet, "paid", own=1, paid=1, thief=1)
+    until(lambda: {asked(address) for _ in range(12)}, {"gemma", "gpt-5"})
+    until(lambda: thief.authority in condition(fleet, "thief", "CredentialReady"), True)
+    while not paid.models:
+        with told(address) as pieces:
+            tuple(pieces)
+    assert (paid.models, paid.keys, thief.targets) == ({"gpt-5"}, {"Bearer sk-1"}, [])
+    credential(fleet, "sk-2", paid.authority)
+    until(lambda: {asked(address) for _ in range(12)} and "Bearer sk-2" in paid.keys, True)
+    paid.keys.clear()
+    assert {asked(address) for _ in range(24)} == {"gemma", "gpt-5"}
+    assert paid.keys == {"Bearer sk-2"}
+    fleet.kubectl("delete", "secret", "paid", "-n", TEAM)
+    until(lambda: {asked(address) for _ in range(24)}, {"gemma"})
+    assert 'there is no Secret "paid"' in condition(fleet, "paid", "CredentialReady")
+    assert (paid.keys, thief.targets) == ({"Bearer sk-2"}, [])
+    credential(fleet, "sk-3", paid.authority)
+    endpoint(fleet, "paid", f"http://{paid.authority}/v1", **with_credential)
+    until(lambda: "is not sent in clear text" in condition(fleet, "paid", "RoutingReady"), True)
+    logs = "".join(path.read_text(errors="replace") for path in fleet.home.logs.glob("*.log"))
+    assert logs
+    assert not any(key in logs for key in ("sk-1", "sk-2", "sk-3"))

@@ -2,15 +2,19 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import openai
 import psutil
 import pytest
 
+from kubernetes.test_tour import at_a_terminal, blocks
+from modelplane.local import gateway_module
 from support.fleets import PROCESSES, Fleet
 
 pytestmark = pytest.mark.kubernetes
@@ -61,6 +65,20 @@ def test_the_openai_client_gets_tokens(served: Fleet) -> None:
     assert _answer(served).strip()
 
 
+def test_the_usage_of_the_service_is_summed(served: Fleet) -> None:
+    before = _requests(served)
+    _answer(served)
+    deadline = time.monotonic() + 30
+    while _requests(served) <= before:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def _requests(fleet: Fleet) -> int:
+    groups = json.loads(fleet.modelplane("usage", "--json"))["groups"]
+    return next((each["requests"] for each in groups if each["service"] == "ml-team/first-answer"), 0)
+
+
 def test_the_openai_client_gets_a_stream(served: Fleet) -> None:
     client = openai.OpenAI(base_url=f"{_address(served)}/v1", api_key="none", max_retries=0, timeout=60)
     pieces = [
@@ -77,6 +95,29 @@ def test_the_openai_client_gets_a_stream(served: Fleet) -> None:
     ]
     assert len(pieces) > 3, "a stream comes in pieces"
     assert "".join(pieces).strip()
+
+
+@pytest.mark.usefixtures("module_library")
+def test_one_url_leads_to_the_model_that_a_request_names(served: Fleet) -> None:
+    (url,) = re.findall(r"or (http://\S+/v1) with model NAMESPACE/SERVICE", served.modelplane("status"))
+    with openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as client:
+        assert "ml-team/first-answer" in [each.id for each in client.models.list()]
+        for model in ("ml-team/first-answer", "first-answer"):
+            answer = client.chat.completions.create(
+                model=model, messages=[{"role": "user", "content": PROMPT}], max_tokens=4, seed=7
+            )
+            assert answer.choices[0].message.content
+        _grant(served, {"name": "gemma", "service": "ml-team/first-answer", "namespaces": ["*"]})
+        deadline = time.monotonic() + 60
+        while "gemma" not in [each.id for each in client.models.list()]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    _grant(served)
+
+
+def _grant(fleet: Fleet, *aliases: dict[str, Any]) -> None:
+    patch = json.dumps({"spec": {"aliases": aliases or None}})
+    fleet.kubectl("patch", "ig", "default", "--type=merge", "-p", patch)
 
 
 def test_chat_prints_an_answer(served: Fleet) -> None:
@@ -161,6 +202,25 @@ def test_a_selector_that_nothing_matches_names_the_cluster_and_keeps_the_replica
 def _status(fleet: Fleet) -> dict[str, dict[str, object]]:
     document = json.loads(fleet.modelplane("status", "-o", "json"))
     return {process["name"]: process for process in document["processes"]}
+
+
+def test_the_gateway_asks_for_keys_as_its_page_says(
+    served: Fleet, kubernetes_binary: Path, tmp_path: Path
+) -> None:
+    if gateway_module.find() is None:
+        pytest.skip("there is no cargo on PATH to build the gateway's module with")
+    reader = at_a_terminal(served, kubernetes_binary, tmp_path)
+    *steps, clean_up = blocks("07-api-keys")
+    try:
+        told = "".join(map(reader.run, steps))
+    finally:
+        reader.run(clean_up)
+    assert "missing_api_key" in told
+    assert "\n429\n" in told
+    assert re.search("ml-team +app +WithinGrant +1 +never +ml-team/[*]", told)
+    assert 'ModelKey "app" in namespace "ml-team" is revoked' in told
+    served.kubectl("wait", "--for=condition=Authenticated=false", "ig/default", "--timeout=60s")
+    assert _answer(served).strip()
 
 
 @pytest.mark.parametrize("name", PROCESSES)

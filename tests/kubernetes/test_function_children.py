@@ -76,7 +76,8 @@ def known() -> Iterator[None]:
             "kubernetes.m.crossplane.io", "v1alpha1", "ClusterProviderConfig", "clusterproviderconfigs", False
         ),
         Resource("helm.m.crossplane.io", "v1beta1", "Release", "releases"),
-        Resource("helm.m.crossplane.io", "v1beta1", "ClusterProviderConfig", "clusterproviderconfigs", False),
+        Resource("kubernetes.m.crossplane.io", "v1alpha1", "ProviderConfig", "providerconfigs"),
+        Resource("helm.m.crossplane.io", "v1beta1", "ProviderConfig", "providerconfigs"),
         Resource("protection.crossplane.io", "v1beta1", "ClusterUsage", "clusterusages", False),
         Resource("protection.crossplane.io", "v1beta1", "Usage", "usages"),
     ]
@@ -146,7 +147,7 @@ def _answer(case: str) -> dict[str, Object]:
 
 
 def _is_ours(child: Object) -> bool:
-    return str(child["apiVersion"]).startswith("modelplane.ai/")
+    return str(child.get("apiVersion", "")).startswith("modelplane.ai/")
 
 
 CASES = sorted(

@@ -1,12 +1,15 @@
 """The gateway of a cluster: real Envoys, configured by `modelplane gateway` through a real API server."""
 
 import asyncio
+import os
+import re
 import signal
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +17,22 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from modelplane.api.model_key import ModelKey
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
-from modelplane.kube.resources import Object
+from modelplane.kube.resources import Object, Resource
 from modelplane.local import lifecycle
 from modelplane.local.processes import CONTROL_PLANE
+from modelplane.proxy.publication import Read, read
 from support.fleets import ControlPlane
 from support.kinds import install
 
 pytestmark = pytest.mark.kubernetes
 
 SYSTEM = "modelplane-system"
+PRIVATE = "modelplane-gateway"
 TEAM = "team"
 SERVICE = "modelplane-gateway"
 ADDRESS = f"{SERVICE}.{SYSTEM}.svc"
@@ -70,11 +76,14 @@ class Commands:
         self._directory = directory
         self._started: list[Command] = []
 
-    async def start(self, *arguments: str) -> Command:
+    async def start(self, *arguments: str, **environment: str) -> Command:
         log = self._directory / f"{arguments[0]}-{len(self._started)}.log"
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "modelplane.cli.main", *arguments), stdout=output, stderr=output
+                *(sys.executable, "-m", "modelplane.cli.main", *arguments),
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **environment},
             )
         self._started.append(Command(process, log))
         return self._started[-1]
@@ -99,8 +108,8 @@ class Pod:
         self._health = free_port()
         self._where = ("--dir", str(directory), "--port", str(self.port), "--address", "127.0.0.1")
 
-    async def start_envoy(self) -> None:
-        self.envoy = await self._commands.start("envoy", *self._where)
+    async def start_envoy(self, **environment: str) -> None:
+        self.envoy = await self._commands.start("envoy", *self._where, **environment)
 
     async def start_companion(self) -> None:
         self.companion = await self._commands.start(
@@ -111,9 +120,9 @@ class Pod:
             *("--drain-seconds", "1"),
         )
 
-    async def start(self) -> None:
+    async def start(self, **environment: str) -> None:
         await self.start_companion()
-        await self.start_envoy()
+        await self.start_envoy(**environment)
         await eventually(self.ready)
 
     async def readiness(self) -> tuple[int, str]:
@@ -129,9 +138,11 @@ class Pod:
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    async def get(self, path: str) -> tuple[int, str]:
+    async def get(self, path: str, key: str = "") -> tuple[int, str]:
+        # A connection from before a change of the listener keeps the listener's former settings.
+        headers = {"connection": "close"} | ({"authorization": f"Bearer {key}"} if key else {})
         try:
-            async with self._session.get(self.url(path)) as response:
+            async with self._session.get(self.url(path), headers=headers) as response:
                 return response.status, await response.text()
         except aiohttp.ClientConnectionError:
             return 0, ""
@@ -164,10 +175,26 @@ class Bench:
         self._commands = commands
         self._session = session
         self._directory = directory
+        self.controller: Command
 
-    async def pod(self, name: str) -> Pod:
+    async def modelplane(self, *arguments: str) -> str:
+        """Run a command against the control plane to its end; return what it printed last."""
+        command = await self._commands.start(*arguments, "--kubeconfig", str(self.plane.kubeconfig))
+        assert await asyncio.wait_for(command.process.wait(), 60) == 0, command.log
+        return command.log.split()[-1]
+
+    async def says(self, resource: Resource, name: str, type_: str, reason: str, namespace: str = "") -> None:
+        """Wait until a condition has a reason."""
+
+        async def said() -> bool:
+            found = await self.client.get(resource, name, namespace or None)
+            return condition_of(found or {}, type_).get("reason") == reason
+
+        await eventually(said, 60)
+
+    async def pod(self, name: str, **environment: str) -> Pod:
         pod = Pod(self._commands, self.plane.kubeconfig, self._directory / name, self._session)
-        await pod.start()
+        await pod.start(**environment)
         return pod
 
     async def service(self, name: str, *ports: int) -> None:
@@ -231,12 +258,12 @@ async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
         stack.push_async_callback(commands.close)
         running = Bench(plane, client, commands, session, tmp_path)
         await install(client)
-        for name in (SYSTEM, TEAM):
+        for name in (SYSTEM, PRIVATE, TEAM):
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         await client.apply(_object("InferenceGateway", "default") | {"spec": GATEWAY})
         await running.exposed(type="ClusterIP")
         controller = ("controller", "--kubeconfig", str(plane.kubeconfig), "--gateway-service", SERVICE)
-        await commands.start(*controller)
+        running.controller = await commands.start(*controller)
         await running.address(ADDRESS)
         yield running
 
@@ -281,6 +308,126 @@ async def test_every_envoy_serves_what_is_published_and_a_change_arrives_at_once
     found = await bench.client.get(fleet_resources.MODEL_SERVICES, "chat", TEAM)
     assert found is not None
     assert found["status"]["address"] == f"http://{ADDRESS}/team/chat"
+
+
+async def test_the_next_tier_serves_while_the_first_fails_and_while_it_has_no_endpoint(bench: Bench) -> None:
+    def endpoint(tier: str, port: int) -> Object:
+        found = _object("ModelEndpoint", f"tiers-{tier}", TEAM)
+        found["metadata"]["labels"] = {"tier": tier}
+        return found | {"spec": {"url": f"http://127.0.0.1:{port}", "rewritePath": "/"}}
+
+    service = _object("ModelService", "tiers", TEAM)
+    entries = [
+        {"priority": priority, "selector": {"matchLabels": {"tier": tier}}}
+        for priority, tier in enumerate(("own", "next"))
+    ]
+    pod = await bench.pod("pod")
+    async with engine("next") as following:
+        await bench.client.apply(service | {"spec": {"endpoints": entries}})
+        await bench.client.apply(endpoint("next", following))
+        async with engine("own") as own:
+            await bench.client.apply(endpoint("own", own))
+            await pod.serves("/team/tiers/", "own")
+        # Nothing has told the gateway that the engine is gone.
+        assert [await pod.get("/team/tiers/") for _ in range(5)] == [(200, "next")] * 5
+        await bench.client.delete(fleet_resources.MODEL_ENDPOINTS, "tiers-own", TEAM)
+
+        async def told() -> bool:
+            found = await bench.client.get(fleet_resources.MODEL_SERVICES, "tiers", TEAM)
+            return "none of priority 0, 1 of priority 1" in condition_of(
+                found or {}, "EndpointsResolved"
+            ).get("message", "")
+
+        await eventually(told)
+        assert await pod.get("/team/tiers/") == (200, "next")
+        async with engine("own") as own:
+            await bench.client.apply(endpoint("own", own))
+            await pod.serves("/team/tiers/", "own")
+
+
+CLOSED = GATEWAY | {"authentication": "APIKey", "keyGrants": [{"namespace": TEAM}]}
+CHAT = "/team/chat/v1/models"
+
+
+async def _until_status(pod: Pod, key: str, status: int) -> None:
+    async def answered() -> bool:
+        return (await pod.get(CHAT, key))[0] == status
+
+    await eventually(answered, 60)
+
+
+async def _everything_published(bench: Bench) -> str:
+    """Return all ConfigMaps of the gateway as text."""
+    found = await bench.client.list(resources.CONFIG_MAPS, SYSTEM, labels="modelplane.ai/gateway=default")
+    published = read(found.items)
+    assert isinstance(published, Read)
+    return "".join((*published.files.values(), *published.private))
+
+
+@pytest.mark.usefixtures("module_library")
+async def test_a_gateway_asks_for_keys_whatever_is_killed(bench: Bench) -> None:
+    keys = fleet_resources.resource_of_kind(ModelKey)
+    key = partial(bench.modelplane, "key")
+    async with engine("a") as a:
+        await bench.service("chat", a)
+        pod = await bench.pod("keys")
+        await pod.serves(CHAT, "a")
+        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "Open")
+        first = await key("create", "first", "-n", TEAM)
+        second = await key("create", "second", "-n", TEAM, "--requests-per-minute", "2")
+        await bench.says(keys, "first", "Enforced", "GatewayOpen", TEAM)
+
+        await bench.client.apply(_object("InferenceGateway", "default") | {"spec": CLOSED})
+        await _until_status(pod, "", 401)
+        await _until_status(pod, first, 200)
+        assert [(await pod.get(CHAT, second))[0] for _ in range(3)] == [200, 200, 429]
+        assert (await pod.get(CHAT, f"{first}x"))[0] == 401
+        doubled = {"authorization": f"Bearer {first}", "x-api-key": f"{first}x"}
+        async with bench._session.get(pod.url(CHAT), headers=doubled) as response:
+            assert response.status == 400
+        await bench.says(keys, "first", "Enforced", "InForce", TEAM)
+        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "APIKey")
+
+        # Nothing about keys is in a ConfigMap.
+        published = await _everything_published(bench)
+        assert "keys.json" in published
+        assert not re.search("[0-9a-f]{64}", published)
+        secrets = await bench.client.list(resources.SECRETS, PRIVATE, labels="modelplane.ai/gateway=default")
+        assert len(secrets.items) == 2
+        assert (pod._directory / "private" / "keys.json").stat().st_mode & 0o777 == 0o600
+
+        # A stream goes on while its key is revoked.
+        headers = {"authorization": f"Bearer {first}"}
+        async with bench._session.get(pod.url(f"{CHAT}?slowly"), headers=headers) as stream:
+            assert await stream.content.readexactly(1) == b"."
+            await key("revoke", "first", "-n", TEAM)
+            await _until_status(pod, first, 401)
+            assert len(await stream.read()) == 39
+
+        # The controllers and Envoy are killed: a start without the controllers is as closed.
+        third = await key("create", "third", "-n", TEAM)
+        await _until_status(pod, third, 200)
+        await bench.controller.end(signal.SIGKILL)
+        await pod.envoy.end(signal.SIGKILL)
+        await pod.start_envoy()
+        await _until_status(pod, third, 200)
+        assert [(await pod.get(CHAT, each))[0] for each in ("", first, "none")] == [401, 401, 401]
+
+
+async def test_without_the_module_a_gateway_that_is_to_ask_for_keys_serves_nobody(
+    bench: Bench, tmp_path: Path
+) -> None:
+    lacking = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    async with engine("a") as a:
+        await bench.service("chat", a)
+        pod = await bench.pod("without", **lacking)
+        await pod.serves(CHAT, "a")
+        await bench.controller.end()
+        kubeconfig = ("--kubeconfig", str(bench.plane.kubeconfig))
+        await bench._commands.start("controller", *kubeconfig, "--gateway-service", SERVICE, **lacking)
+        await bench.client.apply(_object("InferenceGateway", "default") | {"spec": CLOSED})
+        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "ModuleMissing")
+        await _until_status(pod, "", 0)
 
 
 async def test_a_gateway_without_configuration_is_open_and_answers_404(bench: Bench) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from modelplane.api import labels
 from modelplane.api.cluster_origin import KubeconfigSecret
+from modelplane.compose.cluster_kubeconfig import INSTALLER
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import condition_of, is_ready, is_true
 from modelplane.controllers.helm import process
@@ -21,7 +22,6 @@ from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import HelmFailed, Program
 from modelplane.controllers.helm.releases import Releases, place_of
 from modelplane.install import inference_cluster
-from modelplane.install.inference_cluster import INSTALLER
 from modelplane.install.permissions import INFERENCE_CLUSTER
 from modelplane.kube import kubeconfig_secret, resources
 from modelplane.kube.client import Client

@@ -17,12 +17,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from modelplane.api.meta import SYSTEM_NAMESPACE
-from modelplane.compose.readiness import is_true
+from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.model_key import ModelKey
+from modelplane.compose.readiness import condition_of, is_true
 from modelplane.compose.workload_kinds import OF_STACKS, Place, rows
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import of_row
-from modelplane.install import inference_cluster, permissions
+from modelplane.install import gateway_permissions, inference_cluster, permissions
 from modelplane.install.identity import CONTROLLER, GATEWAY
 from modelplane.install.manifests import manifests
 from modelplane.install.options import Options
@@ -214,6 +215,10 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
             manifest["spec"]["huggingFace"]["authSecret"] = {"name": "token"}
         await control.apply(manifest)
     await control.apply(_settings(replicas=2))
+    await control.apply(
+        _object("modelplane.ai/v1alpha1", "ModelKey", "ci", TEAM)
+        | {"spec": {"hashes": [{"sha256": "ab" * 32}]}}
+    )
 
     seen: set[str] = set()
 
@@ -226,6 +231,8 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
         seen.update([kind.kind for kind in CHILDREN if await _children(cluster, kind)])
         deployment = await control.get(fleet_resources.MODEL_DEPLOYMENTS, "settings", TEAM)
         unseen = [kind.kind for kind in CHILDREN if kind.kind not in seen] + await unrenewed()
+        key = await control.get(fleet_resources.resource_of_kind(ModelKey), "ci", TEAM)
+        unseen += [] if condition_of(key or {}, "Granted") else ["the conditions of a key"]
         return unseen + ([] if is_true(deployment or {}, "Ready") else ["a deployment that serves"])
 
     await _until_nothing(missing)
@@ -315,7 +322,9 @@ GRANTED = [
     *((CONTROLLER, EVERYWHERE, rule) for rule in permissions.on_control_plane()),
     *((CONTROLLER, TEAM, rule) for rule in permissions.TEAMS),
     *((CONTROLLER, SYSTEM_NAMESPACE, rule) for rule in permissions.SYSTEM),
-    *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in permissions.COMPANION),
+    *((GATEWAY, SYSTEM_NAMESPACE, rule) for rule in gateway_permissions.COMPANION),
+    *((GATEWAY, GATEWAY_NAMESPACE, rule) for rule in gateway_permissions.COMPANION_PRIVATE),
+    *((CONTROLLER, GATEWAY_NAMESPACE, rule) for rule in gateway_permissions.PUBLISHER),
     *((INFERENCE_CLUSTER, EVERYWHERE, rule) for rule in permissions.on_cluster()),
     *((INFERENCE_CLUSTER, SYSTEM_NAMESPACE, rule) for rule in permissions.OWN_TOKEN),
     (INFERENCE_CLUSTER, EVERYWHERE, permissions.BIND_COPIES),

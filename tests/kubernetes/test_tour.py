@@ -54,6 +54,8 @@ class Tourist:
                 "PATH": f"{self.folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "MODELPLANE_HOME": str(self.fleet.home.root),
                 "KUBECONFIG": str(self.fleet.home.kubeconfig),
+                # Another fleet may have had the same address, and other kinds.
+                "KUBECACHEDIR": str(self.folder / "cache"),
             },
             cwd=ROOT,
             capture_output=True,
@@ -73,16 +75,21 @@ def blocks(page: str) -> tuple[str, ...]:
     return lines_for_a_shell(ROOT / "examples" / page / "README.md")
 
 
-@pytest.fixture(scope="module")
-def tourist(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tourist]:
-    folder = tmp_path_factory.mktemp("tour")
-    reader = Tourist(Fleet(Home(folder / "home"), kubernetes_binary), folder)
+def at_a_terminal(fleet: Fleet, kubernetes_binary: Path, folder: Path) -> Tourist:
+    """Return a reader of a fleet, with the commands of the pages in a folder."""
     for name, command in (
         ("kubectl", shlex.join((str(kubernetes_binary.absolute()), "kubectl"))),
         ("modelplane", shlex.join((sys.executable, "-m", "modelplane.cli.main"))),
     ):
         (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (folder / name).chmod(0o700)
+    return Tourist(fleet, folder)
+
+
+@pytest.fixture(scope="module")
+def tourist(kubernetes_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tourist]:
+    folder = tmp_path_factory.mktemp("tour")
+    reader = at_a_terminal(Fleet(Home(folder / "home"), kubernetes_binary), kubernetes_binary, folder)
     try:
         yield reader
     finally:
@@ -205,7 +212,7 @@ def for_this_machine(manifest: str) -> str:
     for pattern, replacement in (
         (r"gpu\.nvidia\.com", "cpu.modelplane.ai"),
         (r"23034Mi|20Gi", "1Gi"),
-        (r"46068Mi|40Gi", "2Gi"),
+        (r"46068Mi|40960Mi|40Gi|35Gi", "2Gi"),
         (r"- name: gpu-\w+", "- name: local"),
         # Charts cannot be had here, and each cluster has a gateway.
         (r"(?m)^  nodePools:", "  servingStack: {profile: None}\n  nodePools:"),
@@ -215,37 +222,60 @@ def for_this_machine(manifest: str) -> str:
     return manifest
 
 
-def test_the_tour_on_aws_goes_over_simulated_providers(tourist: Tourist) -> None:
-    folder = tourist.folder / "getting-started"
+@pytest.mark.parametrize(
+    ("page", "origin", "names", "made"),
+    [
+        pytest.param(
+            "eks",
+            "aws",
+            ("eks-us-east", "eks-us-west", "eks-eu-central"),
+            ("VPC", "Cluster", "NodeGroup"),
+            id="AWS",
+        ),
+        pytest.param(
+            "gke",
+            "gcp",
+            ("starter", "gpu-us-west", "gpu-us-east"),
+            ("Network", "Cluster", "NodePool"),
+            id="Google Cloud",
+        ),
+    ],
+)
+def test_the_tour_on_a_cloud_goes_over_simulated_providers(
+    tourist: Tourist, page: str, origin: str, names: tuple[str, ...], made: tuple[str, ...]
+) -> None:
+    """The kubeconfigs of the simulated Google have a credential, so that none is exchanged for a token."""
+    folder = tourist.folder / page
     shutil.copytree(ROOT / "examples" / "getting-started", folder)
     shutil.copy(ROOT / "examples" / "02-build-the-platform" / "inference-gateway.yaml", folder)
     for manifest in folder.glob("**/*.yaml"):
         manifest.write_text(for_this_machine(manifest.read_text()))
-    kinds = tourist.folder / "kinds.yaml"
-    kinds.write_text(yaml.safe_dump_all(definitions("provider-upjet-aws")))
+    kinds = tourist.folder / f"{page}-kinds.yaml"
+    kinds.write_text(yaml.safe_dump_all(definitions(f"provider-upjet-{origin}")))
     tourist.run(f"kubectl apply --server-side -f {kinds} -o name")
-    given = {
-        cluster: tourist.run(f"kubectl config view --minify --flatten --raw --context {cluster}")
-        for cluster in CLUSTERS
+    kubeconfigs = {
+        name: tourist.run(f"kubectl config view --minify --flatten --raw --context {cluster}")
+        for name, cluster in zip(names, CLUSTERS, strict=True)
     }
-    names = dict(zip(("eks-us-east", "eks-us-west", "eks-eu-central"), given.values(), strict=True))
 
     def details(item: Object) -> dict[str, str]:
-        return {"kubeconfig": names[item["metadata"]["ownerReferences"][0]["name"]]}
+        if item["kind"] == "ServiceAccountKey":
+            return {"private_key": "a key of Google"}
+        return {"kubeconfig": kubeconfigs[item["metadata"]["ownerReferences"][0]["name"]]}
 
     with SimulatedClouds(str(tourist.fleet.home.kubeconfig), details) as clouds:
         told = "".join(
             tourist.run(block.replace("examples/getting-started", str(folder)))
-            for block in blocks("getting-started/eks")
+            for block in blocks(f"getting-started/{page}")
         )
         assert tourist.run("kubectl get managed -A -o name") == ""
     assert_nothing_is_left(tourist)
-    assert re.search(r"^qwen-demo-\S+ +eks-us-east +True +True", told, re.MULTILINE)
-    assert re.search(r"qwen-west-\S+ +eks-us-west +True +True", told)
+    assert re.search(rf"^qwen-demo-\S+ +{names[0]} +True +True", told, re.MULTILINE)
+    assert re.search(rf"qwen-west-\S+ +{names[1]} +True +True", told)
     assert '"role":"assistant"' in told
     assert "Provisioned" in told
     assert clouds.failed, "the cloud has refused some at first"
-    assert clouds.deleted.index("NodeGroup") < clouds.deleted.index("Cluster") < clouds.deleted.index("VPC")
+    assert sorted(made, key=clouds.deleted.index, reverse=True) == list(made)
 
 
 def test_the_fleet_is_taken_down(tourist: Tourist) -> None:

@@ -27,6 +27,7 @@ from support.crossplane.manifests import (
     model_cache,
     model_deployment,
     model_endpoint,
+    model_key,
     model_service,
     serving_stack,
 )
@@ -104,7 +105,7 @@ def _requests(process: FunctionProcess) -> Iterator[tuple[str, fnv1.RunFunctionR
         ("ModelEndpoint", ENDPOINT),
     ):
         fleet.run_until_ready(kind, name, within=120)
-    fleet.apply(*cloud_clusters(), serving_stack())
+    fleet.apply(*cloud_clusters(), serving_stack(), model_key())
     fleet.run_for(65)
     for kind in COMPOSERS:
         last = fleet.calls(kind)[-1].request

@@ -8,12 +8,13 @@ import pytest
 from support.attacked import Attacked, attacked
 from support.envoys import Gateway, running_envoy
 from support.fleets import ControlPlane
+from support.gateway_module import library
 
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
-    """An Envoy that has only been prepared."""
-    async with running_envoy(tmp_path) as running:
+    """An Envoy that has only been prepared, with the module where it can be built."""
+    async with running_envoy(tmp_path, library=library()) as running:
         yield running
 
 

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from modelplane.compose.clouds.table import RECIPES
+from modelplane.compose.cluster_kubeconfig import INSTALLER
 from modelplane.compose.composition import Credential
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.connection import Connection
@@ -167,6 +168,39 @@ async def test_a_concurrent_change_of_the_secret_wins_and_the_old_token_stays_in
         assert await registered.token() == before
         assert token_in_use(clusters) == before
         assert clusters.problem("test") == ""
+
+
+async def test_the_installers_token_is_renewed_with_itself_and_only_the_installer_gets_one(
+    registered: Registered, tmp_path: Path
+) -> None:
+    fleet = registered.fleet
+    for manifest in inference_cluster.manifests(installer=True):
+        await fleet.client.apply(manifest)
+    path = tmp_path / "installer"
+    token = kubectl(fleet.control_plane, "create", "token", INSTALLER, "-n", SYSTEM, "--duration=10m").strip()
+    content = kubeconfig(fleet.control_plane, INSTALLER, path, token).read_bytes()
+    await fleet.client.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": INSTALLER, "namespace": SYSTEM},
+            "data": {"kubeconfig": base64.b64encode(content).decode()},
+        }
+    )
+    named = {"spec": {"cluster": {"existing": {"installerSecretRef": {"name": INSTALLER}}}}}
+    await fleet.client.patch(fleet_resources.INFERENCE_CLUSTERS, "test", named)
+    async with registered.connected(half_of_ten_minutes_later) as (clusters, credentials):
+        serving = await registered.token()
+        await credentials.look()
+        secret = await fleet.client.get(resources.SECRETS, INSTALLER, SYSTEM) or {}
+        renewed = yaml.safe_load(base64.b64decode(secret["data"]["kubeconfig"]))["users"][0]["user"]["token"]
+        claims = claims_of(renewed)
+        assert claims
+        assert (renewed != token, claims.subject) == (True, f"system:serviceaccount:{SYSTEM}:{INSTALLER}")
+        assert await registered.token() != serving
+        connection = connection_of(clusters)
+        with pytest.raises(errors.Forbidden, match='cannot create resource "serviceaccounts/token"'):
+            await connection.client.create_token(INSTALLER, SYSTEM, 600)
 
 
 @pytest.mark.parametrize(

@@ -391,8 +391,8 @@ async def test_it_writes_the_gateway_of_a_cluster_and_no_other_pods_by_it(
     async def is_served() -> bool:
         try:
             return [await refusal(stolen, each) for each in (gateway_class(), gateway())] == ["", ""]
-        except errors.NotInstalled:
-            return False
+        except errors.ApiError:
+            return False  # its kinds are not served yet
 
     await eventually(is_served)
     refused = [
@@ -403,6 +403,23 @@ async def test_it_writes_the_gateway_of_a_cluster_and_no_other_pods_by_it(
         gateway_class("modelplane.ai/another"),
     ]
     assert ["of a serving stack is" in await refusal(stolen, each) for each in refused] == [True] * 5
+
+
+def storage_class(name: str = "modelplane-rwx-efs", **fields: Any) -> dict[str, Any]:
+    return item("storage.k8s.io/v1", "StorageClass", name, "", provisioner="efs.csi.aws.com") | fields
+
+
+async def test_it_writes_the_storage_class_of_a_cloud_and_names_no_secret_by_it(stolen: Client) -> None:
+    assert await refusal(stolen, storage_class(parameters={"fileSystemId": "fs-1"})) == ""
+    default = storage_class()
+    default["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}
+    refused = [
+        storage_class("standard"),
+        storage_class(provisioner="elsewhere.example.com"),
+        storage_class(parameters={"csi.storage.k8s.io/provisioner-secret-name": "token"}),
+        default,
+    ]
+    assert ["of a serving stack" in await refusal(stolen, each) for each in refused] == [True] * 4
 
 
 def test_every_kind_that_is_written_is_limited() -> None:

@@ -39,32 +39,39 @@ def test_an_engine_has_no_token_and_gains_no_privileges(owner: Any, key: str) ->
         assert spec["containers"][0]["securityContext"] == {"allowPrivilegeEscalation": False}
 
 
-def former(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return a workload as version 0.2.0 wrote it: without the fields that came later."""
+def former(manifest: dict[str, Any], *, hardened: bool = False) -> dict[str, Any]:
+    """Return a workload as version 0.3.0 wrote it, or 0.2.0: without the fields that came later."""
     written = {**manifest, "metadata": {key: manifest["metadata"][key] for key in ("name", "namespace")}}
     for template in templates(written):
-        del template["spec"]["automountServiceAccountToken"], template["spec"]["securityContext"]
-        del template["spec"]["containers"][0]["securityContext"]
+        container = template["spec"]["containers"][0]
+        container["args"] = [each for each in container.get("args", ()) if "--shutdown-timeout" not in each]
+        if not container["args"]:
+            del container["args"]
+        if not hardened:
+            del template["spec"]["automountServiceAccountToken"], template["spec"]["securityContext"]
+            del container["securityContext"]
     return dict(with_spec_hash(written))
 
 
+@pytest.mark.parametrize("hardened", [True, False], ids=["0.3.0", "0.2.0"])
 @pytest.mark.parametrize(
     ("shape", "key"), [(engine, KEY), (gang, "model-gang-qwen")], ids=["one pod", "a gang"]
 )
-def test_pods_of_an_earlier_version_are_not_replaced_for_it(shape: Any, key: str) -> None:
-    there = former(workload(composed(replica(shape())), key))
+def test_pods_of_an_earlier_version_are_not_replaced_for_it(shape: Any, key: str, hardened: bool) -> None:
+    there = former(workload(composed(replica(shape())), key), hardened=hardened)
     assert workload(composed(replica(shape()), {key: there}), key) == there
     scaled = workload(composed(replica(shape(copies=3)), {key: there}), key)
     assert templates(scaled) == templates(there), "more copies replace no pod"
     assert scaled["spec"]["replicas"] == 3
 
 
-def test_a_workload_of_version_0_2_0_is_recognized() -> None:
+@pytest.mark.parametrize("written_hash", ["7cd9dae5f4", "ae3c266201"], ids=["0.2.0", "0.3.0"])
+def test_a_workload_of_an_earlier_version_is_recognized(written_hash: str) -> None:
     case = yaml.safe_load((GOLDEN / "standalone" / "input.yaml").read_text())
-    metadata = {"name": "qwen", "annotations": {labels.SPEC_HASH: "7cd9dae5f4"}}
+    metadata = {"name": "qwen", "annotations": {labels.SPEC_HASH: written_hash}}
     written = {"kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1}}
     said = composed(decode_as(ModelReplica, case["owner"]), {KEY: written}, **case["required"])
-    assert workload(said)["metadata"]["annotations"] == {labels.SPEC_HASH: "7cd9dae5f4"}
+    assert workload(said)["metadata"]["annotations"] == {labels.SPEC_HASH: written_hash}
 
 
 def test_an_edit_gives_pods_of_an_earlier_version_the_fields() -> None:

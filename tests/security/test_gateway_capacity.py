@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.files import LISTENERS
 from modelplane.gateway.envoy.type_urls import RESOURCE_MONITORS
 from modelplane.gateway.table import Backend, Route
 from modelplane.host.private_files import write_private
-from modelplane.proxy import limits
+from modelplane.proxy import limits, module
 from support.envoys import EVENTS, Engine, Gateway, engines, free_ports, running_envoy, service
 
 pytestmark = pytest.mark.kubernetes
@@ -160,7 +159,7 @@ async def test_connections_end_before_the_open_files_do(tmp_path: Path) -> None:
 
 
 async def test_a_connection_without_requests_is_closed(gateway: Gateway) -> None:
-    listeners = gateway.directory / LISTENERS
+    listeners = gateway.directory / module.listeners_of(gateway.directory)
     assert '"idle_timeout":"300s"' in listeners.read_text()
     write_private(listeners, listeners.read_text().replace('"300s"', '"0.2s"'))
     async with asyncio.timeout(5):

@@ -31,6 +31,9 @@ PROBES = {
     "deploy a model": ("create", MODELPLANE, "modeldeployments", TEAM),
     "scale a model": ("patch", MODELPLANE, "modeldeployments/scale", TEAM),
     "name a provider": ("create", MODELPLANE, "modelendpoints", TEAM),
+    "make an API key": ("create", MODELPLANE, "modelkeys", TEAM),
+    "make an API key for another team": ("create", MODELPLANE, "modelkeys", OTHERS),
+    "grant API keys": ("patch", MODELPLANE, "inferencegateways", ""),
     "see a model": ("get", MODELPLANE, "modeldeployments", TEAM),
     "see an endpoint": ("list", MODELPLANE, "modelendpoints", TEAM),
     "see another team's endpoint": ("list", MODELPLANE, "modelendpoints", OTHERS),
@@ -53,6 +56,7 @@ ALLOWED = {
         "deploy a model",
         "scale a model",
         "name a provider",
+        "make an API key",
         "see a model",
         "see an endpoint",
         "read the team's Secrets",
@@ -67,7 +71,7 @@ ALLOWED = {
         "see an endpoint",
         "see another team's endpoint",
     },
-    "operator": {"open a destination", "see an endpoint", "see another team's endpoint"},
+    "operator": {"open a destination", "grant API keys", "see an endpoint", "see another team's endpoint"},
 }
 
 

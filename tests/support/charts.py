@@ -4,7 +4,7 @@ import hashlib
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -82,14 +82,20 @@ webhooks:
 
 def package(binary: Path, folder: Path, version: str = "1.0.0") -> Path:
     """Pack the chart: a CRD, a DaemonSet, a webhook, settings, and failures on demand; return the archive."""
-    chart = folder / "demo"
-    (chart / "templates").mkdir(parents=True, exist_ok=True)
-    (chart / "crds").mkdir(exist_ok=True)
-    (chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: demo\nversion: {version}\n")
-    (chart / "values.yaml").write_text('message: ""\nrefused: ""\nhook: false\nagent: true\n')
-    (chart / "crds" / "gadgets.yaml").write_text(CRD)
-    for name, text in TEMPLATES.items():
-        (chart / "templates" / name).write_text(text)
+    files = {
+        "values.yaml": 'message: ""\nrefused: ""\nhook: false\nagent: true\n',
+        "crds/gadgets.yaml": CRD,
+        **{f"templates/{name}": text for name, text in TEMPLATES.items()},
+    }
+    return pack(binary, folder, "demo", version, files)
+
+
+def pack(binary: Path, folder: Path, name: str, version: str, files: Mapping[str, str]) -> Path:
+    """Pack a chart of the files by their paths in it; return the archive."""
+    chart = folder / name
+    for path, text in {"Chart.yaml": f"apiVersion: v2\nname: {name}\nversion: {version}\n", **files}.items():
+        (chart / path).parent.mkdir(parents=True, exist_ok=True)
+        (chart / path).write_text(text)
     packed = folder / "packed"
     subprocess.run(
         [binary, "helm", "package", chart, "--destination", packed],
@@ -97,14 +103,16 @@ def package(binary: Path, folder: Path, version: str = "1.0.0") -> Path:
         capture_output=True,
         env={"HOME": str(folder)},
     )
-    return packed / f"demo-{version}.tgz"
+    return packed / f"{name}-{version}.tgz"
 
 
 class Repository:
     """Charts over HTTP, as a repository with an index and as an OCI registry."""
 
-    def __init__(self, archive: Path) -> None:
-        self._archive = archive.read_bytes()
+    def __init__(self, archive: Path, *others: Path) -> None:
+        """The OCI registry has the first chart only."""
+        self._archives = {each.name: each.read_bytes() for each in (archive, *others)}
+        self._archive = self._archives[archive.name]
         self.let_go = threading.Event()
         """Ends the requests below ``/slow``."""
         self.let_go.set()
@@ -144,13 +152,17 @@ class Repository:
             self.let_go.wait(60)
         if name == "index.yaml":
             return "text/yaml", self._index()
-        body = self._archive if folder != "corrupt" else self._archive[: len(self._archive) // 2]
-        return ("application/gzip", body) if name == "demo.tgz" else None
+        body = self._archives.get(name)
+        if body is None:
+            return None
+        return "application/gzip", body if folder != "corrupt" else body[: len(body) // 2]
 
-    @staticmethod
-    def _index() -> bytes:
-        entry = {"apiVersion": "v2", "name": "demo", "version": "1.0.0", "urls": ["demo.tgz"]}
-        return json.dumps({"apiVersion": "v1", "entries": {"demo": [entry]}}).encode()
+    def _index(self) -> bytes:
+        entries = {}
+        for archive in self._archives:
+            name, _, version = archive.removesuffix(".tgz").rpartition("-")
+            entries[name] = [{"apiVersion": "v2", "name": name, "version": version, "urls": [archive]}]
+        return json.dumps({"apiVersion": "v1", "entries": entries}).encode()
 
     def _registry(self, path: str) -> tuple[str, bytes] | None:
         config = json.dumps({"apiVersion": "v2", "name": "demo", "version": "1.0.0"}).encode()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from modelplane.controllers import fleet_resources
+from modelplane.controllers.helm.process import Program
 from modelplane.controllers.manager import Manager
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import Proxy
@@ -12,12 +13,14 @@ from support.fleets import ControlPlane
 
 
 @asynccontextmanager
-async def running_controllers(control_plane: ControlPlane, proxy: Proxy | None = None) -> AsyncIterator[None]:
+async def running_controllers(
+    control_plane: ControlPlane, proxy: Proxy | None = None, helm: Program | None = None
+) -> AsyncIterator[None]:
     """Run the controllers under their own identity, as ``modelplane controller`` does."""
     async with Client.from_kubeconfig(
         str(control_plane.home.controller_kubeconfig), known=fleet_resources.known
     ) as client:
-        manager = Manager(client, proxy=proxy, dial=lambda address: address)
+        manager = Manager(client, proxy=proxy, dial=lambda address: address, helm=helm or Program())
         task = asyncio.create_task(manager.run())
         try:
             yield

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,8 +17,8 @@ from aiohttp import web
 
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy.files import files
-from modelplane.gateway.table import Backend, Listener, Route, Table
-from modelplane.proxy import admin, bootstrap
+from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.proxy import admin, bootstrap, module
 from modelplane.proxy import files as envoy_files
 from support.certificates import authority
 
@@ -72,16 +73,36 @@ class Engine:
 
 LOCAL = Destinations(is_local=True)
 
+Transform = Callable[[dict[str, str]], dict[str, str]]
+"""Change of Envoy's files before they are written."""
+
+
+def unchanged(content: dict[str, str]) -> dict[str, str]:
+    return content
+
 
 class Gateway:
     """A running Envoy."""
 
-    def __init__(self, directory: Path, client: aiohttp.ClientSession, ports: Iterator[int]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        client: aiohttp.ClientSession,
+        ports: Iterator[int],
+        transform: Transform = unchanged,
+        usage_log: str = "",
+    ) -> None:
         self.directory = directory
+        self.usage_log = usage_log
         self.client = client
+        self.transform = transform
         self.port = next(ports)
         self.workload_port = next(ports)
         self.pid = 0
+        self.front = Front()
+        """What the module does with requests, where Envoy has it."""
+        self.own_headers: dict[str, str] = {}
+        """Headers of the requests that find out whether routes are in force."""
         self._writes = itertools.count()
 
     def url(self, path: str) -> str:
@@ -95,19 +116,27 @@ class Gateway:
         mark = Route("mark", prefix)
         table = Table(
             (
-                Listener("front-door", "127.0.0.1", self.port, (*routes, mark), destinations),
+                Listener(
+                    "front-door",
+                    "127.0.0.1",
+                    self.port,
+                    (*routes, mark),
+                    destinations,
+                    self.front,
+                    usage_log=self.usage_log,
+                ),
                 Listener("cluster-local", "127.0.0.1", self.workload_port, (*workload, mark)),
             )
         )
-        assert envoy_files.write(self.directory, files(table))
+        assert envoy_files.write(self.directory, self.transform(files(table)))
         for port in (self.port, self.workload_port):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not await self._settled(f"http://127.0.0.1:{port}{prefix}"):
                     await asyncio.sleep(0.02)
 
     async def _settled(self, mark: str) -> bool:
         try:
-            async with self.client.get(mark) as response:
+            async with self.client.get(mark, headers=self.own_headers) as response:
                 return response.status == 503
         except aiohttp.ClientConnectionError:
             return False
@@ -146,6 +175,11 @@ async def running_envoy(
     directory: Path,
     configure: Callable[[dict[str, Any]], None] = lambda _bootstrap: None,
     descriptors: int = 4096,
+    transform: Transform = unchanged,
+    environment: dict[str, str] | None = None,
+    arguments: tuple[str, ...] = (),
+    usage_log: str = "",
+    front: Front = Front(),  # noqa: B008 - it is immutable
     **options: Any,
 ) -> AsyncIterator[Gateway]:
     """Run an Envoy that has only been prepared, with options.
@@ -153,13 +187,18 @@ async def running_envoy(
     ``configure`` changes its bootstrap before the start, ``descriptors`` is its limit of open files.
     """
     async with aiohttp.ClientSession() as client:
-        running = Gateway(directory, client, free_ports())
-        listener = Listener("front-door", "127.0.0.1", running.port, destinations=LOCAL)
-        _prepare(directory, listener, configure, **options)
+        running = Gateway(directory, client, free_ports(), transform, usage_log)
+        running.front = front
+        listener = Listener(
+            "front-door", "127.0.0.1", running.port, destinations=LOCAL, front=front, usage_log=usage_log
+        )
+        _prepare(directory, listener, configure, transform, **options)
         log = (directory / "log").open("wb")
         process = await asyncio.create_subprocess_exec(
             *("sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *bootstrap.argv(directory)),
+            *arguments,
             cwd=directory,
+            env=os.environ | module.environment(directory) | (environment or {}),
             stdout=log,
             stderr=log,
         )
@@ -176,9 +215,15 @@ async def running_envoy(
 
 
 def _prepare(
-    directory: Path, listener: Listener, configure: Callable[[dict[str, Any]], None], **options: Any
+    directory: Path,
+    listener: Listener,
+    configure: Callable[[dict[str, Any]], None],
+    transform: Transform,
+    **options: Any,
 ) -> None:
     directory.mkdir(exist_ok=True)
+    if transform is not unchanged:
+        envoy_files.write(directory, transform(files(Table((listener,)))))
     bootstrap.prepare(directory, (listener,), authority(directory), **options)
     path = directory / "bootstrap.json"
     configuration = json.loads(path.read_text())

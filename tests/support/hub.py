@@ -19,7 +19,6 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 _LARGE = 100_000
-_PER_PAGE = 2
 _BLOCK = 1 << 20
 _API = re.compile(r"/api/models/(?P<repo>[^/]+/[^/]+)(?:/(?P<what>revision|tree)/(?P<revision>[^/]+))?")
 _RESOLVE = re.compile(r"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
@@ -67,6 +66,8 @@ class Hub:
     """How fast a connection carries a large file; 0 for as fast as it can."""
     away: bool = False
     """Whether it answers that it is overloaded."""
+    per_page: int = 2
+    """How many files a page of a list has."""
     url: str = ""
     content_url: str = ""
 
@@ -178,16 +179,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _list(self, repo: Repo, start: int) -> None:
         entries = []
-        for path in sorted(repo.files)[start : start + _PER_PAGE]:
+        for path in sorted(repo.files)[start : start + self.hub.per_page]:
             size = repo.files[path].stat().st_size
-            entry = {"type": "file", "path": path, "size": size, "oid": _blob(repo.files[path])}
+            entry: dict[str, Any] = {"type": "file", "path": path, "size": size}
             if size >= _LARGE:
-                entry["lfs"] = {"oid": _sha256(repo.files[path]), "size": size, "pointerSize": 134}
+                sha = _sha256(repo.files[path])
+                # What git has is a pointer to it.
+                entry |= {"oid": _sha1(sha.encode()), "lfs": {"oid": sha, "size": size, "pointerSize": 134}}
+            else:
+                entry["oid"] = _blob(repo.files[path])
             entries.append(entry)
-        more = {}
-        if start + _PER_PAGE < len(repo.files):
+        more, end = {}, start + self.hub.per_page
+        if end < len(repo.files):
             tree = f"{self.hub.url}/api/models/{repo.name}/tree/{repo.commit}"
-            more = {"Link": f'<{tree}?recursive=True&expand=False&cursor={start + _PER_PAGE}>; rel="next"'}
+            more = {"Link": f'<{tree}?recursive=True&expand=False&cursor={end}>; rel="next"'}
         self._send(200, json.dumps(entries).encode(), more)
 
     def _resolve(self, found: re.Match[str]) -> None:

@@ -21,6 +21,11 @@ class Load:
     address: str
     expected: str = "Paris"
     """What every answer has in it."""
+    model: str = "gemma"
+    tokens: int = 12
+    """Most tokens of an answer."""
+    pause_s: float = 0.0
+    """Time that a client waits after an answer."""
     answers: int = 0
     failures: list[tuple[float, str]] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -38,16 +43,18 @@ class Load:
                     self.answers += 1
                 except Exception as error:  # noqa: BLE001 - whatever went wrong, it was no answer
                     self.failures.append((asked_at, f"{type(error).__name__}: {error}"))
+                self._over.wait(self.pause_s)
 
-    @staticmethod
-    def _answer(client: openai.OpenAI, *, stream: bool) -> tuple[str, str]:
+    def _answer(self, client: openai.OpenAI, *, stream: bool) -> tuple[str, str]:
         """Return why an answer has ended, and the answer."""
         if not stream:
-            [choice] = client.chat.completions.create(model="gemma", messages=QUESTION, max_tokens=12).choices
+            [choice] = client.chat.completions.create(
+                model=self.model, messages=QUESTION, max_tokens=self.tokens
+            ).choices
             return choice.finish_reason, choice.message.content or ""
         ended, content = "", ""
         for piece in client.chat.completions.create(
-            model="gemma", messages=QUESTION, max_tokens=12, stream=True
+            model=self.model, messages=QUESTION, max_tokens=self.tokens, stream=True
         ):
             for part in piece.choices:
                 ended, content = part.finish_reason or ended, content + (part.delta.content or "")

@@ -24,6 +24,8 @@ class Provider:
     """The path and query of each request that was answered."""
     keys: set[str] = field(default_factory=set)
     """What came as Authorization."""
+    models: set[str] = field(default_factory=set)
+    """What was asked for as the model."""
     begun: threading.Event = field(default_factory=threading.Event)
     """Set when the first piece of a stream is out."""
     go_on: threading.Event = field(default_factory=threading.Event)
@@ -71,6 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self._called_right() and body["stream"]:
+            self.server.provider.models.add(body["model"])
             self._stream()
 
     def _called_right(self) -> bool:

@@ -24,7 +24,6 @@ from modelplane.kube.resources import Object, Resource
 
 FINALIZER = "finalizer.managedresource.crossplane.io"
 SYSTEM = "modelplane-system"
-_TURN_S = 0.1
 _FAILS = 0.2
 """Share of the attempts that fail."""
 
@@ -38,6 +37,8 @@ class SimulatedClouds:
     details: Callable[[Object], Mapping[str, str]]
     """Returns the connection details of a resource; empty until the cloud has them."""
     seed: int = 0
+    turn_s: float = 0.1
+    """Seconds between two looks at everything."""
     failed: list[str] = field(default_factory=list)
     """The kinds whose creation failed once, in order."""
     deleted: list[str] = field(default_factory=list)
@@ -63,18 +64,22 @@ class SimulatedClouds:
                     for item in await _listed(client, of_row(row))
                 ]
                 self._random.shuffle(found)
+                others = [each for _, each in found]
+                made = {each["metadata"]["name"] for each in others if condition_of(each, "Ready")}
                 for resource, item in found:
                     try:
-                        await self._look(client, resource, item, [each for _, each in found])
+                        await self._look(client, resource, item, others, made)
                     except errors.ApiError:
                         continue  # changed meanwhile: at the next turn
-                await asyncio.sleep(_TURN_S)
+                await asyncio.sleep(self.turn_s)
 
-    async def _look(self, client: Client, resource: Resource, item: Object, others: list[Object]) -> None:
+    async def _look(
+        self, client: Client, resource: Resource, item: Object, others: list[Object], made: set[str]
+    ) -> None:
+        """Look at one resource; ``made`` has the names of those that are ready."""
         name = item["metadata"]["name"]
-        users = [each for each in others if name in _references(each)]
         if "deletionTimestamp" in item["metadata"]:
-            if users:
+            if users := [each for each in others if uses(each, item)]:
                 await self._report(
                     client, resource, item, error=f"DependencyViolation: {users[0]['kind']} uses it"
                 )
@@ -84,8 +89,7 @@ class SimulatedClouds:
         elif FINALIZER not in item["metadata"].get("finalizers", ()):
             await client.patch(resource, name, {"metadata": {"finalizers": [FINALIZER]}}, SYSTEM)
         elif not condition_of(item, "Ready"):
-            known = {each["metadata"]["name"] for each in others if condition_of(each, "Ready")}
-            if unknown := _references(item) - known:
+            if unknown := references(item) - made:
                 await self._report(
                     client, resource, item, error=f"cannot resolve references: {min(unknown)} is not found"
                 )
@@ -95,6 +99,7 @@ class SimulatedClouds:
             else:
                 await self._connect(client, item)
                 await self._report(client, resource, item)
+                made.add(name)
 
     async def _report(self, client: Client, resource: Resource, item: Object, *, error: str = "") -> None:
         """Set the status, as after an attempt."""
@@ -103,7 +108,7 @@ class SimulatedClouds:
             return
         synced = _condition("Synced", not error, "ReconcileError" if error else "ReconcileSuccess", error)
         conditions = [synced] if error else [synced, _condition("Ready", True, "Available", "")]
-        status = {"conditions": conditions, **({} if error else {"atProvider": _reported(item)})}
+        status = {"conditions": conditions, **({} if error else {"atProvider": reported(item)})}
         await client.patch(
             resource, item["metadata"]["name"], {"status": status}, SYSTEM, subresource="status"
         )
@@ -135,18 +140,31 @@ def _condition(type_: str, holds: bool, reason: str, message: str) -> dict[str, 
     }
 
 
-def _references(item: Object) -> set[str]:
+def uses(user: Object, item: Object) -> bool:
+    """Return True if a resource refers to another one."""
+    # The group of a cluster on Azure has the name of the cluster.
+    return any(
+        name == item["metadata"]["name"]
+        and field.startswith("resourceGroup") is (item["kind"] == "ResourceGroup")
+        for field, name in _named(user["spec"].get("forProvider", {}))
+    )
+
+
+def references(item: Object) -> set[str]:
     """Return the names of the resources that a resource refers to, in fields like ``vpcIdRef``."""
-    return set(_named(item["spec"].get("forProvider", {})))
+    return {name for _, name in _named(item["spec"].get("forProvider", {}))}
 
 
-def _named(value: Any) -> Iterator[str]:
+def _named(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield each field that refers to a resource, with the name of the resource."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
+            if key.endswith("SecretRef"):
+                continue  # no resource of a cloud
             if key.endswith("Ref") and isinstance(inner, Mapping):
-                yield inner["name"]
+                yield key, inner["name"]
             elif key.endswith("Refs") and isinstance(inner, list):
-                yield from (each["name"] for each in inner)
+                yield from ((key, each["name"]) for each in inner)
             else:
                 yield from _named(inner)
     elif isinstance(value, list):
@@ -154,7 +172,7 @@ def _named(value: Any) -> Iterator[str]:
             yield from _named(each)
 
 
-def _reported(item: Object) -> dict[str, Any]:
+def reported(item: Object) -> dict[str, Any]:
     """Return what the cloud reports of a resource that others are composed of."""
     name = item["metadata"]["name"]
     reported: dict[str, Any] = {"id": f"id-{name}"}

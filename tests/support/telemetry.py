@@ -3,7 +3,7 @@
 import itertools
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from email.message import Message
 from typing import Any
 
@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from modelplane.controllers.observed import State, samples
 from modelplane.telemetry import metrics, server
-from modelplane.telemetry.metric_definitions import Program
+from modelplane.telemetry.metric_definitions import METRICS, Program, Sample
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """Values, by name and labels."""
@@ -116,9 +116,19 @@ def fetch(address: str, path: str = "/metrics", **headers: str) -> tuple[int, Me
             return refusal.code, refusal.headers, refusal.read()
 
 
+def _observed(program: Program, state: State) -> Iterable[Sample]:
+    if program is Program.CONTROLLER:
+        return samples(state)
+    return [
+        Sample(metric, tuple(f"a {label}" for label in metric.labels), 1)
+        for metric in METRICS
+        if metric.observed and program in metric.programs
+    ]
+
+
 def scraped(program: Program, observe: Callable[[], State] = State) -> Series:
     """Return what a program exports over HTTP."""
-    registry = metrics.registry(program, lambda: samples(observe()))
+    registry = metrics.registry(program, lambda: _observed(program, observe()))
     with server.serve("127.0.0.1:0", alive=well, ready=well, registry=registry) as serving:
         status, _, body = fetch(serving.address)
     assert status == 200

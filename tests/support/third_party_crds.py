@@ -36,7 +36,7 @@ def problems(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[str
     if schema.get("x-kubernetes-int-or-string"):
         if not isinstance(value, int | str):
             yield f"{path}: neither a number nor a text"
-    elif not isinstance(value, _TYPES[schema["type"]]):
+    elif "type" in schema and not isinstance(value, _TYPES[schema["type"]]):
         yield f"{path}: not of type {schema['type']}"
     elif isinstance(value, dict):
         yield from (f"{path}.{name}: missing" for name in schema.get("required", ()) if name not in value)

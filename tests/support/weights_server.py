@@ -139,10 +139,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif state.token and given != f"Bearer {state.token}":
             asks = {"WWW-Authenticate": f'Bearer realm="{state.realm}",service="here"'} if state.realm else {}
             self._send(401, b"", asks)
-        elif path not in state.files:
-            self._send(404, b"")
-        else:
+        elif self.path in state.files:
+            self._content(state.files[self.path], state.types[self.path], fault)
+        elif path in state.files:
             self._content(state.files[path], state.types[path], fault)
+        else:
+            self._send(404, b"")
 
     def _content(self, content: bytes, type_: str, fault: Fault) -> None:
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))

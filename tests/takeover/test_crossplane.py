@@ -13,8 +13,7 @@ import pytest
 import yaml
 from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 
-from modelplane.api.labels import SPEC_HASH
-from modelplane.compose.backends import security
+from modelplane.api.labels import SERVED_MODEL, SPEC_HASH
 from modelplane.compose.cluster_namespace import MADE
 from support.checkouts import ROOT, environment
 from support.crossplane.fleet import Fleet
@@ -39,8 +38,11 @@ GANG = f"{TEAM}/gang"
 PASSING = {"resourceVersion", "managedFields", "generation", "observedGeneration"}
 PASSING |= {"message", "lastTransitionTime"}
 """Fields that may differ between versions: texts with the time of their change, and counters of writes."""
-ADDED = {SPEC_HASH, "watch", "celQuery", "managementPolicies", *MADE}
+ADDED = {SPEC_HASH, SERVED_MODEL, "watch", "celQuery", "managementPolicies", *MADE}
 """Annotations, labels of namespaces, and fields by which an object is observed, of one version only."""
+
+NEW_CONDITIONS = {"Authenticated"}
+"""Types of conditions of the later version only."""
 
 
 class Functions:
@@ -130,7 +132,14 @@ def lasting(value: Any, passing: Collection[str]) -> Any:
     if isinstance(value, Mapping):
         kept = {key: lasting(each, passing) for key, each in value.items() if key not in passing}
         return {key: each for key, each in kept.items() if each != {}}
-    return [lasting(each, passing) for each in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [lasting(each, passing) for each in value if not _is_new(each)]
+    return value
+
+
+def _is_new(value: Any) -> bool:
+    """Return True for a condition that only the later version has."""
+    return isinstance(value, Mapping) and value.get("type") in NEW_CONDITIONS
 
 
 def test_who_takes_over_changes_nothing_and_neither_does_the_way_back(
@@ -153,8 +162,8 @@ def test_who_takes_over_goes_on_with_what_the_other_has_made(fleet: Fleet, funct
     functions.acting = functions.before
     fleet.look_again()
     fleet.run_for(65)
-    # The way back replaces the pods of a replica that was begun with them: 0.2.0 does not know the fields.
-    assert changes(before, objects(fleet), but=("securityContext", *security.POD)) == []
+    # The way back replaces the pods of a replica that was begun since: 0.3.0 gives vLLM no time to finish.
+    assert changes(before, objects(fleet), but=("args",)) == []
     fleet.edit("ModelDeployment", DEPLOYMENT, replicas=1)
     fleet.run_until(lambda: len(fleet.named("ModelReplica")) == 2, within=300)
     functions.acting = functions.now

@@ -40,6 +40,20 @@ class AKSSystemPool(Model):
     max_node_count: Annotated[int, about("Most nodes.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
 
 
+class AKSFileShares(Model):
+    """Shares of Azure Files, which are the volumes of ModelCaches."""
+
+    sku_name: Annotated[
+        str,
+        about(
+            "Kind of the storage account of new shares, such as Premium_LRS or Premium_ZRS.",
+            min_length=1,
+            max_length=63,
+            pattern="^[A-Za-z0-9_]+$",
+        ),
+    ] = "Premium_LRS"
+
+
 class AKSSettings(Model):
     """Settings of a cluster on Azure Kubernetes Service."""
 
@@ -52,3 +66,6 @@ class AKSSettings(Model):
         AKSGPUDriver,
         about("Install: AKS installs its NVIDIA driver on GPU nodes. None: the driver comes from elsewhere."),
     ] = AKSGPUDriver.INSTALL
+    file_shares: Annotated[
+        AKSFileShares, about("Shares of Azure Files, which are the volumes of ModelCaches.")
+    ] = AKSFileShares()

@@ -27,6 +27,8 @@ class CloudTraits:
     cloud: Cloud
     cache_storage: str = ""
     """The StorageClass for ModelCaches that its clusters get. Empty: it offers no ReadWriteMany volumes."""
+    cache_provisioner: str = ""
+    """The driver of that StorageClass."""
     needs_zones: bool = False
     """True if every pool has to name the zones of its nodes."""
     needs_upper_bound: bool = False
@@ -40,15 +42,31 @@ class CloudTraits:
 
 
 CLOUDS = (
-    CloudTraits(Cloud.GKE, cache_storage="modelplane-rwx", needs_zones=True),
+    CloudTraits(
+        Cloud.GKE,
+        cache_storage="modelplane-rwx",
+        cache_provisioner="filestore.csi.storage.gke.io",
+        needs_zones=True,
+    ),
     CloudTraits(
         Cloud.EKS,
         cache_storage="modelplane-rwx-efs",
+        cache_provisioner="efs.csi.aws.com",
         needs_zones=True,
         has_capacity_blocks=True,
     ),
-    CloudTraits(Cloud.AKS, cache_storage="modelplane-rwx-fs", has_short_pool_names=True),
-    CloudTraits(Cloud.NEBIUS, cache_storage="modelplane-rwx-fs", needs_upper_bound=True),
+    CloudTraits(
+        Cloud.AKS,
+        cache_storage="modelplane-rwx-fs",
+        cache_provisioner="file.csi.azure.com",
+        has_short_pool_names=True,
+    ),
+    CloudTraits(
+        Cloud.NEBIUS,
+        cache_storage="modelplane-rwx-fs",
+        cache_provisioner="mounted-fs-path.csi.nebius.ai",
+        needs_upper_bound=True,
+    ),
     CloudTraits(Cloud.VULTR, needs_upper_bound=True, needs_a_node=True),
 )
 """Every cloud."""
@@ -63,6 +81,11 @@ CLUSTER_KINDS = tuple(sorted(f"{cloud}Cluster" for cloud in Cloud))
 """The kinds of their clusters."""
 
 
+def traits(cloud: Cloud) -> CloudTraits:
+    """Return the row of a cloud."""
+    return next(row for row in CLOUDS if row.cloud is cloud)
+
+
 def cache_storage(cloud: Cloud) -> str:
     """Return the StorageClass for ModelCaches that a cloud's clusters get; empty where there is none."""
-    return next(row.cache_storage for row in CLOUDS if row.cloud is cloud)
+    return traits(cloud).cache_storage

@@ -8,7 +8,7 @@ from modelplane.api.cloud_cluster import (
     NAME_RULE,
     POOLS,
     ZONES_RULE,
-    CachingClusterStatus,
+    CloudClusterStatus,
     GPUs,
     MaxNodeCount,
     MinNodeCount,
@@ -19,6 +19,7 @@ from modelplane.api.cloud_cluster import (
     Zones,
 )
 from modelplane.api.cloud_settings import DiskSizeGb
+from modelplane.api.cluster_origin import CacheStorage
 from modelplane.api.eks_settings import EKSSettings
 from modelplane.api.fields import about
 from modelplane.api.meta import Model, ObjectMeta
@@ -53,6 +54,21 @@ class EKSNodePool(Model):
     fabric: Annotated[EKSFabric, about("EFA: nodes get Elastic Fabric Adapters.")] = EKSFabric.NONE
 
 
+class EKSStorage(CacheStorage):
+    """Storage of a cluster on EKS for staged models."""
+
+    file_system: (
+        Annotated[str, about("Id of the EFS file system, which the StorageClass names.", max_length=63)]
+        | None
+    ) = None
+
+
+class EKSClusterStatus(CloudClusterStatus):
+    """Access to the cluster, and its storage for staged models."""
+
+    cache: Annotated[EKSStorage, about("Storage for ModelCaches.")] | None = None
+
+
 class EKSClusterSpec(EKSSettings):
     """The cluster to create."""
 
@@ -66,4 +82,4 @@ class EKSCluster(Model):
 
     metadata: ObjectMeta
     spec: Annotated[EKSClusterSpec, about("The cluster to create.")]
-    status: Annotated[CachingClusterStatus, about("Access to the cluster.")] = CachingClusterStatus()
+    status: Annotated[EKSClusterStatus, about("Access to the cluster.")] = EKSClusterStatus()

@@ -37,6 +37,20 @@ class GKESystemPool(Model):
     max_node_count: Annotated[int, about("Most nodes, over all zones.", ge=1, le=MAX_CLOUD_POOL_NODES)] = 2
 
 
+class GKEFilestore(Model):
+    """Filestore instances, which are the volumes of ModelCaches."""
+
+    tier: Annotated[
+        str,
+        about(
+            "Service tier of new instances, such as zonal, enterprise or basic_hdd.",
+            min_length=1,
+            max_length=63,
+            pattern="^[a-z0-9_-]+$",
+        ),
+    ] = "enterprise"
+
+
 class GKESettings(Model):
     """Settings of a cluster on Google Kubernetes Engine."""
 
@@ -73,6 +87,9 @@ class GKESettings(Model):
             pattern="^[A-Z_]+$",
         ),
     ] = "DEFAULT"
+    filestore: Annotated[
+        GKEFilestore, about("Filestore instances, which are the volumes of ModelCaches.")
+    ] = GKEFilestore()
     deletion_protection: Annotated[
         bool,
         about(

@@ -3,8 +3,10 @@
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.fields import VERSION, Rule, about
-from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, VERSION, Rule, about
+from modelplane.api.key_limits import SERVICE_NAME, KeyLimits, ServicePattern
+from modelplane.api.meta import SYSTEM_NAMESPACE, Model, ObjectMeta, Status
+from modelplane.api.model_names import ModelName
 
 DEFAULT_NAME = "default"
 """The gateway that ModelServices are reached through."""
@@ -15,8 +17,16 @@ class Backend(StrEnum):
 
     ENVOY = "Envoy"
     TRAEFIK = "Traefik"
+    ENVOY_GATEWAY = "EnvoyGateway"
     GATEWAY_API = "GatewayAPI"
     """The implementation of the Gateway on the control plane's cluster."""
+
+
+class Authentication(StrEnum):
+    """How clients of the gateway prove who they are."""
+
+    API_KEY = "APIKey"
+    NONE = "None"
 
 
 class LoadBalancer(StrEnum):
@@ -65,6 +75,23 @@ class Traefik(Model):
     metallb: Annotated[MetalLB, about("Settings of MetalLB.")] | None = None
 
 
+class EnvoyGateway(Model):
+    """Settings of the EnvoyGateway backend."""
+
+    version: (
+        Annotated[
+            str,
+            about(
+                "Version of Envoy Gateway's Helm chart, v1.8 or later. Absent: that of serving stacks.",
+                min_length=1,
+                max_length=64,
+                pattern=VERSION,
+            ),
+        ]
+        | None
+    ) = None
+
+
 AddressRange = Annotated[
     str,
     about(
@@ -74,6 +101,105 @@ AddressRange = Annotated[
         pattern=r"^[0-9a-fA-F.:]+(/[0-9]{1,3})?$",
     ),
 ]
+
+
+EVERY_NAMESPACE = "*"
+"""Namespace of the grant for those that have none of their own."""
+
+ClientNamespace = Annotated[
+    str, about("A namespace, or * for every one.", min_length=1, max_length=63, pattern=rf"{DNS_LABEL}|^\*$")
+]
+
+MAX_KEYS = 100
+"""ModelKeys of a namespace, where its grant does not say how many."""
+
+
+class KeyGrant(KeyLimits):
+    """What the ModelKeys of a namespace may use together."""
+
+    namespace: Annotated[
+        str,
+        about(
+            "The namespace, or * for each without a grant of its own; each has the limits for itself.",
+            min_length=1,
+            max_length=63,
+            pattern=rf"{DNS_LABEL}|^\*$",
+        ),
+    ]
+    services: Annotated[
+        tuple[ServicePattern, ...],
+        about(
+            "ModelServices that keys of the namespace may use. Absent: those of the namespace itself.",
+            min_length=1,
+            max_length=64,
+            unique=True,
+        ),
+    ] = ()
+    max_keys: Annotated[
+        int, about("ModelKeys of the namespace that are valid; the oldest ones are.", ge=1, le=100_000)
+    ] = MAX_KEYS
+
+
+class TLSVersion(StrEnum):
+    """Version of TLS."""
+
+    V1_2 = "1.2"
+    V1_3 = "1.3"
+
+
+class CertificateRef(Model):
+    """The Secret that holds a certificate."""
+
+    name: Annotated[
+        str,
+        about(
+            f"Name of a Secret of type kubernetes.io/tls in namespace {SYSTEM_NAMESPACE}, such as one that "
+            "cert-manager writes.",
+            min_length=1,
+            max_length=200,
+            pattern=DNS_SUBDOMAIN,
+        ),
+    ]
+
+
+class GatewayTLS(Model):
+    """TLS of the gateway."""
+
+    certificate_refs: Annotated[
+        tuple[CertificateRef, ...],
+        about(
+            "Certificates. A client gets the one for the host that it asks for, else the first.",
+            min_length=1,
+            max_length=16,
+            keys=("name",),
+        ),
+    ]
+    minimum_version: Annotated[TLSVersion, about("Oldest version that clients may use.")] = TLSVersion.V1_2
+
+
+class ModelAlias(Model):
+    """Another name of a ModelService, for clients of the namespaces that it names."""
+
+    name: ModelName
+    service: Annotated[
+        str,
+        about(
+            "The ModelService, as NAMESPACE/SERVICE. A key must be allowed to use it.",
+            min_length=3,
+            max_length=127,
+            pattern=SERVICE_NAME,
+        ),
+    ]
+    namespaces: Annotated[
+        tuple[ClientNamespace, ...],
+        about(
+            "Namespaces for whose ModelKeys the name counts. A gateway that asks for no key knows only "
+            "names for *.",
+            min_length=1,
+            max_length=64,
+            unique=True,
+        ),
+    ]
 
 
 class InferenceGatewaySpec(Model):
@@ -89,13 +215,14 @@ class InferenceGatewaySpec(Model):
     backend: Annotated[
         Backend,
         about(
-            "Envoy: a proxy that Modelplane configures itself. GatewayAPI: under Crossplane, whatever serves "
-            "the Gateway modelplane of namespace modelplane-system. Traefik: accepted, and not installed by "
-            "this version. Where another than the chosen one carries the traffic, status.backend and a "
-            "condition say so."
+            "Envoy: a proxy that Modelplane configures itself. Traefik, EnvoyGateway: installed on the "
+            "control plane's cluster from their Helm charts. GatewayAPI: whatever serves the Gateway "
+            "modelplane of namespace modelplane-system. Where another than the chosen one carries the "
+            "traffic, status.backend and a condition say so."
         ),
     ]
     traefik: Annotated[Traefik, about("Settings of the Traefik backend.")] | None = None
+    envoy_gateway: Annotated[EnvoyGateway, about("Settings of the EnvoyGateway backend.")] | None = None
     allowed_destinations: Annotated[
         tuple[AddressRange, ...],
         about(
@@ -114,21 +241,61 @@ class InferenceGatewaySpec(Model):
             atomic=True,
         ),
     ] = ()
+    authentication: (
+        Annotated[
+            Authentication,
+            about(
+                "APIKey: a request needs the key of a ModelKey, and without the gateway's module none is "
+                "served. None: every request is served. Absent: as with None, and a condition says so."
+            ),
+        ]
+        | None
+    ) = None
+    key_grants: Annotated[
+        tuple[KeyGrant, ...],
+        about(
+            "What the ModelKeys of each namespace may use together. Keys of a namespace without a grant are "
+            "not valid.",
+            max_length=1000,
+            keys=("namespace",),
+        ),
+    ] = ()
+    tls: (
+        Annotated[
+            GatewayTLS,
+            about(
+                "TLS of the gateway, with backend Envoy. Its clients then use https, and plain HTTP is "
+                "refused. Absent: plain HTTP."
+            ),
+        ]
+        | None
+    ) = None
+    aliases: Annotated[
+        tuple[ModelAlias, ...],
+        about(
+            "Further names of ModelServices at the URL for all models, for clients of any namespace.",
+            max_length=1000,
+            keys=("name", "service"),
+        ),
+    ] = ()
 
 
 class InferenceGatewayStatus(Status):
     """Address of the gateway."""
 
     address: (
-        Annotated[str, about("Host or IP address, with a port unless it is 80. Absent until assigned.")]
+        Annotated[
+            str,
+            about("Host or IP address, with a port unless it is 80, or 443 with TLS. Absent until assigned."),
+        ]
         | None
     ) = None
     backend: (
         Annotated[
             Backend,
             about(
-                "What carries the traffic: Envoy with Modelplane's controllers, GatewayAPI under Crossplane, "
-                "whatever spec.backend says."
+                "What routes requests to endpoints. With Modelplane's controllers: Envoy, also behind "
+                "another gateway. Under Crossplane: the installed Traefik or EnvoyGateway, or GatewayAPI."
             ),
         ]
         | None

@@ -16,6 +16,7 @@ from modelplane.api.meta import GROUP, INFRASTRUCTURE_GROUP, VERSION, Model, kin
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.nebius_cluster import NebiusCluster
@@ -152,6 +153,7 @@ KINDS = (
         namespaced=True,
         own_columns=(Column("URL", ".spec.url"),),
     ),
+    Kind(ModelKey, "modelkeys", "mk", namespaced=True),
     Kind(
         ModelReplica,
         "modelreplicas",

@@ -9,6 +9,9 @@ PREFIX = "modelplane.ai/"
 CROSSPLANE_PREFIX = "crossplane.io/"
 """Prefix of the keys that Crossplane sets on everything that it composes."""
 
+EXTERNAL_NAME = f"{CROSSPLANE_PREFIX}external-name"
+"""Annotation of managed resources and Helm releases: the name in the cloud or on the cluster (Crossplane)."""
+
 DEPLOYMENT = "modelplane.ai/deployment"
 """On ModelReplicas and ModelEndpoints: the ModelDeployment they belong to."""
 
@@ -99,6 +102,9 @@ GATEWAY = "modelplane.ai/gateway"
 DRAINING = "modelplane.ai/draining"
 """Annotation of ModelEndpoints that are about to be deleted: services no longer route to them."""
 
+SERVED_MODEL = "modelplane.ai/served-model"
+"""Annotation of the ModelEndpoints of replicas: the name by which the engine knows its model."""
+
 SERVICE_NAME = "kubernetes.io/service-name"
 """On EndpointSlices: the Service they are for (Kubernetes)."""
 
@@ -113,3 +119,7 @@ APPLIED = "modelplane.ai/applied"
 
 UNVERIFIED = "modelplane.ai/unverified"
 """Annotation of InferenceClasses from the catalogue: the figures that were never confirmed."""
+
+CLUSTER_UID = "modelplane.ai/cluster-uid"
+"""Annotation of InferenceClusters that `modelplane cluster register` made: the uid of the cluster's namespace
+kube-system."""

@@ -26,6 +26,11 @@ def in_order(items: Sequence[str], limit: int = LIMIT, separator: str = ", ") ->
     return f"{shown}{separator.rstrip(', ')} and {len(items) - limit:,} more"
 
 
+def number_of(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 node", "2 nodes"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def subject(noun: str, names: Sequence[str], one: str, several: str) -> str:
     """Name the subject of a sentence with the verb that fits: "engine a is", "engines a, b are"."""
     return f"{noun} {names[0]} {one}" if len(names) == 1 else f"{noun}s {listing(names)} {several}"

@@ -1,9 +1,47 @@
 """ModelEndpoint: one place that answers requests, in the fleet or outside it."""
 
+from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.fields import SPACES, about
+from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, SPACES, about
 from modelplane.api.meta import Model, ObjectMeta, Status
+
+
+class CredentialHeader(StrEnum):
+    """Headers that carry a credential."""
+
+    AUTHORIZATION = "Authorization"
+    X_API_KEY = "x-api-key"
+    API_KEY = "api-key"
+    X_GOOG_API_KEY = "x-goog-api-key"
+
+
+class CredentialSecret(Model):
+    """The Secret that holds a provider's API key."""
+
+    name: Annotated[
+        str,
+        about(
+            "Name of a Secret in this namespace, of type modelplane.ai/provider-credential. Its key hosts "
+            "lists the hosts that may get the credential.",
+            min_length=1,
+            max_length=253,
+            pattern=DNS_SUBDOMAIN,
+        ),
+    ]
+    key: Annotated[
+        str, about("Key of the API key in the Secret.", min_length=1, max_length=253, pattern=SECRET_KEY)
+    ] = "apiKey"
+
+
+class EndpointCredential(Model):
+    """A provider's API key, and the header that carries it."""
+
+    secret_ref: Annotated[CredentialSecret, about("Secret with the API key.")]
+    header: Annotated[
+        CredentialHeader,
+        about("Header of the API key, instead of the client's. Authorization sends Bearer and the key."),
+    ] = CredentialHeader.AUTHORIZATION
 
 
 class ModelEndpointSpec(Model):
@@ -28,6 +66,29 @@ class ModelEndpointSpec(Model):
                 "Absent: the path is passed on unchanged.",
                 max_length=1024,
                 pattern=rf"^/[^{SPACES}?#]*$",
+            ),
+        ]
+        | None
+    ) = None
+    model: (
+        Annotated[
+            str,
+            about(
+                "Name of the model at this endpoint, which replaces the one in each request's body. Needs "
+                "the gateway's module. Absent: the client's stays.",
+                min_length=1,
+                max_length=256,
+                pattern=r"^[!-~]+$",
+            ),
+        ]
+        | None
+    ) = None
+    credential: (
+        Annotated[
+            EndpointCredential,
+            about(
+                "API key that the gateway sends to this endpoint, by https only. Needs the gateway's module. "
+                "Absent: the client's headers are passed on."
             ),
         ]
         | None

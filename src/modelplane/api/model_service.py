@@ -5,6 +5,10 @@ from typing import Annotated
 
 from modelplane.api.fields import QUALIFIED_KEYS, LabelValue, about
 from modelplane.api.meta import MAX_MATCH_LABELS, Model, ObjectMeta, Status
+from modelplane.api.model_names import ModelName
+
+MAX_ALIASES = 8
+"""Further names of one service: they bound its share of what the gateway reads."""
 
 
 class EndpointSelector(Model):
@@ -21,15 +25,28 @@ class EndpointSelector(Model):
     ]
 
 
+LAST_PRIORITY = 9
+
+
 class EndpointEntry(Model):
     """A group of endpoints, and its share of the traffic."""
 
+    priority: Annotated[
+        int,
+        about(
+            "Tier of the group, 0 the first. A request goes to the next tier if this one has no endpoint, or "
+            "if those that it was sent to refused it: no connection, 503 or 429.",
+            ge=0,
+            le=LAST_PRIORITY,
+        ),
+    ] = 0
     weight: (
         Annotated[
             int,
             about(
-                "Share of the traffic that goes to the whole group, relative to the other entries, 1 where "
-                "it is absent. With no weight on any entry, each endpoint gets the same share.",
+                "Share of the tier's traffic that goes to the whole group, relative to the other entries of "
+                "its priority, 1 where it is absent. With no weight on any of these, each endpoint gets the "
+                "same share.",
                 ge=1,
                 le=1_000_000,
             ),
@@ -45,12 +62,21 @@ class ModelServiceSpec(Model):
     endpoints: Annotated[
         tuple[EndpointEntry, ...],
         about(
-            "Groups of endpoints; requests go to the union of them.",
+            "Groups of endpoints; requests go to the union of those of one priority.",
             min_length=1,
             max_length=64,
             atomic=True,
         ),
     ]
+    aliases: Annotated[
+        tuple[ModelName, ...],
+        about(
+            "Further names of the service at the gateway's URL for all models. They count for ModelKeys of "
+            "its namespace only; for others, the platform adds names to the InferenceGateway.",
+            max_length=MAX_ALIASES,
+            unique=True,
+        ),
+    ] = ()
 
 
 class ModelServiceStatus(Status):

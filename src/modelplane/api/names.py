@@ -38,6 +38,11 @@ def backend_name(endpoint: str) -> str:
     return _hashed(f"endpoint-{endpoint.replace('.', '-')}", f"endpoint-{endpoint}", DIGITS)
 
 
+def front_name(service: str) -> str:
+    """Return the name of the Service that leads from the routes of a ModelService to the gateway itself."""
+    return _hashed(f"front-{service.replace('.', '-')}", f"front-{service}", DIGITS)
+
+
 def composed_name(owner: str, key: str) -> str:
     """Return the name of the object for one of an owner's children on other clusters."""
     readable = f"{owner}-{key}".lower().replace(".", "-")

@@ -6,7 +6,7 @@ namespaces they would be among the cluster's own components.
 
 from typing import Final
 
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 
 RESERVED_PREFIX: Final = "kube-"
@@ -14,6 +14,7 @@ RESERVED_PREFIX: Final = "kube-"
 
 RESERVED: Final = (
     SYSTEM_NAMESPACE,
+    GATEWAY_NAMESPACE,
     "crossplane-system",
     "envoy-ai-gateway-system",
     "envoy-gateway-system",
@@ -27,3 +28,8 @@ def reserved(namespace: str) -> Rejected | None:
     if not namespace.startswith(RESERVED_PREFIX) and namespace not in RESERVED:
         return None
     return Rejected(f'namespace "{namespace}" is reserved for system components: use a namespace of your own')
+
+
+def gets_route(namespace: str, address: str | None) -> bool:
+    """Return True if a ModelService has a route: in a reserved namespace only if it had an address before."""
+    return bool(address) or not reserved(namespace)

@@ -3,10 +3,8 @@
 The reference page of conditions is generated from this list.
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
-
 from modelplane.api.clouds import CLUSTER_KINDS
+from modelplane.api.documented import reasons as _reasons
 from modelplane.api.reasons import (
     AdmittedReason,
     CloudClusterCondition,
@@ -24,6 +22,8 @@ from modelplane.api.reasons import (
     ModelDeploymentReason,
     ModelEndpointCondition,
     ModelEndpointReason,
+    ModelKeyCondition,
+    ModelKeyReason,
     ModelReplicaCondition,
     ModelReplicaReason,
     ModelServiceCondition,
@@ -36,33 +36,13 @@ from modelplane.api.reasons import (
 
 EVERY_KIND = "every kind"
 
-
-@dataclass(frozen=True, slots=True)
-class Documented:
-    """The meaning of one reason of one condition."""
-
-    kind: str
-    type: StrEnum
-    holds: bool
-    reason: StrEnum
-    meaning: str
-    alarming: bool = False
-
-
-def _reasons(
-    kind: str, type_: StrEnum, *rows: tuple[bool, StrEnum, str], alarming: tuple[StrEnum, ...] = ()
-) -> tuple[Documented, ...]:
-    return tuple(
-        Documented(kind, type_, holds, reason, meaning, reason in alarming) for holds, reason, meaning in rows
-    )
-
-
 _CLOUD = CloudClusterReason
 _CLUSTER = InferenceClusterReason
 _GATEWAY = InferenceGatewayReason
 _CACHE = ModelCacheReason
 _DEPLOYMENT = ModelDeploymentReason
 _ENDPOINT = ModelEndpointReason
+_KEY = ModelKeyReason
 _REPLICA = ModelReplicaReason
 _SERVICE = ModelServiceReason
 _STACK = ServingStackReason
@@ -120,7 +100,7 @@ DOCUMENTED = (
         (
             True,
             _CLUSTER.CREDENTIAL_EXPIRING,
-            "The cluster's API server answers, and less than a quarter of the credential's life is left.",
+            "The cluster's API server answers, and less than a quarter of the life of a credential is left.",
         ),
         (False, _CLUSTER.WAITING_FOR_CLASSES, "A node pool names an InferenceClass that does not exist."),
         (
@@ -176,10 +156,50 @@ DOCUMENTED = (
         (False, _GATEWAY.INSTALLING, "The gateway is not ready yet."),
         (
             False,
+            _GATEWAY.INSTALLATION_FAILED,
+            "A chart of the gateway cannot be installed. The message has its error.",
+        ),
+        (
+            False,
             _GATEWAY.IGNORED,
             "Only the InferenceGateway named default is used, and this one has another name.",
         ),
-        alarming=(_GATEWAY.IGNORED,),
+        alarming=(_GATEWAY.IGNORED, _GATEWAY.INSTALLATION_FAILED),
+    ),
+    *_reasons(
+        "InferenceGateway",
+        InferenceGatewayCondition.SECURED,
+        (True, _GATEWAY.TLS_ONLY, "Clients use TLS, and plain HTTP is refused."),
+        (False, _GATEWAY.INSTALLING, "The gateway is not ready yet."),
+        (
+            False,
+            _GATEWAY.INVALID_CERTIFICATE_REF,
+            "A certificate is missing, damaged or expired. Without a former one, no request is served.",
+        ),
+        (
+            False,
+            _GATEWAY.UNSUPPORTED_BACKEND,
+            "Another gateway than Envoy takes requests: spec.tls is ignored.",
+        ),
+        alarming=(_GATEWAY.INVALID_CERTIFICATE_REF, _GATEWAY.UNSUPPORTED_BACKEND),
+    ),
+    *_reasons(
+        "InferenceGateway",
+        InferenceGatewayCondition.AUTHENTICATED,
+        (True, _GATEWAY.API_KEY, "A request needs the key of a ModelKey."),
+        (False, _GATEWAY.OPEN, "The gateway serves every request. spec.authentication is absent or None."),
+        (
+            False,
+            _GATEWAY.MODULE_MISSING,
+            "Keys are required and Envoy runs without the gateway's module, so it serves no request.",
+        ),
+        (
+            False,
+            _GATEWAY.NOT_ENFORCED,
+            "Keys are required and the backend does not read ModelKeys, so it serves every request.",
+        ),
+        (False, _GATEWAY.CONFIGURING, "Keys are required, and the gateway does not ask for them yet."),
+        alarming=(_GATEWAY.MODULE_MISSING, _GATEWAY.NOT_ENFORCED),
     ),
     *_reasons(
         "ModelCache",
@@ -257,7 +277,54 @@ DOCUMENTED = (
             _ENDPOINT.DESTINATION_REFUSED,
             "The URL leads to the gateway, its machine, a cloud's metadata service or a denied address.",
         ),
-        alarming=(_ENDPOINT.INVALID_URL, _ENDPOINT.DESTINATION_REFUSED),
+        (
+            False,
+            _ENDPOINT.UNSUPPORTED,
+            "It has a model or a credential, and the gateway can set neither. It gets no requests.",
+        ),
+        alarming=(_ENDPOINT.INVALID_URL, _ENDPOINT.DESTINATION_REFUSED, _ENDPOINT.UNSUPPORTED),
+    ),
+    *_reasons(
+        "ModelEndpoint",
+        ModelEndpointCondition.CREDENTIAL_READY,
+        (True, _ENDPOINT.IN_FORCE, "The gateway sends the credential of the Secret that the endpoint names."),
+        (
+            False,
+            _ENDPOINT.SECRET_REFUSED,
+            "The Secret is missing, or does not permit this use. The endpoint gets no requests.",
+        ),
+        (
+            False,
+            _ENDPOINT.SECRET_UNREADABLE,
+            "The Secret cannot be read. The credential that it gave before stays in force.",
+        ),
+        alarming=(_ENDPOINT.SECRET_REFUSED, _ENDPOINT.SECRET_UNREADABLE),
+    ),
+    *_reasons(
+        "ModelKey",
+        ModelKeyCondition.GRANTED,
+        (True, _KEY.WITHIN_GRANT, "The InferenceGateway grants the namespace all that the key names."),
+        (False, _KEY.NO_GRANT, "The InferenceGateway grants nothing to the namespace."),
+        (False, _KEY.SERVICE_NOT_GRANTED, "The grant lacks a service that the key names. The others count."),
+        alarming=(_KEY.NO_GRANT, _KEY.SERVICE_NOT_GRANTED),
+    ),
+    *_reasons(
+        "ModelKey",
+        ModelKeyCondition.ENFORCED,
+        (True, _KEY.IN_FORCE, "The gateway asks for a key, and this one is valid."),
+        (False, _KEY.GATEWAY_OPEN, "The gateway asks for no key: requests without one are served too."),
+        (
+            False,
+            _KEY.GATEWAY_NOT_READY,
+            "The gateway is to ask for keys and does not. Its own condition has the cause.",
+        ),
+        (False, _KEY.CONFIGURING, "The gateway does not have the key, or its last edit, yet."),
+        (
+            False,
+            _KEY.NOT_IN_FORCE,
+            "The gateway refuses the key, one of its hashes, or its last edit. The message has the cause.",
+        ),
+        alarming=(_KEY.NOT_IN_FORCE,),
     ),
     *_reasons(
         "ModelReplica",
@@ -343,9 +410,19 @@ DOCUMENTED = (
         (
             False,
             _SERVICE.TOO_MANY_ENDPOINTS,
-            "More than 1,024 endpoints are selected, or 16 with Gateway API. The rest get no traffic.",
+            "More than 1,024 endpoints are selected. The rest get no traffic.",
         ),
-        alarming=(_SERVICE.TOO_MANY_ENDPOINTS,),
+        (False, _SERVICE.PATH_TAKEN, "The namespace is v1, whose path is the URL for all models."),
+        (
+            False,
+            _SERVICE.ENDPOINTS_REFUSED,
+            "The gateway cannot set what the endpoints need, so none of them gets requests.",
+        ),
+        (False, _SERVICE.TIERS_WITHOUT_FAILOVER, "The gateway has no tiers: the first gets all traffic."),
+        alarming=(
+            *(_SERVICE.TOO_MANY_ENDPOINTS, _SERVICE.PATH_TAKEN, _SERVICE.ENDPOINTS_REFUSED),
+            _SERVICE.TIERS_WITHOUT_FAILOVER,
+        ),
     ),
     *_reasons(
         "ServingStack",

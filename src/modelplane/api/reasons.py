@@ -76,6 +76,8 @@ class InferenceGatewayCondition(StrEnum):
     """Condition types of an InferenceGateway."""
 
     CONTROLLER_READY = "ControllerReady"
+    SECURED = "Secured"
+    AUTHENTICATED = "Authenticated"
 
 
 class InferenceGatewayReason(StrEnum):
@@ -83,7 +85,16 @@ class InferenceGatewayReason(StrEnum):
 
     CONTROLLER_HEALTHY = "ControllerHealthy"
     INSTALLING = "Installing"
+    INSTALLATION_FAILED = "InstallationFailed"
     IGNORED = "Ignored"
+    TLS_ONLY = "TLSOnly"
+    INVALID_CERTIFICATE_REF = "InvalidCertificateRef"
+    UNSUPPORTED_BACKEND = "UnsupportedBackend"
+    API_KEY = "APIKey"
+    OPEN = "Open"
+    MODULE_MISSING = "ModuleMissing"
+    NOT_ENFORCED = "NotEnforced"
+    CONFIGURING = "Configuring"
 
 
 class CloudClusterCondition(StrEnum):
@@ -151,6 +162,7 @@ class ModelEndpointCondition(StrEnum):
     """Condition types of a ModelEndpoint."""
 
     ROUTING_READY = "RoutingReady"
+    CREDENTIAL_READY = "CredentialReady"
 
 
 class ModelEndpointReason(StrEnum):
@@ -160,6 +172,30 @@ class ModelEndpointReason(StrEnum):
     WAITING_FOR_BACKEND = "WaitingForBackend"
     INVALID_URL = "InvalidURL"
     DESTINATION_REFUSED = "DestinationRefused"
+    UNSUPPORTED = "Unsupported"
+    IN_FORCE = "InForce"
+    SECRET_REFUSED = "SecretRefused"  # noqa: S105  a reason, not a secret
+    SECRET_UNREADABLE = "SecretUnreadable"  # noqa: S105  a reason, not a secret
+
+
+class ModelKeyCondition(StrEnum):
+    """Condition types of a ModelKey."""
+
+    GRANTED = "Granted"
+    ENFORCED = "Enforced"
+
+
+class ModelKeyReason(StrEnum):
+    """Reasons of a ModelKey's conditions."""
+
+    WITHIN_GRANT = "WithinGrant"
+    NO_GRANT = "NoGrant"
+    SERVICE_NOT_GRANTED = "ServiceNotGranted"
+    GATEWAY_OPEN = "GatewayOpen"
+    GATEWAY_NOT_READY = "GatewayNotReady"
+    CONFIGURING = "Configuring"
+    IN_FORCE = "InForce"
+    NOT_IN_FORCE = "NotInForce"
 
 
 class ModelReplicaCondition(StrEnum):
@@ -208,6 +244,9 @@ class ModelServiceReason(StrEnum):
     CONFIGURING = "Configuring"
     WAITING_FOR_GATEWAY = "WaitingForGateway"
     TOO_MANY_ENDPOINTS = "TooManyEndpoints"
+    PATH_TAKEN = "PathTaken"
+    ENDPOINTS_REFUSED = "EndpointsRefused"
+    TIERS_WITHOUT_FAILOVER = "TiersWithoutFailover"
 
 
 class ServingStackCondition(StrEnum):

@@ -4,6 +4,7 @@ One is made for every InferenceCluster, unless its profile is None. The referenc
 cluster are copied into it.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -73,6 +74,37 @@ class StackGateway(Model):
     ] = ()
 
 
+class VolumeBinding(StrEnum):
+    """Time at which a volume is made: with its claim, or with the first pod that uses it."""
+
+    IMMEDIATE = "Immediate"
+    WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+_Parameter = Annotated[str, about("Value of a parameter.", max_length=1024)]
+_MountOption = Annotated[str, about("Option of a mount.", max_length=253)]
+
+
+class StackStorage(Model):
+    """The StorageClass for ModelCaches that the stack makes on a cluster."""
+
+    name: Annotated[
+        str, about("Name of the StorageClass.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)
+    ]
+    provisioner: Annotated[
+        str, about("Driver of its volumes.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)
+    ]
+    parameters: Annotated[Mapping[str, _Parameter], about("Parameters of the driver.", max_length=16)] = {}
+    mount_options: Annotated[
+        tuple[_MountOption, ...], about("Options of mounts.", max_length=16, atomic=True)
+    ] = ()
+    volume_binding_mode: Annotated[
+        VolumeBinding,
+        about("Immediate: a volume is made with its claim. WaitForFirstConsumer: with the first pod."),
+    ] = VolumeBinding.IMMEDIATE
+    allow_volume_expansion: Annotated[bool, about("True: volumes can grow.")] = False
+
+
 class ServingStackSpec(Model):
     """The components to install, and access to the cluster."""
 
@@ -117,6 +149,16 @@ class ServingStackSpec(Model):
     ] = "/"
     versions: Annotated[Versions, about("Versions of the installed components.")] = Versions()
     gateway: Annotated[StackGateway, about("The gateway of the cluster.")] = StackGateway()
+    storage_class: (
+        Annotated[
+            StackStorage,
+            about(
+                "The StorageClass for ModelCaches, which component storage-class makes. An InferenceCluster "
+                "of a cloud sets it."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class StackGatewayStatus(Model):

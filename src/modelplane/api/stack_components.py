@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from modelplane.api.fields import VERSION, about
+from modelplane.api.fields import SPACES, VERSION, about
 from modelplane.api.meta import Model
 
 
@@ -30,6 +30,11 @@ class ComponentName(StrEnum):
     PROMETHEUS = "prometheus"
     COMPUTE_DOMAINS = "compute-domains"
     DYNAMO = "dynamo"
+    STORAGE_CLASS = "storage-class"
+    CLUSTER_AUTOSCALER = "cluster-autoscaler"
+    EFA_DRA_DRIVER = "efa-dra-driver"
+    NETWORK_OPERATOR = "network-operator"
+    MOUNTED_FILE_SYSTEM = "mounted-file-system"
 
 
 MAX_COMPONENTS = len(ComponentName)
@@ -61,6 +66,19 @@ class ComponentSettings(Model):
                 min_length=1,
                 max_length=32,
                 pattern=VERSION,
+            ),
+        ]
+        | None
+    ) = None
+    repository: (
+        Annotated[
+            str,
+            about(
+                "Address of the repository that its chart comes from, such as a mirror: oci:// or https://, "
+                "or http:// on a loopback address. Absent: that of the reference page.",
+                min_length=1,
+                max_length=512,
+                pattern=rf"^((oci|https)://|http://(localhost|127\.0\.0\.1)[:/])[^{SPACES}]*$",
             ),
         ]
         | None

@@ -1,4 +1,4 @@
-"""Progress of the build of the control plane's binary: a bar, or a line now and then."""
+"""Progress of a build from source: a bar, or a line now and then."""
 
 import time
 from types import TracebackType
@@ -13,14 +13,20 @@ from modelplane.local.build import Progress
 ANNOUNCEMENT = (
     "Building the control plane (Kubernetes and etcd) from source, once: about 5 minutes on two cores"
 )
+WITHOUT_MODULE = (
+    "The gateway runs without its module, so without API keys, the URL for all models, credentials of "
+    "providers and token counts"
+)
+MODULE_ANNOUNCEMENT = "Building the gateway's module from source, once: about a minute on two cores"
 _LINE_EVERY_S = 10.0
 
 
 class BuildProgress:
     """Shows the progress of a build; silent until one starts."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, announcement: str = ANNOUNCEMENT) -> None:
         self._console = console
+        self._announcement = announcement
         self._started = time.monotonic()
         self.announced = False
         self._last_line = 0.0
@@ -55,7 +61,7 @@ class BuildProgress:
         """Show the progress of the build."""
         if not self.announced:
             self.announced = True
-            self._console.print(ANNOUNCEMENT)
+            self._console.print(self._announcement)
             if self._console.is_terminal:
                 self._bar.start()
         total = progress.total or None

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ import click
 from modelplane.cli.errors import UserError
 from modelplane.cli.options import home_option
 from modelplane.cli.running import require_running
+
+_KEY = "MODELPLANE_API_KEY"
 
 
 @click.command()
@@ -32,7 +35,10 @@ from modelplane.cli.running import require_running
 def chat(
     service: str, prompt: tuple[str, ...], namespace: str, model: str, max_tokens: int, home: Path | None
 ) -> None:
-    """Send the PROMPT to SERVICE and print the answer; without a PROMPT, hold a conversation until Ctrl-D."""
+    """Send the PROMPT to SERVICE and print the answer; without a PROMPT, hold a conversation until Ctrl-D.
+
+    For a gateway that requires API keys, set MODELPLANE_API_KEY to one.
+    """
     asked = asyncio.run(_find(service, namespace, home))
     model = model or _first_model(asked)
     if prompt:
@@ -163,10 +169,14 @@ def _request(
 ) -> Iterator[bytes]:
     """Yield a response's body as it arrives."""
     url = urlsplit(service.address)
-    connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=300)
+    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    connection = kind(url.hostname or "", url.port, timeout=300)
     try:
         content = None if body is None else json.dumps(body)
-        connection.request(method, url.path + path, content, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json"}
+        if key := os.environ.get(_KEY):
+            headers["Authorization"] = f"Bearer {key}"
+        connection.request(method, url.path + path, content, headers)
         response = connection.getresponse()
         if response.status != http.client.OK:
             raise UserError(_refusal(service, response.status, response.read()))
@@ -192,6 +202,8 @@ def _refusal(service: _Service, status: int, body: bytes) -> str:
         )
     reason = _reason(body) or http.client.responses.get(status, "nothing more")
     said = f"{service} answered {status}: {reason}"
+    if status == http.client.UNAUTHORIZED:
+        said += f": set {_KEY} to the API key, such as one that `modelplane key create` prints"
     if status >= http.client.INTERNAL_SERVER_ERROR:
         said += f": see `modelplane logs ms/{service.name} -n {service.namespace}`"
     return said

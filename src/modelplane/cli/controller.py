@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from modelplane.cli.options import gateway_address_option
 
 if TYPE_CHECKING:
     from modelplane.controllers.helm.process import Program
+    from modelplane.controllers.leader import Election
     from modelplane.kube.client import Client
     from modelplane.proxy.interface import Proxy
 
@@ -64,7 +65,7 @@ class _Options:
     "--gateway-service",
     default="",
     metavar="NAME",
-    help="Service of the Envoys in the cluster, which read their configuration from ConfigMaps.",
+    help="Service of the Envoys in the cluster, which read their configuration from ConfigMaps and Secrets.",
 )
 @credential_lifetime_option
 @click.option(
@@ -90,7 +91,7 @@ async def _run(options: _Options) -> None:
     from modelplane.controllers import observed
     from modelplane.controllers.definition_check import NotOurs
     from modelplane.controllers.fleet_resources import known
-    from modelplane.controllers.leader import Deposed, Election
+    from modelplane.controllers.leader import Deposed
     from modelplane.controllers.manager import Manager
     from modelplane.host import addresses
     from modelplane.host.signals import until_signalled
@@ -98,11 +99,7 @@ async def _run(options: _Options) -> None:
     from modelplane.telemetry.metric_definitions import Program
 
     async with AsyncExitStack() as stack:
-        election = None
-        if options.leader_elect:
-            # A client of its own: the work must not hold up the lease.
-            own = await stack.enter_async_context(connect(options.kubeconfig))
-            election = Election(own, options.namespace)
+        election = await _election(options, stack)
         fence = election.fence if election else None
         client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=known))
         manager = Manager(
@@ -131,11 +128,30 @@ async def _run(options: _Options) -> None:
             lambda: observed.samples(state()),
         )
         stack.enter_context(checks)
+        await stack.enter_async_context(_rotation(options.gateway_dir))
         try:
             await until_signalled(election.lead(work) if election else work())
         except (Deposed, NotOurs) as error:
             _log.error("%s", error)
             raise click.exceptions.Exit(NOT_OURS if isinstance(error, NotOurs) else FAILED) from error
+
+
+async def _election(options: _Options, stack: AsyncExitStack) -> "Election | None":
+    """Return the election of a leader, if there is one."""
+    from modelplane.controllers.leader import Election
+
+    if not options.leader_elect:
+        return None
+    # A client of its own: the work must not hold up the lease.
+    client = await stack.enter_async_context(connect(options.kubeconfig))
+    return Election(client, options.namespace)
+
+
+def _rotation(gateway_dir: Path | None) -> AbstractAsyncContextManager[None]:
+    """Return the rotation of a local Envoy's usage records."""
+    from modelplane.proxy.usage_files import rotating
+
+    return rotating(gateway_dir) if gateway_dir else nullcontext()
 
 
 def _helm(folder: Path | None) -> "Program":
@@ -156,13 +172,27 @@ def _helm(folder: Path | None) -> "Program":
     return Program((on_path,) if on_path else (), folder)
 
 
+def _without_module() -> str:
+    """Return why the gateway's pods have no module, as far as their image, which is also this one, tells."""
+    from modelplane.host.errors import LocalError
+    from modelplane.local import gateway_module
+
+    try:
+        found = gateway_module.find()
+    except LocalError as error:
+        return str(error)
+    return "" if found else "the image has no library of the gateway's module: use an image that has it"
+
+
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":
-    from modelplane.proxy import files
+    from modelplane.proxy import usage_files
     from modelplane.proxy.deployment import GatewayDeployment
     from modelplane.proxy.directory import GatewayDirectory
 
     if options.gateway_service:
-        return GatewayDeployment(client, options.namespace, options.gateway_service)
+        return GatewayDeployment(
+            client, options.namespace, options.gateway_service, without_module=_without_module()
+        )
     if options.gateway_dir:
-        return GatewayDirectory(options.gateway_dir, options.gateway_address, files.write)
+        return GatewayDirectory(options.gateway_dir, options.gateway_address, usage_files.write)
     return None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from modelplane.cli.build_progress import WITHOUT_MODULE
 from modelplane.cli.errors import UserError
 
 
@@ -22,10 +23,13 @@ from modelplane.cli.errors import UserError
 def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, check: bool) -> None:
     """Run the Envoy of this machine, or of this pod."""
     from modelplane.gateway.destinations import Destinations
-    from modelplane.gateway.table import Listener
+    from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
+    from modelplane.gateway.table import Front, Listener
     from modelplane.host.addresses import is_loopback
-    from modelplane.proxy import admin, bootstrap
+    from modelplane.local import gateway_module
+    from modelplane.proxy import admin, bootstrap, module
     from modelplane.proxy.interface import FLEET_LISTENER
+    from modelplane.proxy.usage_files import USAGE_LOG
 
     if check:
         if problem := admin.not_ready(directory):
@@ -36,11 +40,18 @@ def envoy(directory: Path, address: str, port: int | None, memory_bytes: int, ch
     directory = directory.absolute()
     # Until the controllers publish the platform team's settings, the usual ones hold.
     destinations = Destinations(is_local=is_loopback(address))
-    listener = Listener(FLEET_LISTENER, address, port, destinations=destinations)
-    bootstrap.prepare(directory, (listener,), memory_bytes=memory_bytes)
+    # In a pod, what it prints is collected.
+    usage_log = USAGE_LOG if destinations.is_local else STANDARD_OUTPUT
+    listener = Listener(
+        FLEET_LISTENER, address, port, destinations=destinations, front=Front(), usage_log=usage_log
+    )
+    library = gateway_module.find()
+    without = bootstrap.prepare(directory, (listener,), memory_bytes=memory_bytes, library=library)
+    if without:
+        click.echo(f"{WITHOUT_MODULE}: {without}", err=True)
     if problem := bootstrap.port_taken(directory) or bootstrap.watches_missing(directory):
         raise UserError(problem)
     argv = bootstrap.argv(directory)
     # The configuration names files relative to the directory. exec keeps the pid, and with it the lock.
     os.chdir(directory)
-    os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted
+    os.execve(argv[0], argv, {**os.environ, **module.environment(directory)})  # noqa: S606 - no shell is wanted

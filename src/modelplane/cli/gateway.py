@@ -1,4 +1,4 @@
-"""``modelplane gateway``: configure the Envoy of this pod from the ConfigMaps of the controllers."""
+"""``modelplane gateway``: configure the Envoy of this pod from what the controllers publish."""
 
 import asyncio
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def gateway(log_format: str, debug: bool, **options: object) -> None:
 
 async def _run(options: _Options) -> None:
     from modelplane.host.signals import until_signalled
-    from modelplane.proxy import files
+    from modelplane.proxy import envoy_metrics, files
     from modelplane.proxy.companion import Gateway
     from modelplane.proxy.follower import GatewayFollower
     from modelplane.telemetry.metric_definitions import Program
@@ -87,5 +87,11 @@ async def _run(options: _Options) -> None:
             listens=(options.address, options.port),
         )
         running = Gateway(follower, options.directory, options.drain_seconds)
-        with health(options.metrics_address, Program.GATEWAY, lambda: running.problem):
+        checks = health(
+            options.metrics_address,
+            Program.GATEWAY,
+            lambda: running.problem,
+            lambda: envoy_metrics.samples(options.directory),
+        )
+        with checks:
             await until_signalled(running.run())

@@ -158,7 +158,10 @@ def _check(
         )
 
 
-_NEXT = "Modelplane is installed. Next, create an InferenceGateway and a cluster: docs/how-to/install.md"
+_NEXT = (
+    "Modelplane is installed. Next, create an InferenceGateway, with `authentication: APIKey`, and a "
+    "cluster: docs/how-to/install.md"
+)
 
 
 def _annotation(text: str) -> tuple[str, str]:

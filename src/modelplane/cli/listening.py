@@ -1,5 +1,6 @@
 """Addresses of a fleet on this machine."""
 
+from modelplane.gateway.envoy.tls import takes_tls
 from modelplane.local import settings
 from modelplane.local.home import Home
 
@@ -7,13 +8,19 @@ from modelplane.local.home import Home
 def listening(home: Home) -> dict[str, str]:
     """Return the addresses of the API server and of the gateway, by name."""
     chosen = settings.load(home).ports
+    files = (path.relative_to(home.envoy).as_posix() for path in home.envoy.glob("*/*.json"))
+    scheme = "https" if takes_tls(files) else "http"
     return {
         "kubernetes": f"https://127.0.0.1:{chosen.api_server}",
-        "models": f"http://127.0.0.1:{chosen.gateway}",
+        "models": f"{scheme}://127.0.0.1:{chosen.gateway}",
     }
 
 
 def sentence(home: Home) -> str:
     """Return the addresses as a sentence."""
+    from modelplane.proxy import module
+
     found = listening(home)
-    return f"Kubernetes at {found['kubernetes']}, models at {found['models']}/NAMESPACE/SERVICE/v1"
+    models = found["models"]
+    by_model = "" if module.missing(home.envoy) else f", or {models}/v1 with model NAMESPACE/SERVICE"
+    return f"Kubernetes at {found['kubernetes']}, models at {models}/NAMESPACE/SERVICE/v1{by_model}"

@@ -15,7 +15,7 @@ import click
 from modelplane.cli.errors import UserError
 from modelplane.cli.options import home_option
 from modelplane.cli.running import require_running, runs
-from modelplane.local.home import ENVIRONMENT_VARIABLE, home_directory
+from modelplane.local.home import ENVIRONMENT_VARIABLE, Home, home_directory
 
 if TYPE_CHECKING:
     from modelplane.kube.client import Client
@@ -37,6 +37,19 @@ _OPTIONS = (
 )
 
 
+_CONTROL_PLANE_OPTIONS = (
+    click.option(
+        "--control-plane",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Kubeconfig of the control plane; by default KUBECONFIG, else the fleet of this machine.",
+    ),
+    click.option(
+        "--control-plane-context", default="", metavar="NAME", help="Context of that kubeconfig to use."
+    ),
+    home_option,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Live:
     """Values of the options."""
@@ -53,6 +66,21 @@ class Live:
             return connect(self.kubeconfig or self._of_this_machine(), self.context, _MANAGER)
         except NoCluster as error:
             raise UserError(str(error)) from error
+
+    def local_home(self) -> Home | None:
+        """Return the home of the local fleet that is meant, whether or not it runs; None for another one."""
+        from modelplane.install.connection import users_own
+
+        if self.context:
+            return None
+        named = "" if self.home is not None else os.environ.get("KUBECONFIG", "")
+        if kubeconfig := self.kubeconfig or (Path(named) if named else None):
+            place = Home(kubeconfig.absolute().parent)
+            is_its_own = place.kubeconfig == kubeconfig.absolute() and place.settings.exists()
+            return place if is_its_own else None
+        place = home_directory(self.home)
+        chosen = self.home is not None or os.environ.get(ENVIRONMENT_VARIABLE)
+        return place if chosen or runs(place) or not users_own().exists() else None
 
     def _of_this_machine(self) -> Path | None:
         """Return the kubeconfig of the local fleet; None where another one is meant."""
@@ -81,6 +109,23 @@ def live_options(command: F) -> F:
         return command(live=Live(kubeconfig, context, home), **others)
 
     for option in reversed(_OPTIONS):
+        with_live = option(with_live)
+    return cast("F", with_live)
+
+
+def control_plane_options(command: F) -> F:
+    """Give a command ``--control-plane``, ``--control-plane-context`` and ``--home``, as ``live``.
+
+    For a command whose ``--kubeconfig`` names another cluster.
+    """
+
+    @wraps(command)
+    def with_live(
+        *, control_plane: Path | None, control_plane_context: str, home: Path | None, **others: Any
+    ) -> Any:
+        return command(live=Live(control_plane, control_plane_context, home), **others)
+
+    for option in reversed(_CONTROL_PLANE_OPTIONS):
         with_live = option(with_live)
     return cast("F", with_live)
 

@@ -41,7 +41,7 @@ def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything
 def tell_fleet(
     result: "Plan | Explanation", deployments: "Sequence[Deployment]", *, everything: bool
 ) -> None:
-    """Print the free capacity of the pools, and the clusters that are assumed ready."""
+    """Print the free capacity of the pools, those that do not exist yet, and the clusters assumed ready."""
     from modelplane.cli import tables
     from modelplane.offline import placement_tables
     from modelplane.offline.diagnostics import choice
@@ -53,5 +53,7 @@ def tell_fleet(
         rest = f"{len(pools) - len(told):,}"
         counted = f"and {rest} other pools" if told else f"\nWhat is left: {rest} pools"
         click.echo(f"{counted}, in which none of these replicas is: --all shows them")
+    if absent := [f"{pool.cluster}/{pool.pool}" for pool in told if not pool.provisioned]:
+        click.echo(f"\nYet to be provisioned: {choice(absent)}")
     if result.assumed_ready:
         click.echo(f"\nTaken to be ready, because their files have no status: {choice(result.assumed_ready)}")

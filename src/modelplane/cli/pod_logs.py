@@ -126,12 +126,18 @@ async def _list_containers(clusters: InferenceClusters, pods: Requirement) -> Fo
     """Return the containers of pods on one cluster."""
     try:
         client = await clusters.client(pods.cluster)
-        selector = ",".join(f"{key}={value}" for key, value in sorted(pods.labels.items()))
-        found = await client.list(resources.PODS, pods.namespace, labels=selector)
+        return Found(await listed(pods.cluster, client, pods.namespace, pods.labels), ())
     except (ClusterUnreachable, errors.KubernetesError) as error:
         return Found((), (f'cannot read the pods on cluster "{pods.cluster}": {error}',))
-    containers = (each for pod in found.items for each in _containers(pods.cluster, client, pod))
-    return Found(tuple(containers), ())
+
+
+async def listed(
+    cluster: str, client: Client, namespace: str | None, labels: Mapping[str, str]
+) -> tuple[Container, ...]:
+    """Return the containers of the pods with certain labels."""
+    selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    found = await client.list(resources.PODS, namespace, labels=selector)
+    return tuple(each for pod in found.items for each in _containers(cluster, client, pod))
 
 
 def _containers(cluster: str, client: Client, pod: Object) -> list[Container]:

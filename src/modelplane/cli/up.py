@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from modelplane.cli.build_progress import BuildProgress
+from modelplane.cli.build_progress import MODULE_ANNOUNCEMENT, WITHOUT_MODULE, BuildProgress
 from modelplane.cli.errors import UserError
 from modelplane.cli.listening import sentence
 from modelplane.cli.options import home_option
@@ -20,7 +20,17 @@ from modelplane.controllers.fleet_resources import known
 from modelplane.host.errors import LocalError
 from modelplane.kube.client import Client
 from modelplane.kube.errors import KubernetesError
-from modelplane.local import binary, bootstrap, lifecycle, processes, records, served, settings, setup
+from modelplane.local import (
+    binary,
+    bootstrap,
+    gateway_module,
+    lifecycle,
+    processes,
+    records,
+    served,
+    settings,
+    setup,
+)
 from modelplane.local.home import Home, home_directory
 from modelplane.local.next_steps import next_steps
 from modelplane.local.records import Record
@@ -72,6 +82,7 @@ def up(home: Path | None, foreground: bool, timeout_s: float, **choice: Any) -> 
     place = home_directory(home)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     program = _find_or_build(console)
+    _build_module(console)
     if waiting := lifecycle.busy(place):
         console.print(waiting)
     is_new = not place.settings.exists()
@@ -113,6 +124,19 @@ def _find_or_build(console: Console) -> Path:
         if progress.announced:
             console.print(f"Built {program} in {progress.elapsed_s:.0f} s")
     return program
+
+
+def _build_module(console: Console) -> None:
+    """Build the gateway's module unless there is one; without it, the gateway only routes."""
+    if gateway_module.find() is not None:
+        return
+    with BuildProgress(console, MODULE_ANNOUNCEMENT) as progress:
+        try:
+            library = gateway_module.find_or_build(progress)
+        except LocalError as error:
+            console.print(f"{WITHOUT_MODULE}: {' '.join(str(error).split())}")
+            return
+    console.print(f"Built {library} in {progress.elapsed_s:.0f} s")
 
 
 def _start(place: Home, program: Path, choice: Choice) -> bool:

@@ -7,8 +7,9 @@ gets a tenth more than the source reports, because file systems and partial down
 import re
 from collections.abc import Iterable
 
+from modelplane.api.cache_sources import LARGEST_GIB
 from modelplane.api.meta import Object
-from modelplane.api.model_cache import LARGEST_GIB, CacheEstimate, ModelCache
+from modelplane.api.model_cache import CacheEstimate, ModelCache
 from modelplane.compose.cache_sources import MEASURED, Source
 
 _GIB = 1 << 30

@@ -6,21 +6,15 @@ on neither its size nor the way to it.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import msgspec
 
+from modelplane.api.cache_sources import HTTP, NGC, OCI, S3, CacheFiles, ClaimedVolume, HuggingFace
 from modelplane.api.meta import Object
-from modelplane.api.model_cache import (
-    HTTP,
-    OCI,
-    S3,
-    CacheFiles,
-    ClaimedVolume,
-    HuggingFace,
-    ModelCacheSpec,
-)
+from modelplane.api.model_cache import ModelCacheSpec
 from modelplane.compose.cache_volume import MARKER
 from modelplane.compose.hydration_program import MIRROR_PROGRAM, PROGRAM, SOURCES_PROGRAM
 from modelplane.compose.hydration_requirements import REQUIREMENTS
@@ -97,28 +91,18 @@ def measuring(source: Source) -> Source:
 
 def source_of(spec: ModelCacheSpec) -> Source | None:
     """Return the source of a cache; None if the field that describes it is missing."""
-    given = spec.hugging_face or spec.http or spec.s3 or spec.oci or spec.persistent_volume_claim
-    match given:
-        case HuggingFace():
-            return _hugging_face(given)
-        case HTTP():
-            return _http(given)
-        case S3():
-            return _s3(given)
-        case OCI():
-            return _oci(given)
-        case ClaimedVolume():
-            return _claimed_volume(given)
-    return None
+    given = spec.hugging_face or spec.http or spec.s3 or spec.oci or spec.ngc or spec.persistent_volume_claim
+    return _SOURCES[type(given)](given) if given is not None else None
 
 
 def _hugging_face(source: HuggingFace) -> Source:
     only = [source.files] if source.files is CacheFiles.SAFETENSORS else []
     secret = source.auth_secret
     artifact = _digest(["HuggingFace", source.repo, source.revision, *only])
-    program = MIRROR_PROGRAM if source.endpoint else PROGRAM
+    program = MIRROR_PROGRAM if source.endpoint or source.mirrors else PROGRAM
     # The library's own transfer does not ask the program before it connects.
     mirror = {"HF_ENDPOINT": source.endpoint, "HF_HUB_DISABLE_XET": "1"} if source.endpoint else {}
+    mirrors = {"MIRRORS": _text(source.mirrors)} if source.mirrors else {}
     return Source(
         name=source.repo,
         size_gib=source.size_gib or 0,
@@ -132,6 +116,7 @@ def _hugging_face(source: HuggingFace) -> Source:
             "HF_HOME": "/tmp/huggingface",  # noqa: S108 - in the container
             "HF_HUB_DISABLE_TELEMETRY": "1",
             **mirror,
+            **mirrors,
         },
         described={
             "huggingFace": {
@@ -154,7 +139,7 @@ def _http(source: HTTP) -> Source:
         f"{len(files)} files of {hosts[0]}" + (" and others" if hosts[1:] else ""),
         source.size_gib,
         ["HTTP", content],
-        {"http": {"files": files}},
+        {"http": {"files": files, "mirrors": source.mirrors}},
         SecretKeys(secret.name, {"TOKEN": secret.key}) if secret else None,
     )
 
@@ -165,6 +150,7 @@ def _s3(source: S3) -> Source:
         "prefix": source.prefix or "",
         "region": source.region,
         "endpoint": source.endpoint or "",
+        "mirrors": source.mirrors,
     }
     secret = source.auth_secret
     keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -184,8 +170,31 @@ def _oci(source: OCI) -> Source:
         source.reference,
         source.size_gib,
         ["OCI", source.reference],
-        {"oci": {"reference": source.reference, "plainHTTP": source.plain_http}},
+        {
+            "oci": {
+                "reference": source.reference,
+                "plainHTTP": source.plain_http,
+                "mirrors": source.mirrors,
+            }
+        },
         SecretKeys(secret.name, {"DOCKER_CONFIG": secret.key}) if secret else None,
+    )
+
+
+def _ngc(source: NGC) -> Source:
+    described = {
+        "org": source.org,
+        "team": source.team or "",
+        "model": source.model,
+        "version": source.version,
+    }
+    secret = source.auth_secret
+    return _other(
+        "/".join(filter(None, (source.org, source.team, source.model))) + f":{source.version}",
+        source.size_gib,
+        ["NGC", *described.values()],
+        {"ngc": {**described, "mirrors": source.mirrors}},
+        SecretKeys(secret.name, {"NGC_API_KEY": secret.key}) if secret else None,
     )
 
 
@@ -197,6 +206,17 @@ def _claimed_volume(source: ClaimedVolume) -> Source:
         {"volume": {"path": source.path or ""}},
         claim=source.claim_name,
     )
+
+
+_SOURCES: Final[Mapping[type, Callable[[Any], Source]]] = {
+    HuggingFace: _hugging_face,
+    HTTP: _http,
+    S3: _s3,
+    OCI: _oci,
+    NGC: _ngc,
+    ClaimedVolume: _claimed_volume,
+}
+"""The maker of each field's source."""
 
 
 def _other(
@@ -226,7 +246,7 @@ def _other(
     )
 
 
-def _text(described: Object) -> str:
+def _text(described: Object | tuple[str, ...]) -> str:
     """Return a source for a variable. No field of it may have $, because $(NAME) there is replaced."""
     return msgspec.json.encode(described, order="sorted").decode()
 

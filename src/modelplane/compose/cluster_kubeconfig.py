@@ -15,8 +15,17 @@ from modelplane.api.rejected import Rejected
 ACCOUNT: Final = "modelplane-inference-cluster"
 """The ServiceAccount of a fleet on one of its clusters, in the namespace of the system."""
 
-SUBJECT: Final = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{ACCOUNT}"
-"""The account as API servers name it."""
+INSTALLER: Final = "modelplane-installer"
+"""The ServiceAccount with which Helm installs charts on a cluster, and its binding."""
+
+
+def subject_of(account: str) -> str:
+    """Return a ServiceAccount of the system's namespace as API servers name it."""
+    return f"system:serviceaccount:{SYSTEM_NAMESPACE}:{account}"
+
+
+SUBJECT: Final = subject_of(ACCOUNT)
+"""The fleet's account as API servers name it."""
 
 _IDENTITIES = {
     SecretType.GOOGLE: IdentityType.GOOGLE,
@@ -88,6 +97,7 @@ def _listed(source: Source, provisioned: Object | None) -> KubeconfigReference |
     return KubeconfigReference(kubeconfig["name"], kubeconfig["key"], namespace, identity)
 
 
-def replacement(secret: str) -> str:
+def replacement(secret: str, account: str = ACCOUNT) -> str:
     """Return the remedy for a credential that a cluster does not accept, or soon will not."""
-    return f"put a new kubeconfig into {secret}, `modelplane install --inference-cluster` prints the commands"
+    command = "modelplane install --inference-cluster" + (" --installer" if account == INSTALLER else "")
+    return f"put a new kubeconfig into {secret}, `{command}` prints the commands"

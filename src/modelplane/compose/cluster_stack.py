@@ -7,19 +7,24 @@ import msgspec
 
 from modelplane.api import labels
 from modelplane.api.cluster_origin import Source
+from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.inference_cluster import ServingStack as Settings
 from modelplane.api.kinds import kind_of
 from modelplane.api.listing import in_order
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.reasons import ServingStackCondition, ServingStackReason
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import KEY, ServingStack, stack_name
-from modelplane.api.stack_components import ServingProfile
+from modelplane.api.stack_components import ComponentName, ServingProfile
+from modelplane.compose.clouds.inside import Inside
 from modelplane.compose.clouds.provisioned import recipe_of
+from modelplane.compose.clouds.site import Site
 from modelplane.compose.cluster_kubeconfig import kubeconfig_reference
 from modelplane.compose.composition import Desired, Keep, Request
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.readiness import condition_of, when_condition
+from modelplane.compose.releases import merged
 from modelplane.compose.serving_stack import gateway
 
 _DRIVER_ROOTS: Mapping[Source, str] = {Source.GKE: "/home/kubernetes/bin/nvidia"}
@@ -35,10 +40,13 @@ _REMEDIES: Mapping[str, str] = {
 """Requirement of each capability, with the address of the installation guide."""
 
 
-def asked(request: Request[InferenceCluster], *, is_running: bool) -> Desired | Keep | None:
+def asked(
+    request: Request[InferenceCluster], provisioned: Desired | None, *, is_running: bool
+) -> Desired | Keep | None:
     """Return the stack of a cluster; None if none is to be made, or not yet.
 
     A stack that exists stays, whatever the cluster asks for later and whatever cannot be read.
+    ``provisioned`` is the cluster of the cloud; None if there is none.
     """
     observed = request.observed.get(KEY)
     settings = request.owner.spec.serving_stack
@@ -48,7 +56,7 @@ def asked(request: Request[InferenceCluster], *, is_running: bool) -> Desired | 
     is_off = settings.profile is ServingProfile.NONE and not settings.components
     if is_off or not secrets:
         return Keep(KEY) if observed is not None else None
-    return _stack(request.owner, secrets)
+    return _stack(request.owner, secrets, _inside(request, provisioned), observed or {})
 
 
 def _is_open(request: Request[InferenceCluster]) -> bool:
@@ -59,11 +67,32 @@ def _is_open(request: Request[InferenceCluster]) -> bool:
     return request.unknown(gateway.KEY) is None and not _has_own_gateway(request)
 
 
-def _stack(cluster: InferenceCluster, secrets: list[dict[str, Any]]) -> Desired:
+def _inside(request: Request[InferenceCluster], provisioned: Desired | None) -> Inside:
+    """Return what a cluster of a cloud needs inside."""
+    recipe = recipe_of(request.owner.spec.cluster)
+    if recipe is None or provisioned is None:
+        return Inside()
+    known = request.observed.get(recipe.key, {}).get("status", {}).get("cache")
+    status = {"status": {"cache": known}} if known else {}
+    try:
+        owner = decode_as(recipe.type, {**provisioned.manifest, **status})
+    except InvalidObject:
+        # Only the status can be invalid, and then nothing is known of it.
+        owner = decode_as(recipe.type, provisioned.manifest)
+    return recipe.inside(Site(Request(owner, {}, {})))
+
+
+def _stack(
+    cluster: InferenceCluster, secrets: list[dict[str, Any]], inside: Inside, observed: Object
+) -> Desired:
     kind, name, settings = kind_of(ServingStack), cluster.metadata.name, cluster.spec.serving_stack
     spec: dict[str, Any] = {"clusterName": name, "profile": str(settings.profile), "secrets": secrets}
-    if settings.components:
-        spec["components"] = msgspec.to_builtins(settings.components)
+    # A parameter that cannot be read takes nothing away.
+    known = observed.get("spec", {}).get("storageClass")
+    if storage := msgspec.to_builtins(inside.storage) if inside.storage else known:
+        spec["storageClass"] = storage
+    if components := _components(settings, inside, has_storage=bool(storage)):
+        spec["components"] = components
     if root := _DRIVER_ROOTS.get(cluster.spec.cluster.source):
         spec["nvidiaDriverRoot"] = root
     metadata = {
@@ -73,6 +102,24 @@ def _stack(cluster: InferenceCluster, secrets: list[dict[str, Any]]) -> Desired:
     }
     manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
     return Desired(KEY, manifest, when_condition(READY))
+
+
+def _components(settings: Settings, inside: Inside, *, has_storage: bool) -> list[dict[str, Any]]:
+    """Return the settings of components: those of the cloud, and over them those of the operator."""
+    own = dict(inside.components) | ({ComponentName.STORAGE_CLASS: {}} if has_storage else {})
+    written: dict[ComponentName, dict[str, Any]] = {}
+    if settings.profile is not ServingProfile.NONE:
+        for name, values in own.items():
+            written[name] = {"name": str(name), "enabled": True, **_values(values)}
+    for chosen in settings.components:
+        given = msgspec.to_builtins(chosen)
+        values = merged(own.get(chosen.name, {}), chosen.values)
+        written[chosen.name] = {**written.get(chosen.name, {}), **given, **_values(values)}
+    return list(written.values())
+
+
+def _values(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"values": dict(values)} if values else {}
 
 
 def _has_own_gateway(request: Request[InferenceCluster]) -> bool:

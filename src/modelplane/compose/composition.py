@@ -84,9 +84,11 @@ class Credential:
     """A cluster's credential that expires."""
 
     expires: str
-    """Time at which it expires (RFC 3339)."""
+    """Time at which it expires (RFC 3339); empty if only the installer's expires."""
     problem: str = ""
     """The reason for which nothing replaces it, with the remedy; empty while there is time."""
+    installer: str = ""
+    """The same about the credential that installs charts, as a sentence that names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,14 @@ class Request(Generic[Owner]):
     """Backend of the fleet's gateway with the caller. Its status may still name an earlier one."""
     gateway_problem: str = ""
     """The reason for which the gateway's address is unknown."""
+    gateway_tls_problem: str = ""
+    """The problem of the certificates of the gateway; empty if there is none, or without TLS."""
+    gateway_without_module: str = ""
+    """The reason for which the gateway's Envoy runs without its module; empty if it has it."""
+    gateway_asks_for_keys: bool = False
+    """True if the gateway's present configuration admits requests with a key only."""
+    key_problem: str | None = None
+    """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""
@@ -137,22 +147,20 @@ class Desired:
     """A child that should exist with these fields, and its readiness.
 
     A Release is installed by Helm on its cluster. Raises ``NoRow`` if a child on a cluster is of a kind
-    without a row in ``workload_kinds``, and if a Release names no cluster.
+    without a row in ``workload_kinds``.
     """
 
     key: str
     manifest: Object
     ready: Readiness
     cluster: str = ""
-    """The InferenceCluster to write it to; empty is the control plane."""
+    """The InferenceCluster to write it to; empty is the control plane, and for a Release its own cluster."""
     installer: KubeconfigSecret | None = None
     """The Secret, in the system's namespace, of Helm's kubeconfig for a Release; None: the cluster's own."""
 
     def __post_init__(self) -> None:
         row = workload_kinds.row_of(self.manifest)
         place = row.place if row else None
-        if place is workload_kinds.Place.HELM and not self.cluster:
-            raise NoRow(f'child "{self.key}" is a Release for no cluster: Helm has nowhere to install it')
         if self.cluster and place not in (workload_kinds.Place.CLUSTERS, workload_kinds.Place.HELM):
             kind, version = self.manifest.get("kind", ""), self.manifest.get("apiVersion", "")
             raise NoRow(

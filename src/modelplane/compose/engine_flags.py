@@ -4,6 +4,7 @@ A flag can be in ``args``, in ``command``, or in the script of a shell. The last
 the engine. Nothing here fails: an unreadable flag counts as absent.
 """
 
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,9 @@ from modelplane.api.engines import Container
 
 _MODEL_FLAGS = ("--model", "--model-path", "--model-id", "--hf-repo", "-hf", "-hfr")
 """Flags that name the model of vLLM, SGLang, TGI and llama.cpp."""
+
+_NAME = re.compile(r"(?!.*\$\()[!-~]{1,256}")
+"""A name without white space, in which no variable is left to expand."""
 
 _SHELLS = frozenset({"ash", "bash", "dash", "sh", "zsh"})
 _SCRIPT_OPTION = re.compile("-[a-z]*c")
@@ -41,6 +45,31 @@ def model(container: Container) -> str | None:
     if named is None and "/" in (short := flag(container, "-m") or ""):
         return short
     return named
+
+
+def served_model(container: Container) -> str | None:
+    """Return the name by which an engine knows its model; None if its command line does not tell.
+
+    vLLM and SGLang take the first name of ``--served-model-name``, else the model itself, and refuse others.
+    """
+    named = flag(container, "--served-model-name", "--alias") or model(container) or _positional(container)
+    return named if named and _NAME.fullmatch(named) else None
+
+
+def _positional(container: Container) -> str | None:
+    """Return the model of ``vllm serve MODEL``."""
+    words = list(_words(container))
+    for program, command, value in zip(words, words[1:], words[2:], strict=False):
+        if (posixpath.basename(program), command) == ("vllm", "serve"):
+            return None if value.startswith("-") else value
+    return None
+
+
+def runs(container: Container, *program: str) -> bool:
+    """Return True if words follow each other in a container's command line, such as ``vllm serve``."""
+    words = list(_words(container))
+    spans = (words[place : place + len(program)] for place in range(len(words)))
+    return any((posixpath.basename(first), *others) == program for first, *others in spans)
 
 
 def _words(container: Container) -> Iterator[str]:

@@ -21,6 +21,14 @@ def proxy(found: tuple[Object, ...]) -> str:
     return str(found[0].get("status", {}).get("backend", "")) if found else ""
 
 
+def takes_tls(found: tuple[Object, ...]) -> bool:
+    """Return True if clients of the gateway use https."""
+    spec = found[0].get("spec", {}) if found else {}
+    return (
+        bool(spec.get("tls")) and spec.get("backend") == Backend.ENVOY and not reads_gateway_api(proxy(found))
+    )
+
+
 def destinations(request: Request[Any]) -> Destinations | Blocked:
     """Return where the gateway of a request may send requests."""
     return destinations_of(request.found(KEY), is_local=request.gateway_is_local)
@@ -39,6 +47,7 @@ def destinations_of(found: tuple[Object, ...], *, is_local: bool) -> Destination
         allowed=read["allowedDestinations"],
         denied=read["deniedDestinations"],
         gateway=str(status.get("address", "")),
+        has_tls=takes_tls(found),
         is_local=is_local,
         refuses_internal_names=reads_gateway_api(proxy(found)),
     )

@@ -18,7 +18,8 @@ import pkgutil
 import re
 
 PROGRAM = """
-import errno, fnmatch, importlib.util, json, os, shutil, signal, subprocess, sys
+import errno, fnmatch, hashlib, importlib.util, json, os, shutil, signal, subprocess, sys, threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 volume, requirements, hopeless = Path(sys.argv[1]), sys.argv[3], int(sys.argv[4])
@@ -53,6 +54,84 @@ def move(source, target):
         os.replace(source / path, target / path)
 
 
+class Hashed:
+    # A file that is hashed as it is written. What is written again counts again, so the size tells.
+    def __init__(self, file):
+        self.file, self.hash, self.size = file, hashlib.sha256(), 0
+
+    def write(self, content):
+        self.hash.update(content)
+        self.size += len(content)
+        return self.file.write(content)
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
+def hash_while_writing():
+    # Only what the library downloads over plain HTTP: files of Xet, and of another library, are read.
+    from huggingface_hub import file_download
+
+    written, get = {}, getattr(file_download, "http_get", None)
+
+    def http_get(url, temp_file, **options):
+        hashed = temp_file if isinstance(temp_file, Hashed) else Hashed(temp_file)
+        get(url, hashed, **options)
+        at = os.fstat(hashed.file.fileno())
+        written[at.st_dev, at.st_ino] = hashed.size, hashed.hash.hexdigest()
+
+    if get:
+        file_download.http_get = http_get
+    return written
+
+
+class Checks:
+    # Files compared with the hub's checksums, large ones while others arrive. Only a file that is still the
+    # one that was read is right: the library replaces files that an earlier attempt has left.
+    def __init__(self, folder, entries):
+        self.folder, self.entries, self.right, self.begun = folder, entries, {}, set()
+        self.pool, self.ended = ThreadPoolExecutor(os.cpu_count()), threading.Event()
+        self.written = hash_while_writing()
+        self.thread = threading.Thread(target=self.follow, daemon=True)
+        self.thread.start()
+
+    def follow(self):
+        large = {path for path, entry in self.entries.items() if entry.lfs}
+        while not self.ended.wait(1):
+            self.begin(path for path in large - self.begun if (self.folder / path).is_file())
+
+    def begin(self, paths):
+        for path in paths:
+            self.begun.add(path)
+            self.pool.submit(self.is_right, path)
+
+    def is_right(self, path):
+        with (self.folder / path).open("rb") as file:
+            found = os.fstat(file.fileno())
+            seen = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+            if self.right.get(path) == seen:
+                return True
+            entry = self.entries[path]
+            size, digest = self.written.get((found.st_dev, found.st_ino), (-1, ""))
+            if entry.lfs and size == found.st_size:
+                matches = digest == entry.lfs.sha256
+            elif entry.lfs:
+                matches = hashlib.file_digest(file, "sha256").hexdigest() == entry.lfs.sha256
+            else:
+                content = file.read()
+                matches = hashlib.sha1(b"blob %d\\0" % len(content) + content).hexdigest() == entry.blob_id
+        if matches:
+            self.right[path] = seen
+        return matches
+
+    def damaged(self, paths):
+        self.ended.set()
+        self.thread.join()
+        self.begin(path for path in paths if path not in self.begun)
+        self.pool.shutdown()
+        return [path for path in paths if not self.is_right(path)]
+
+
 def download():
     from huggingface_hub import HfApi, snapshot_download
 
@@ -62,16 +141,27 @@ def download():
     leftover = [other for other in staging.iterdir() if other != folder] if staging.is_dir() else []
     for other in (former, *leftover):
         shutil.rmtree(other, ignore_errors=True)
-    snapshot_download(repo, revision=commit, local_dir=folder, allow_patterns=only)
-    if only and not any(folder.rglob(only[0])):
+    listed = HfApi().list_repo_tree(repo, revision=commit, recursive=True)
+    entries = {
+        entry.path: entry
+        for entry in listed
+        if hasattr(entry, "blob_id") and any(fnmatch.fnmatch(entry.path, each) for each in only or ["*"])
+    }
+    if only and not any(fnmatch.fnmatch(path, only[0]) for path in entries):
         give_up(f"{repo} has no {only[0]} files: set files to All")
-    result = HfApi().verify_repo_checksums(repo, revision=commit, local_dir=folder)
-    for wrong in result.mismatches:
-        (folder / wrong["path"]).unlink()
-    wanted = only or ["*"]
-    missing = [path for path in result.missing_paths if any(fnmatch.fnmatch(path, each) for each in wanted)]
-    if result.mismatches or missing:
-        sys.exit(f"{len(result.mismatches)} files damaged, {len(missing)} missing")
+    if "MIRRORS" in os.environ:
+        take_from_mirrors(entries)
+    checks = Checks(folder, entries)
+    snapshot_download(repo, revision=commit, local_dir=folder, allow_patterns=only)
+    there = {str(path) for path in files(folder)}
+    for path in there - entries.keys():
+        (folder / path).unlink()
+    damaged = checks.damaged(sorted(there & entries.keys()))
+    for path in damaged:
+        (folder / path).unlink()
+    missing = entries.keys() - there
+    if damaged or missing:
+        sys.exit(f"{len(damaged)} files damaged, {len(missing)} missing")
     return folder, commit
 
 
@@ -121,7 +211,7 @@ if not staged():
 """
 
 
-_SOURCES = ("hub_source", "http_source", "s3_source", "oci_source", "volume_source")
+_SOURCES = ("hub_source", "http_source", "s3_source", "ngc_source", "oci_source", "volume_source")
 _OWN_IMPORT = re.compile(r"^from modelplane\.staging\.\w+ import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
 
 
@@ -130,8 +220,7 @@ def _text(module: str) -> str:
     return _OWN_IMPORT.sub("", text)
 
 
-MIRROR_PROGRAM = f"""{_text("web")}
-
+_TAKE = """
 import sys
 
 
@@ -139,14 +228,27 @@ def refuse(event, arguments):
     try:
         guard(event, arguments)
     except Hopeless as error:
-        sys.stderr.write(f"{{error}}\\n")
+        sys.stderr.write(f"{error}\\n")
         sys.stderr.flush()
         os._exit(int(sys.argv[4]))
 
 
+def take_from_mirrors(entries):
+    # The library downloads what is missing afterwards, and each file is compared as all others are.
+    large = [
+        File(Path(path), entry.size, None, lambda _, wanted=entry.lfs.sha256: Checksum("sha256", wanted))
+        for path, entry in entries.items()
+        if entry.lfs
+    ]
+    limit = sum(file.size for file in large)
+    Stage(volume, artifact, limit, json.loads(os.environ["MIRRORS"])).take(large)
+
+
 sys.addaudithook(refuse)
-{PROGRAM}"""
-"""The program for a mirror of the hub, which connects to no address of the machine either."""
+"""
+
+MIRROR_PROGRAM = "\n\n".join([*map(_text, ("web", "checksums", "stage")), _TAKE, PROGRAM])
+"""The program with mirrors, or for a mirror of the hub: it connects to no address of the machine either."""
 
 SOURCES_PROGRAM = "\n\n".join(map(_text, ("web", "checksums", "stage", *_SOURCES, "main")))
 """The program for every source but the Hugging Face hub (see ``main`` of ``modelplane.staging``)."""

@@ -70,7 +70,7 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     desired = [asked] if isinstance(asked, Desired) else []
     if not isinstance(asked, Condition):
         is_running = asked is None or _creating(request, asked) is None
-        stack = cluster_stack.asked(request, is_running=is_running)
+        stack = cluster_stack.asked(request, asked, is_running=is_running)
         desired += [stack] if isinstance(stack, Desired) else []
     named = {each.key for each in desired}
     children: tuple[Desired | Keep, ...] = (
@@ -136,6 +136,9 @@ def _conditions(
             f"its API server answers, but its credential expires at {request.credential.expires} and "
             f"{request.credential.problem}"
         )
+        running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
+    elif request.credential and request.credential.installer:
+        message = f"its API server answers, but {request.credential.installer}"
         running = true(Type.CLUSTER_READY, Reason.CREDENTIAL_EXPIRING, message)
     return running, _backend(request)
 
@@ -219,7 +222,7 @@ def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict
         status["gateway"] = {"address": address}
     if storage := _cache_storage(cluster):
         status["cache"] = {"storageClassName": storage}
-    if request.credential:
+    if request.credential and request.credential.expires:
         status["credential"] = {"expirationTime": request.credential.expires}
     if silence is not None and silence.since:
         status["unreachableSince"] = silence.since

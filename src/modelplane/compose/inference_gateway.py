@@ -1,69 +1,279 @@
-"""The InferenceGateway is the fleet's gateway: one address for every ModelService."""
+"""The InferenceGateway is the fleet's gateway: one address for every ModelService.
+
+With Modelplane's controllers, an Envoy routes every request. Another backend is a gateway in front of it,
+with one route to it. Until that accepts requests, the address is Envoy's. Under Crossplane there is no Envoy,
+and the backend reads the routes of services.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
 
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.listing import in_order, listing
+from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.reasons import InferenceGatewayCondition as Type
 from modelplane.api.reasons import InferenceGatewayReason as Reason
-from modelplane.compose.composition import Composition, Request, Requirement, keep_all
+from modelplane.compose import authentication, gateway_tls, installed_gateway, releases
+from modelplane.compose.clouds.flow import DEFINITION_KEY
+from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
+from modelplane.compose.definition_owner import CRD_API_VERSION
+from modelplane.compose.installed_gateway import IMPLEMENTATIONS, INSTALLER, Implementation
+from modelplane.compose.readiness import accepted
+from modelplane.compose.serving_stack import gateway as stack_gateway
+from modelplane.compose.workload_kinds import is_release
+from modelplane.gateway import gateway_api
 from modelplane.gateway.gateway_api import GATEWAY
 
-_NAMES = {
-    Backend.ENVOY: "Envoy",
-    Backend.TRAEFIK: "Traefik",
-    Backend.GATEWAY_API: f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"',
-}
-"""The names of the backends in messages."""
+FRONT: Final = "front-door"
+"""Key of the requirement for the Gateway on the control plane."""
+INSTALLER_KEY: Final = "installer"
+"""Key of the requirement for the Secret of the identity that installs charts, which only controllers need."""
+ROUTE: Final = "front-route"
+"""Key of the route from another gateway to Envoy."""
 
-_IGNORED = {
-    Backend.ENVOY: "Envoy runs with Modelplane's controllers only",
-    Backend.TRAEFIK: "this version does not install Traefik",
-    Backend.GATEWAY_API: "a Gateway is used under Crossplane only",
-}
-"""Reasons for which a requested backend does not carry the traffic."""
+_ENVOY_SERVICE = "modelplane-gateway"
+"""Service of Envoy in an installation (install/identity.py)."""
+
+DEFINED = Requirement(
+    f"{DEFINITION_KEY}gateway-api",
+    CRD_API_VERSION,
+    "CustomResourceDefinition",
+    name=installed_gateway.DEFINITION,
+)
+"""The requirement for the definitions of the Gateway API, without which there is no Gateway to read."""
+
+_FRONT = Requirement(
+    FRONT, "gateway.networking.k8s.io/v1", "Gateway", namespace=SYSTEM_NAMESPACE, name=GATEWAY
+)
+
+_NAMED = f'Gateway "{GATEWAY}" in namespace "{SYSTEM_NAMESPACE}"'
+_NO_ADDRESS = (
+    f"{_NAMED} has no address: create it, or check that a controller of its gatewayClassName runs on the "
+    "control plane"
+)
+_NOT_YET = "the gateway accepts no requests yet"
 
 
-_WAITING = {
-    Backend.GATEWAY_API: f"{_NAMES[Backend.GATEWAY_API]} has no address: create it, or check that a "
-    "controller of its gatewayClassName runs on the control plane"
-}
-"""Messages for a gateway without an address, if the cause is known."""
-
-
-def requirements(_gateway: InferenceGateway) -> tuple[Requirement, ...]:
-    """Return nothing: the gateway's address comes with the request."""
-    return ()
+def requirements(gateway: InferenceGateway) -> tuple[Requirement, ...]:
+    """Return the requirements of a gateway other than Envoy: the Gateway, and what installs one."""
+    if gateway.spec.backend is Backend.ENVOY or gateway.metadata.name != DEFAULT_NAME:
+        return ()
+    if gateway.spec.backend not in IMPLEMENTATIONS:
+        return DEFINED, _FRONT
+    installer = Requirement(INSTALLER_KEY, "v1", "Secret", namespace=SYSTEM_NAMESPACE, name=INSTALLER)
+    return DEFINED, _FRONT, installer
 
 
 def compose(request: Request[InferenceGateway]) -> Composition:
-    """Publish the gateway's address."""
+    """Install the backend, and publish the address at which the gateway accepts requests."""
     gateway = request.owner
     if gateway.metadata.name != DEFAULT_NAME:
         message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
-    if not request.gateway_address:
-        status = {"address": gateway.status.address, "backend": gateway.status.backend}
-        waiting = request.gateway_problem or _WAITING.get(
-            request.proxy, "the gateway accepts no requests yet"
-        )
-        condition = false(Type.CONTROLLER_READY, Reason.INSTALLING, f"{waiting}{_ignored(request)}")
-        return Composition(
-            children=keep_all(request.observed),
-            status={field: known for field, known in status.items() if known},
-            conditions=(condition,),
-            ready=False,
-        )
-    message = f"{_NAMES[request.proxy]} accepts requests at {request.gateway_address}{_ignored(request)}"
+    front = _front(request)
+    composed = _of_controllers(request, front) if _by_controllers(request) else _of_crossplane(request, front)
+    authenticated = authentication.authenticated(request)
+    is_closed = authenticated.reason == Reason.MODULE_MISSING
+    conditions = (*composed.conditions, authenticated, *gateway_tls.conditions(request))
+    return replace(composed, conditions=conditions, ready=composed.ready and not is_closed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Front:
+    """The backend that is asked for, in front of the services."""
+
+    title: str
+    children: tuple[Desired, ...] = ()
+    address: str = ""
+    """Empty until it has one."""
+    problem: str = ""
+    """The error of its installation."""
+    waiting: str = ""
+    """The reason why it has no address yet."""
+    ignored: str = ""
+    """The reason why it is not installed."""
+    is_settled: bool = False
+    """True if the children of a former backend are not needed any more."""
+
+
+def _front(request: Request[InferenceGateway]) -> _Front:
+    """Return the backend that is asked for; in doubt, everything stays as it is."""
+    if request.owner.spec.backend is Backend.ENVOY:
+        return _envoy(request)
+    if _by_controllers(request) and request.gateway_is_local:
+        return _Front(_NAMED, ignored="the gateway of a fleet on one machine is the Envoy of that machine")
+    row = IMPLEMENTATIONS.get(request.owner.spec.backend)
+    found, unknown = _found(request)
+    if unknown:
+        return _Front(row.title if row else _NAMED, waiting=unknown)
+    is_ours = found is None or stack_gateway.is_ours(found) or stack_gateway.KEY in request.observed
+    if row is None or not is_ours:
+        return _existing(row, request, found)
+    return _installed(row, request, gateway_api.address(found) if found else "")
+
+
+def _by_controllers(request: Request[InferenceGateway]) -> bool:
+    return request.proxy is Backend.ENVOY
+
+
+def _envoy(request: Request[InferenceGateway]) -> _Front:
+    if not _by_controllers(request):
+        return _Front("Envoy", ignored="Envoy runs with Modelplane's controllers only")
+    return _Front("Envoy", address=request.gateway_address, is_settled=bool(request.gateway_address))
+
+
+def _existing(row: Implementation | None, request: Request[InferenceGateway], found: Object | None) -> _Front:
+    """Return the Gateway that Modelplane has not made."""
+    if found is None and _by_controllers(request):
+        return _Front(_NAMED, ignored=f"there is no {_NAMED}: create it")
+    address = gateway_api.address(found) if found else ""
+    why = f"{_NAMED} exists and is not Modelplane's: delete it to install {row.title}" if row else ""
+    return _Front(_NAMED, address=address, waiting="" if address else _NO_ADDRESS, ignored=why)
+
+
+def _found(request: Request[InferenceGateway]) -> tuple[Object | None, str]:
+    """Return the Gateway on the control plane, None if there is none; and why it is unknown, else empty."""
+    for key, what in ((DEFINED.key, "the definitions of the Gateway API"), (FRONT, _NAMED)):
+        if unknown := request.unknown(key):
+            return None, f"cannot read {what}: {unknown.cause}"
+        if not request.found(key):
+            return None, ""  # without its definition, there is no Gateway to read
+    found = request.found(FRONT)[0]
+    return (None if "deletionTimestamp" in found["metadata"] else found), ""
+
+
+def _no_installer(request: Request[InferenceGateway]) -> str:
+    """Return why charts cannot be installed on the control plane's cluster; empty if they can."""
+    if unknown := request.unknown(INSTALLER_KEY):
+        return f'cannot read Secret "{INSTALLER}" in namespace "{SYSTEM_NAMESPACE}": {unknown.cause}'
+    if request.found(INSTALLER_KEY):
+        return ""
+    return (
+        f'there is no Secret "{INSTALLER}" in namespace "{SYSTEM_NAMESPACE}" with the kubeconfig of an '
+        "identity that may install charts on this cluster: create it with the commands that "
+        "`modelplane install --inference-cluster --installer` prints"
+    )
+
+
+def _installed(row: Implementation, request: Request[InferenceGateway], address: str) -> _Front:
+    if _by_controllers(request) and (why := _no_installer(request)):
+        if stack_gateway.KEY not in request.observed:
+            return _Front(row.title, ignored=why)
+        return _Front(row.title, address=address, problem=f"what is installed stays as it is: {why}")
+    has_definitions = bool(request.found(DEFINED.key))
+    desired = tuple(installed_gateway.children(row, request, has_definitions=has_definitions))
+    unready = [child for child in desired if not child.ready(request.observed.get(child.key, {}))]
+    problems = [
+        f"{child.key}: {said}"
+        for child in desired
+        if is_release(child.manifest) and (said := releases.problem(request.observed.get(child.key, {})))
+    ]
+    waiting = f"waiting for {listing(child.key for child in unready)}" if unready else ""
+    told = (releases.progress(request.observed.get(child.key, {})) for child in unready)
+    if progress := next(filter(None, told), ""):
+        waiting = f"{waiting} ({progress})"
+    problem = in_order(problems, separator="; ")
+    return _Front(row.title, desired, address, problem, waiting, is_settled=not unready and bool(address))
+
+
+def _children(request: Request[InferenceGateway], front: _Front) -> tuple[Desired | Keep, ...]:
+    """Return the children: those of the backend, and those of a former one until they are not needed.
+
+    Objects are dropped before the releases whose controllers finish their deletion.
+    """
+    named = {child.key for child in front.children}
+    others = [key for key in request.observed if key not in named]
+    if front.is_settled:
+        objects = [key for key in others if not is_release(request.observed[key])]
+        others = [key for key in others if key not in objects] if objects else []
+    return (*front.children, *keep_all(others))
+
+
+def _of_crossplane(request: Request[InferenceGateway], front: _Front) -> Composition:
+    """Return the composition under Crossplane, where the Gateway routes to the endpoints."""
+    gateway, address = request.owner, request.gateway_address
+    is_installed = stack_gateway.KEY in request.observed and gateway.spec.backend in IMPLEMENTATIONS
+    backend = gateway.spec.backend if is_installed else Backend.GATEWAY_API
+    name = front.title if is_installed else _NAMED
+    if not address:
+        return _waiting(request, front, front.problem or front.waiting or _NO_ADDRESS)
+    failed = f"; {front.problem}" if front.problem else ""
+    message = f"{name} accepts requests at {address}{failed}{_ignored(request, front)}"
+    return _serving(_children(request, front), address, backend, message)
+
+
+def _of_controllers(request: Request[InferenceGateway], front: _Front) -> Composition:
+    """Return the composition of the controllers, whose Envoy routes to the endpoints."""
+    own = request.gateway_address
+    if request.owner.spec.backend is Backend.ENVOY or (front.ignored and not front.address):
+        if not own:
+            return _waiting(request, front, request.gateway_problem or _NOT_YET)
+        message = f"Envoy accepts requests at {own}{_ignored(request, front)}"
+        return _serving(_children(request, front), own, Backend.ENVOY, message)
+    if front.address:
+        front = replace(front, children=(*front.children, _route()))
+    observed = request.observed.get(ROUTE)
+    is_known = request.owner.status.address == front.address
+    if front.address and observed is not None and (is_known or accepted(observed)):
+        failed = f"; {front.problem}" if front.problem else ""
+        message = f"{front.title} accepts requests at {front.address}, and Envoy routes them{failed}"
+        message = f"{message}{_ignored(request, front)}"
+        return _serving(_children(request, front), front.address, Backend.ENVOY, message)
+    waiting = front.problem or front.waiting or f"waiting for {front.title} to accept the route to Envoy"
+    return _waiting(request, front, waiting)
+
+
+def _route() -> Desired:
+    """Return the route that passes every request to Envoy."""
+    rule = {
+        "matches": [{"path": {"type": "PathPrefix", "value": "/"}}],
+        "backendRefs": [{"name": _ENVOY_SERVICE, "port": 80}],
+        # A stream lasts as long as the model generates.
+        "timeouts": {"request": "0s"},
+    }
+    manifest: Object = {
+        "apiVersion": _FRONT.api_version,
+        "kind": "HTTPRoute",
+        "metadata": {"name": GATEWAY, "namespace": SYSTEM_NAMESPACE},
+        "spec": {"parentRefs": [{"name": GATEWAY}], "rules": [rule]},
+    }
+    return Desired(ROUTE, manifest, accepted)
+
+
+def _serving(
+    children: tuple[Desired | Keep, ...],
+    address: str,
+    backend: Backend,
+    message: str,
+) -> Composition:
     return Composition(
-        children=keep_all(request.observed),
-        status={"address": request.gateway_address, "backend": str(request.proxy)},
+        children=children,
+        status={"address": address, "backend": str(backend)},
         conditions=(true(Type.CONTROLLER_READY, Reason.CONTROLLER_HEALTHY, message),),
         ready=True,
     )
 
 
-def _ignored(request: Request[InferenceGateway]) -> str:
-    """Return why the requested backend is not the one in use; empty if it is."""
-    asked = request.owner.spec.backend
-    return "" if asked is request.proxy else f"; spec.backend {asked} is ignored: {_IGNORED[asked]}"
+def _waiting(request: Request[InferenceGateway], front: _Front, message: str) -> Composition:
+    """Return the composition of a gateway that is not ready; a published address stays."""
+    gateway, own = request.owner, request.gateway_address
+    status = {"address": gateway.status.address, "backend": gateway.status.backend}
+    if own and _by_controllers(request):
+        message = f"{message}; Envoy accepts requests at {own} meanwhile"
+        if ROUTE not in request.observed or not gateway.status.address:
+            status = {"address": own, "backend": Backend.ENVOY}
+    reason = Reason.INSTALLATION_FAILED if front.problem else Reason.INSTALLING
+    condition = false(Type.CONTROLLER_READY, reason, f"{message}{_ignored(request, front)}")
+    return Composition(
+        children=_children(request, front),
+        status={field: str(known) for field, known in status.items() if known},
+        conditions=(condition,),
+        ready=False,
+    )
+
+
+def _ignored(request: Request[InferenceGateway], front: _Front) -> str:
+    """Return why the backend that is asked for is not installed; empty if it is."""
+    return f"; spec.backend {request.owner.spec.backend} is ignored: {front.ignored}" if front.ignored else ""

@@ -18,6 +18,7 @@ from modelplane.api.meta import Model, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_key import ModelKey
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
 from modelplane.api.serving_stack import ServingStack
@@ -28,6 +29,7 @@ from modelplane.compose import (
     model_cache,
     model_deployment,
     model_endpoint,
+    model_key,
     model_replica,
     model_service,
 )
@@ -77,13 +79,13 @@ class Composer:
     on_clusters: bool = False
     """True if it has objects on clusters, so that it is created with the finalizer."""
     waits_for_children: bool = False
-    """True if its deletion ends with that of its children on the control plane, which a cloud takes away."""
+    """True if its deletion ends with that of its children on the control plane, which others take away."""
     connects: bool = False
     """True if controllers connect to it, and abandon its objects when it is deleted and lost."""
     is_routed: bool = False
     """True if its compositions have routes, so that it is composed for them beside its reconcile."""
     follows_gateway: bool = False
-    """True if its status has the gateway's address, which only the gateway's owner knows."""
+    """True if its status depends on the gateway's address or module, which only the gateway's owner knows."""
     is_platform: bool = False
     """True if its objects are the platform team's, so that they may be in reserved namespaces."""
     only_controllers: tuple[str, ...] = ()
@@ -117,7 +119,11 @@ _COMPOSERS = (
         pace=Pace(longest_s=300, settles=True),
     ),
     Composer(
-        InferenceGateway, inference_gateway.requirements, inference_gateway.compose, follows_gateway=True
+        InferenceGateway,
+        inference_gateway.requirements,
+        inference_gateway.compose,
+        waits_for_children=True,
+        follows_gateway=True,
     ),
     Composer(
         ModelCache,
@@ -137,8 +143,10 @@ _COMPOSERS = (
         ModelEndpoint,
         model_endpoint.requirements,
         model_endpoint.compose,
+        follows_gateway=True,
         pace=Pace(longest_s=300),
     ),
+    Composer(ModelKey, model_key.requirements, model_key.compose, pace=Pace(longest_s=300)),
     Composer(
         ModelReplica,
         model_replica.requirements,

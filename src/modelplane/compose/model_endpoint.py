@@ -1,5 +1,6 @@
 """A ModelEndpoint is one place that serves a model: a replica, or an external provider."""
 
+from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.names import backend_name
 from modelplane.api.reasons import ModelEndpointCondition as Type
@@ -7,59 +8,107 @@ from modelplane.api.reasons import ModelEndpointReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
-from modelplane.compose.conditions import false, true
+from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import exists
-from modelplane.gateway import gateway_api
-from modelplane.gateway.services import RefusedDestination, target_of
+from modelplane.gateway import credentials, gateway_api
+from modelplane.gateway.services import RefusedDestination, Target, target_of
+
+SECRET_KEY = "credential"  # noqa: S105  a key of requirements, not a secret
 
 
-def requirements(_endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
-    """Return the gateway: its backend decides which objects represent the endpoint."""
-    return (fleet_gateway.REQUIREMENT,)
+def secret_requirement(namespace: str, name: str) -> Requirement:
+    """Return the requirement of a Secret with a credential."""
+    return Requirement(SECRET_KEY, "v1", "Secret", namespace, name)
+
+
+def requirements(endpoint: ModelEndpoint) -> tuple[Requirement, ...]:
+    """Return the gateway, whose backend decides which objects represent the endpoint, and the Secret."""
+    if (credential := endpoint.spec.credential) is None:
+        return (fleet_gateway.REQUIREMENT,)
+    secret = secret_requirement(endpoint.metadata.namespace, credential.secret_ref.name)
+    return (fleet_gateway.REQUIREMENT, secret)
 
 
 def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
-    """Check the endpoint's URL, and compose the objects that the gateway reads."""
+    """Check the endpoint's URL and credential, and compose the objects that the gateway reads."""
     endpoint = request.owner
     if unknown := request.unknown(fleet_gateway.KEY):
         return Blocked(f"cannot read the {fleet_gateway.KEY}: {unknown.cause}")
     destinations = fleet_gateway.destinations(request)
     if isinstance(destinations, Blocked):
         return destinations
-    parsed = target_of(endpoint, destinations)
-    gateways = request.found(fleet_gateway.KEY)
-    proxy = fleet_gateway.proxy(gateways)
+    target = target_of(endpoint, destinations)
+    proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
     objects: dict[str, gateway_api.Manifest] | Rejected = {}
-    if isinstance(parsed, Rejected):
-        objects = parsed
-    elif fleet_gateway.reads_gateway_api(proxy):
-        objects = gateway_api.backend(endpoint, parsed)
+    if isinstance(target, Rejected):
+        objects = target
+    elif fleet_gateway.reads_gateway_api(proxy) and not credentials.needs_module(endpoint):
+        objects = gateway_api.backend(endpoint, target)
     if isinstance(objects, Rejected):
-        message = f'cannot use url "{endpoint.spec.url}": {objects.message}'
-        is_refused = isinstance(objects, RefusedDestination)
-        reason = Reason.DESTINATION_REFUSED if is_refused else Reason.INVALID_URL
-        return Composition(
-            # What leads to a refused address must not stay, whoever wrote it.
-            children=() if is_refused else keep_all(request.observed),
-            conditions=(false(Type.ROUTING_READY, reason, message),),
-            ready=False,
-        )
+        return _refused(request, objects)
     children: tuple[Desired | Keep, ...] = tuple(
         Desired(key, manifest, exists) for key, manifest in objects.items()
     )
-    if not proxy:
-        children = keep_all(request.observed)
-    if waiting := fleet_gateway.unspoken(gateways):
-        condition = false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)
-        return Composition(children=children, conditions=(condition,), ready=False)
-    missing = [key for key in objects if key not in request.observed]
-    if missing:
-        message = f"its {missing[0]} at the gateway is being created"
-        condition = false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
-        return Composition(children=children, conditions=(condition,), ready=False)
+    routing = _routing(request, objects)
+    accepted = _credential(request, target) if isinstance(target, Target) and routing.holds else ()
     return Composition(
-        children=children,
-        status={"routing": {"backendName": backend_name(endpoint.metadata.name)}} if objects else {},
-        conditions=(true(Type.ROUTING_READY, Reason.BACKEND_CONFIGURED, "services can route to it"),),
-        ready=True,
+        children=children if proxy else keep_all(request.observed),
+        status={"routing": {"backendName": backend_name(endpoint.metadata.name)}}
+        if objects and routing.holds
+        else {},
+        conditions=(routing, *accepted),
+        ready=routing.holds and all(each.holds for each in accepted),
     )
+
+
+def _refused(request: Request[ModelEndpoint], why: Rejected) -> Composition:
+    """Return the composition of an endpoint whose URL cannot be used."""
+    message = f'cannot use url "{request.owner.spec.url}": {why.message}'
+    is_refused = isinstance(why, RefusedDestination)
+    reason = Reason.DESTINATION_REFUSED if is_refused else Reason.INVALID_URL
+    return Composition(
+        # What leads to a refused address must not stay, whoever wrote it.
+        children=() if is_refused else keep_all(request.observed),
+        conditions=(false(Type.ROUTING_READY, reason, message),),
+        ready=False,
+    )
+
+
+def _routing(request: Request[ModelEndpoint], objects: dict[str, gateway_api.Manifest]) -> Condition:
+    gateways = request.found(fleet_gateway.KEY)
+    if waiting := fleet_gateway.unspoken(gateways):
+        return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, waiting)
+    if credentials.needs_module(request.owner) and (why := _unsupported(request)):
+        message = f"cannot set spec.model and spec.credential, so it gets no requests: {why}"
+        return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
+    if missing := [key for key in objects if key not in request.observed]:
+        message = f"its {missing[0]} at the gateway is being created"
+        return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
+    return true(Type.ROUTING_READY, Reason.BACKEND_CONFIGURED, "services can route to it")
+
+
+def _unsupported(request: Request[ModelEndpoint]) -> str:
+    """Return why the gateway sets neither models nor credentials; empty if it does."""
+    proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
+    if fleet_gateway.reads_gateway_api(proxy):
+        return (
+            f"Gateway API, which the gateway's backend {proxy} reads, has no words for them: use backend "
+            f"{Backend.ENVOY} of the controllers, or remove them"
+        )
+    return request.gateway_without_module
+
+
+def _credential(request: Request[ModelEndpoint], target: Target) -> tuple[Condition, ...]:
+    """Return whether the gateway has the credential; nothing for an endpoint that names none."""
+    wanted = credentials.reference(request.owner, target.authority)
+    if wanted is None:
+        return ()
+    if unknown := request.unknown(SECRET_KEY):
+        message = f'cannot read Secret "{wanted.secret}", so what it gave before stays: {unknown.cause}'
+        return (false(Type.CREDENTIAL_READY, Reason.SECRET_UNREADABLE, message),)
+    found = credentials.header_of(wanted, next(iter(request.found(SECRET_KEY)), None))
+    if isinstance(found, Rejected):
+        message = f"it gets no requests: {found.message}"
+        return (false(Type.CREDENTIAL_READY, Reason.SECRET_REFUSED, message),)
+    message = f'the gateway sends key "{wanted.key}" of Secret "{wanted.secret}" to {wanted.host}'
+    return (true(Type.CREDENTIAL_READY, Reason.IN_FORCE, message),)

@@ -20,7 +20,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cluster_namespace, pods, reachability
+from modelplane.compose import cluster_namespace, pods, reachability, served_model
 from modelplane.compose.backends import pod_policy
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
@@ -30,7 +30,7 @@ from modelplane.compose.backends.references import Copies, copies, reference_req
 from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, ingress_objects, picks
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import backend_of, workload_key, workload_keys, workload_name
-from modelplane.compose.backends.workload import Workload, is_former, spec_hash, with_spec_hash
+from modelplane.compose.backends.workload import FORMER, Workload, is_former, spec_hash, with_spec_hash
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
 from modelplane.compose.readiness import exists, is_behind, is_ready, refusal, when_condition
@@ -123,7 +123,10 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
     path = f"/{metadata.namespace}/{metadata.name}/"
     endpoint = ModelEndpoint(
         metadata=ObjectMeta(
-            name=metadata.name, namespace=metadata.namespace, labels=dict(_passed_on(metadata.labels))
+            name=metadata.name,
+            namespace=metadata.namespace,
+            labels=dict(_passed_on(metadata.labels)),
+            annotations=served_model.annotation(request.owner),
         ),
         spec=ModelEndpointSpec(url=f"http://{gateway.address}{path}v1", rewrite_path=path),
     )
@@ -192,7 +195,7 @@ def _marked(endpoint: Object) -> Object:
             "name": metadata["name"],
             "namespace": metadata["namespace"],
             "labels": dict(_passed_on(metadata.get("labels", {}))),
-            "annotations": {labels.DRAINING: "true"},
+            "annotations": {**served_model.of(metadata.get("annotations", {})), labels.DRAINING: "true"},
         },
         "spec": endpoint["spec"],
     }
@@ -317,8 +320,8 @@ def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[De
     manifest = with_spec_hash(backend.workload(workload, claims))
     there = observed.get(backend.key(engine))
     if there is not None and spec_hash(there) != spec_hash(manifest):
-        former = backend.workload(replace(workload, hardened=False), claims)
-        manifest = with_spec_hash(former) if is_former(there, former) else manifest
+        formers = (backend.workload(replace(workload, form=form), claims) for form in FORMER)
+        manifest = next((with_spec_hash(each) for each in formers if is_former(there, each)), manifest)
     yield Desired(backend.key(engine), manifest, is_ready, cluster)
     yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
 

@@ -3,6 +3,7 @@
 The address is stable, so it stays if no endpoint is left: the gateway then answers 503 with the cause.
 """
 
+from collections.abc import Iterable
 from itertools import chain
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -12,20 +13,22 @@ from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, Object, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.namespaces import reserved
+from modelplane.api.namespaces import gets_route
+from modelplane.api.reasons import ModelEndpointReason as EndpointReason
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
+from modelplane.api.rejected import Rejected
 from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
-from modelplane.compose.readiness import refusal
-from modelplane.gateway.gateway_api import MOST_BACKENDS, left_out, route
+from modelplane.compose.readiness import accepted, exists, refusal
+from modelplane.gateway import gateway_api, route_tree
+from modelplane.gateway.implementations import OTHER, implementation
+from modelplane.gateway.models import ONE_URL
+from modelplane.gateway.route_tree import ROUTE
 from modelplane.gateway.services import MOST_ENDPOINTS, Selected, select, service_route, without_target
 from modelplane.gateway.table import Route
-
-ROUTE = "httproute"
-"""Key of the HTTPRoute, for a gateway that reads Gateway API."""
 
 
 def requirements(service: ModelService) -> tuple[Requirement, ...]:
@@ -47,26 +50,36 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         return destinations
     gateways = request.found(fleet_gateway.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
+    scheme = "https" if fleet_gateway.takes_tls(gateways) else "http"
     # A published address stays while the gateway is unavailable.
     address = (
-        f"http://{host}/{service.metadata.namespace}/{service.metadata.name}"
+        f"{scheme}://{host}/{service.metadata.namespace}/{service.metadata.name}"
         if host
         else service.status.address or ""
     )
     endpoints = tuple(chain.from_iterable(map(_readable, request.found("endpoints"))))
     matched = select(service, endpoints, destinations)
     unusable = without_target(service, endpoints, destinations)
-    resolved = _resolved(len(matched), unusable)
+    refused = _refused(matched)
+    resolved = _resolved(service, matched, unusable, refused)
     proxy = fleet_gateway.proxy(gateways)
+    by_route = fleet_gateway.reads_gateway_api(proxy)
     children: tuple[Desired | Keep, ...] = ()
-    if fleet_gateway.reads_gateway_api(proxy) and matched:
-        children = (Desired(ROUTE, route(service, matched), _accepted),)
+    if by_route and matched:
+        children = _through_gateway(request, matched, proxy, host)
     elif proxy != Backend.ENVOY:
         children = keep_all(request.observed)
     if host and (waiting := fleet_gateway.unspoken(gateways)):
         routing = false(Type.ROUTING_READY, Reason.WAITING_FOR_GATEWAY, waiting)
+    elif service.metadata.namespace == ONE_URL and request.proxy is Backend.ENVOY:
+        routing = false(Type.ROUTING_READY, Reason.PATH_TAKEN, _path_taken(service))
     else:
-        routing = _routing(host, matched, fleet_gateway.reads_gateway_api(proxy), request.observed.get(ROUTE))
+        wanted = {each.key for each in children if isinstance(each, Desired) and each.key.startswith(ROUTE)}
+        observed = [request.observed.get(key) for key in sorted({ROUTE, *wanted})] if by_route else []
+        routing = _routing(host, matched, observed)
+        if routing.holds and len(refused) == len(matched):
+            message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
+            routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
     return Composition(
         children=children,
         status={"address": address} if address else {},
@@ -76,6 +89,37 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     )
 
 
+def _through_gateway(
+    request: Request[ModelService], matched: tuple[Selected, ...], proxy: str, host: str
+) -> tuple[Desired | Keep, ...]:
+    """Return the objects that a gateway reads to route a service to its endpoints.
+
+    The route that takes the requests changes last: those that it leads to must be there before.
+    """
+    selected = gateway_api.routable(matched)[:MOST_ENDPOINTS]
+    known = [item for key, item in request.observed.items() if key.startswith(ROUTE)]
+    gateway = implementation(proxy, known)
+    serving = request.observed.get(ROUTE)
+    # What an unknown gateway has served so far, it goes on serving.
+    kept_form = gateway is OTHER and serving is not None and route_tree.rewrites_per_backend(serving)
+    per_backend = gateway.rewrites_per_backend or kept_form
+    found = route_tree.routes(request.owner, selected, per_backend=per_backend)
+    first, *rest = (Desired(key, manifest, accepted) for key, manifest in found.items())
+    steps: tuple[Desired, ...] = tuple(rest)
+    if route_tree.has_steps(found):
+        front = gateway_api.front(request.owner, host)
+        if isinstance(front, Rejected):
+            return keep_all(request.observed)  # the gateway has no address yet
+        steps = (*(Desired(key, manifest, exists) for key, manifest in front.items()), *rest)
+    is_there = all(each.key in request.observed and each.ready(request.observed[each.key]) for each in steps)
+    has_changed = serving is not None and route_tree.leads_to(serving) == route_tree.leads_to(first.manifest)
+    named = {ROUTE, *(each.key for each in steps)}
+    # What the route leads to until it has changed.
+    former = [] if is_there and has_changed else [key for key in request.observed if key not in named]
+    kept = keep_all([*former, *([ROUTE] if serving is not None and not is_there else [])])
+    return (*([first] if is_there else []), *steps, *kept)
+
+
 def _routes(
     service: ModelService, matched: tuple[Selected, ...], unusable: tuple[str, ...]
 ) -> tuple[Route, ...]:
@@ -83,18 +127,9 @@ def _routes(
 
     A service in a reserved namespace keeps the route to an address that it has, and gets no new one.
     """
-    if reserved(service.metadata.namespace) and not service.status.address:
+    if not gets_route(service.metadata.namespace, service.status.address):
         return ()
     return (service_route(service, matched, unusable),)
-
-
-def _accepted(child: Object) -> bool:
-    """Return True if a gateway has accepted a route and rejects no part of it."""
-    parents = child.get("status", {}).get("parents", ())
-    conditions = [condition for parent in parents for condition in parent.get("conditions", ())]
-    return not refusal(child) and any(
-        each["type"] == "Accepted" and each["status"] == "True" for each in conditions
-    )
 
 
 @per_version
@@ -106,38 +141,96 @@ def _readable(endpoint: Object) -> tuple[ModelEndpoint, ...]:
         return ()
 
 
-def _resolved(matched: int, unusable: tuple[str, ...]) -> Condition:
-    named = listing(f'"{name}"' for name in unusable)
-    cannot = f"the url of ModelEndpoint {named} cannot be used" if named else ""
+def _path_taken(service: ModelService) -> str:
+    name = f"{service.metadata.namespace}/{service.metadata.name}"
+    return (
+        f'paths below /{ONE_URL}/ are routed by the model of the request, so namespace "{ONE_URL}" has none: '
+        f'use another namespace, or name the model "{name}" in requests to /{ONE_URL}/'
+    )
+
+
+_REFUSING = frozenset({EndpointReason.UNSUPPORTED, EndpointReason.SECRET_REFUSED})
+
+
+def _refused(matched: tuple[Selected, ...]) -> tuple[str, ...]:
+    """Return the names of endpoints that get no requests by their own conditions.
+
+    Only for messages: the gateway itself looks at what the endpoints need.
+    """
+    return tuple(
+        each.endpoint.metadata.name
+        for each in matched
+        if any(condition.reason in _REFUSING for condition in each.endpoint.status.conditions)
+    )
+
+
+def _named(endpoints: Iterable[str]) -> str:
+    names = listing(f'"{name}"' for name in endpoints)
+    return f"ModelEndpoint {names}"
+
+
+def _resolved(
+    service: ModelService,
+    matched: tuple[Selected, ...],
+    unusable: tuple[str, ...],
+    refused: tuple[str, ...],
+) -> Condition:
+    cannot = "; ".join(
+        text
+        for names, text in (
+            (unusable, f"the url of {_named(unusable)} cannot be used"),
+            (refused, f"{_named(refused)} gets no requests: see its conditions"),
+        )
+        if names
+    )
     if not matched:
         none = (
             "no ModelEndpoint in the namespace matches spec.endpoints. "
             "A ModelDeployment adds one for each replica that serves"
         )
         return false(Type.ENDPOINTS_RESOLVED, Reason.NO_ENDPOINTS, cannot or none)
-    message = f"routes to {matched} {'endpoint' if matched == 1 else 'endpoints'}"
+    count = len(matched)
+    message = f"routes to {count} {'endpoint' if count == 1 else 'endpoints'}{_by_priority(service, matched)}"
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"{message}; {cannot}" if cannot else message)
 
 
-def _routing(host: str, matched: tuple[Selected, ...], by_route: bool, observed: Object | None) -> Condition:
+def _by_priority(service: ModelService, matched: tuple[Selected, ...]) -> str:
+    """Return how many endpoints each tier of a service has, and which tier serves; empty for one tier."""
+    counts = dict.fromkeys(sorted({entry.priority for entry in service.spec.endpoints}), 0)
+    if len(counts) == 1:
+        return ""
+    for each in matched:
+        counts[each.priority] += 1
+    tiers = ", ".join(f"{count or 'none'} of priority {priority}" for priority, count in counts.items())
+    return f": {tiers}; requests go to priority {matched[0].priority} first"
+
+
+def _routing(host: str, matched: tuple[Selected, ...], observed: list[Object | None]) -> Condition:
+    """Return whether requests reach the endpoints; ``observed`` are the HTTPRoutes, if there are any."""
     type_ = Type.ROUTING_READY
     if not host:
         message = f'InferenceGateway "{GATEWAY}" has no address yet'
         return false(type_, Reason.WAITING_FOR_GATEWAY, message)
     if not matched:
         return false(type_, Reason.CONFIGURING, "no endpoint to route to")
-    if by_route and (observed is None or not _accepted(observed)):
-        why = refusal(observed) if observed is not None else ""
+    if not all(each is not None and accepted(each) for each in observed):
+        why = next((said for each in observed if each is not None and (said := refusal(each))), "")
         waiting = "the gateway has not accepted the HTTPRoute yet"
         message = f"the gateway rejects the HTTPRoute: {why}" if why else waiting
         return false(type_, Reason.CONFIGURING, message)
-    if rest := left_out(matched) if by_route else matched[MOST_ENDPOINTS:]:
-        names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)
-        taker = f"a rule of an HTTPRoute takes {MOST_BACKENDS} backends"
+    if observed and (ignored := [each for each in matched if each.priority != matched[0].priority]):
+        names = listing(f'"{each.endpoint.metadata.name}"' for each in ignored)
         message = (
-            f"{len(rest)} of {len(matched)} endpoints get no traffic, because "
-            f"{taker if by_route else f'a ModelService routes to {MOST_ENDPOINTS:,}'}: {names}; "
-            "select fewer endpoints, or divide them among ModelServices"
+            f"no requests go to {names} while there is an endpoint of priority {matched[0].priority}, even "
+            f'if that fails, because InferenceGateway "{GATEWAY}" has a backend without priorities: use the '
+            "backend Envoy"
+        )
+        return false(type_, Reason.TIERS_WITHOUT_FAILOVER, message)
+    if rest := (gateway_api.routable(matched) if observed else matched)[MOST_ENDPOINTS:]:
+        names = listing(f'"{each.endpoint.metadata.name}"' for each in rest)
+        message = (
+            f"{len(rest)} of {len(matched)} endpoints get no traffic, because a ModelService routes to "
+            f"{MOST_ENDPOINTS:,}: {names}; select fewer endpoints, or divide them among ModelServices"
         )
         return false(type_, Reason.TOO_MANY_ENDPOINTS, message)
     return true(type_, Reason.ROUTE_CONFIGURED, "the gateway routes to its endpoints")

@@ -5,7 +5,9 @@ waiting container, a failed container. If there is no pod at all, the workload h
 no controller has observed it.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from modelplane.api.meta import Object
 from modelplane.compose.readiness import condition_of
@@ -14,6 +16,12 @@ _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
 _BACK_OFF = "CrashLoopBackOff"
 _ENGINE = "engine"
 _ERROR = "Error"
+
+_PROCESS: Final = re.compile(r"^\(\w+ pid=\d+\) +")
+"""Prefix of vLLM's log, which differs after each restart."""
+
+_EMPTY: Final = ("For further information visit ",)
+"""Beginnings of lines that follow a cause and name none (pydantic)."""
 
 
 def trouble(pods: Iterable[Object]) -> str:
@@ -62,15 +70,26 @@ def _problem(container: Object) -> str:
     if reason and reason not in _ORDINARY:
         told = f"{reason}: {waiting['message']}" if waiting.get("message") else str(reason)
         return told if name == _ENGINE else f'container "{name}": {told}'
-    return _ended(name, container.get("state", {}))
+    if ended := _ended(name, container.get("state", {})):
+        return ended
+    # Without this, the cause would be lost whenever an engine starts once more.
+    again = "running" in container.get("state", {}) and not container.get("ready")
+    before = _ended(name, container.get("lastState", {})) if again else ""
+    return f"started again after {before}" if before else ""
 
 
 def _ended(name: str, state: Object) -> str:
-    """Return how a container failed, with the last line of its log if the pod has it."""
+    """Return how a container failed, with the cause if its log has one in the last lines."""
     terminated = state.get("terminated", {})
     if terminated.get("exitCode", 0) == 0:
         return ""
-    lines = terminated.get("message", "").splitlines()
+    cause = _cause(terminated.get("message", "").splitlines())
     what = "the engine" if name == _ENGINE else f'container "{name}"'
     why = f" ({terminated['reason']})" if terminated.get("reason", _ERROR) != _ERROR else ""
-    return f"{what} exited with status {terminated['exitCode']}{why}" + (f": {lines[-1]}" if lines else "")
+    return f"{what} exited with status {terminated['exitCode']}{why}" + (f": {cause}" if cause else "")
+
+
+def _cause(lines: Sequence[str]) -> str:
+    """Return the last of the lines of a log that says something; empty if none does."""
+    said = (_PROCESS.sub("", line).strip() for line in reversed(lines))
+    return next((line for line in said if line and not line.startswith(_EMPTY)), "")

@@ -77,3 +77,12 @@ def refusal(child: Object) -> str:
             ):
                 return f"{condition['reason']}: {condition['message']}"
     return ""
+
+
+def accepted(child: Object) -> bool:
+    """Return True if a gateway has accepted a route and rejects no part of it."""
+    parents = child.get("status", {}).get("parents", ())
+    conditions = [condition for parent in parents for condition in parent.get("conditions", ())]
+    return not refusal(child) and any(
+        each["type"] == "Accepted" and each["status"] == "True" for each in conditions
+    )

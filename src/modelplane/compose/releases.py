@@ -6,14 +6,12 @@ The controllers carry it out themselves; under Crossplane provider-helm does.
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.compose.composition import Desired
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.readiness import condition_of, is_ready
 from modelplane.compose.workload_kinds import RELEASE
-
-EXTERNAL_NAME: Final = "crossplane.io/external-name"
-"""Annotation with the name of the release on the cluster."""
 
 WAIT_TIMEOUT: Final = "10m"
 """Time for the objects of a chart to become ready, before the attempt counts as failed."""
@@ -53,7 +51,7 @@ def release(
             "name": name,
             "namespace": SYSTEM_NAMESPACE,
             # A name of the chart's own, so that the names that the chart derives are short.
-            "annotations": {EXTERNAL_NAME: f"mp-{chart.name}"},
+            "annotations": {labels.EXTERNAL_NAME: f"mp-{chart.name}"},
         },
         "spec": {
             "forProvider": {

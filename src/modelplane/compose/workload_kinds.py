@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from modelplane.api import labels
+from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.clouds.kinds import MANAGED
 
 
@@ -23,7 +24,7 @@ class Place(Enum):
     CONTROL_PLANE = auto()
     """The control plane, where the CustomResourceDefinition of the kind is installed."""
     HELM = auto()
-    """Helm on an inference cluster: the controllers carry out such a child and never store it.
+    """Helm on a cluster: the controllers carry out such a child and never store it.
 
     Under Crossplane it is stored on the control plane, and provider-helm carries it out.
     """
@@ -117,6 +118,8 @@ class WorkloadKind:
     """True if the fleet's identity may read and write it only in namespaces with copies (``copy_access``)."""
     capability: str = ""
     """The capability of clusters that have it, in an InferenceCluster's status; empty if all have it."""
+    of_front: bool = False
+    """True if the gateway of the fleet has one too: on the control plane, in the system's namespace."""
 
     @property
     def api_version(self) -> str:
@@ -180,13 +183,25 @@ INFERENCE_POOL = WorkloadKind(
 )
 
 GATEWAYS = (
-    WorkloadKind(_GATEWAY_API, "v1", "GatewayClass", "gatewayclasses", _GATEWAY, namespaced=False),
-    WorkloadKind(_GATEWAY_API, "v1", "Gateway", "gateways", _GATEWAY, answered=True),
+    WorkloadKind(
+        _GATEWAY_API, "v1", "GatewayClass", "gatewayclasses", _GATEWAY, namespaced=False, of_front=True
+    ),
+    WorkloadKind(_GATEWAY_API, "v1", "Gateway", "gateways", _GATEWAY, answered=True, of_front=True),
 )
 """The gateway of a cluster, which is no team's."""
 
+STORAGE_CLASS = WorkloadKind(
+    "storage.k8s.io",
+    "v1",
+    "StorageClass",
+    "storageclasses",
+    "The serving stack of a cloud's cluster includes the storage for caches.",
+    namespaced=False,
+)
+
 OF_STACKS = (
     *GATEWAYS,
+    STORAGE_CLASS,
     WorkloadKind("", "v1", "ResourceQuota", "resourcequotas", "The DRA driver runs pods of system priority."),
 )
 """The kinds that only serving stacks have."""
@@ -243,6 +258,7 @@ _ROWS = (
         "The path of requests to a replica.",
         vital=True,
         answered=True,
+        of_front=True,
     ),
     *OF_STACKS,
 )
@@ -287,6 +303,14 @@ def row_of(item: Mapping[str, Any]) -> WorkloadKind | None:
 def rows(place: Place) -> tuple[WorkloadKind, ...]:
     """Return the kinds that are written to a place."""
     return tuple(row for row in ROWS.values() if row.place is place)
+
+
+def on_control_plane(item: Mapping[str, Any]) -> WorkloadKind | None:
+    """Return the row of an object that may be written to the control plane; None for any other object."""
+    row, namespace = row_of(item), item["metadata"].get("namespace", "")
+    if row is None or row.place is Place.CONTROL_PLANE:
+        return row
+    return row if row.of_front and namespace in ("", SYSTEM_NAMESPACE) else None
 
 
 def is_release(item: Mapping[str, Any]) -> bool:

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from modelplane.api import labels
-from modelplane.compose.workload_kinds import Place, row_of, rows
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.workload_kinds import ROWS, Place, on_control_plane, row_of
 from modelplane.controllers import ownership
 from modelplane.controllers.children import ChildIndex, Identity, identity
 from modelplane.controllers.fleet_resources import of_row
@@ -52,15 +53,20 @@ class ControlPlaneChildren(Runnable):
         self.index.follow(informer)
 
     def _definition_changed(self, definition: Object) -> None:
-        for row in rows(Place.CONTROL_PLANE):
-            if row.definition == definition["metadata"]["name"]:
-                self._watch(of_row(row))
+        for row in ROWS.values():
+            if row.definition == definition["metadata"]["name"] and (
+                row.place is Place.CONTROL_PLANE or row.of_front
+            ):
+                namespace = SYSTEM_NAMESPACE if row.of_front and row.namespaced else None
+                self._watch(of_row(row), namespace)
 
-    def _watch(self, resource: Resource) -> None:
+    def _watch(self, resource: Resource, namespace: str | None) -> None:
         if (resource.api_version, resource.kind) in self._informers:
             return  # an informer outlives its definition: what is not served is not there
         ours = f"{labels.MANAGED_BY}=modelplane"
-        informer = Informer(self._client, resource, labels=ours, on_change=self._on_change)
+        informer = Informer(
+            self._client, resource, namespace=namespace, labels=ours, on_change=self._on_change
+        )
         self._follow(informer)
         self._tasks.append(asyncio.create_task(self._run(informer), name=f"informer {resource.plural}"))
 
@@ -93,13 +99,12 @@ class ControlPlaneChildren(Runnable):
         """
         api_version, kind = manifest["apiVersion"], manifest["kind"]
         informer = self._informers.get((api_version, kind))
-        if informer is None:
-            row = row_of(manifest)
-            if row is not None and row.place is Place.CONTROL_PLANE:
-                self._unwritten[api_version, kind][identity(manifest)] = manifest
-                raise errors.NotInstalled(kind, api_version)
+        if on_control_plane(manifest) is None and (informer is None or row_of(manifest) is not None):
             message = f'kind "{kind}" of "{api_version}" has no row for the control plane'
             raise errors.Invalid(400, "BadRequest", f"{message} in compose/workload_kinds.py")
+        if informer is None:
+            self._unwritten[api_version, kind][identity(manifest)] = manifest
+            raise errors.NotInstalled(kind, api_version)
         if informer.problem and not informer.synced:
             self._unwritten[api_version, kind][identity(manifest)] = manifest
             message = f"cannot read {informer.resource.plural}: {informer.problem}"

@@ -155,7 +155,7 @@ class Finalizer:
         """Uninstall the remaining Helm releases, and return them."""
         left: list[str] = []
         for name in ownership.helm_releases(owner):
-            if self._informers[kind_name(InferenceCluster)].get(name) is not None:
+            if not name or self._informers[kind_name(InferenceCluster)].get(name) is not None:
                 left += self._releases.left(owner, name)
             else:
                 _log.warning("%s: its Helm releases on cluster %s are abandoned", key_of(owner), name)

@@ -8,19 +8,27 @@ written once.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 
 from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.meta import kind_name
-from modelplane.compose.composition import Blocked
+from modelplane.api.model_key import ModelKey
+from modelplane.compose.composition import Blocked, Requirement
+from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
+from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable
+from modelplane.gateway.credentials import usable
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy.files import files
+from modelplane.gateway.envoy.tls import TLS
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
-from modelplane.gateway.table import Listener, Table
+from modelplane.gateway.table import Front, Listener, Table
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
 from modelplane.kube.resources import Object
@@ -31,10 +39,23 @@ _log = logging.getLogger(__name__)
 GATEWAY_CLASS = "modelplane"
 """GatewayClass of the gateways that a laptop's Envoy serves."""
 
-_GATEWAY = kind_name(InferenceGateway)
+_SETTINGS = frozenset({kind_name(InferenceGateway), kind_name(ModelKey)})
 _SETTLE_S = 0.05
 _CLEAN_UP_S = 5.0
+_LOOK_AGAIN_S = 10.0
 _RETRY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Sources of what the gateway has besides routes."""
+
+    destinations: Callable[[], Destinations | Blocked]
+    front: Callable[[], Awaitable[Front | Blocked]]
+    written: Callable[[], None]
+    """Notes that the front is in force."""
+    certificates: Certificates
+    credentials: ProviderCredentials
 
 
 class GatewayController(Runnable):
@@ -50,19 +71,20 @@ class GatewayController(Runnable):
         compose: Compose,
         clusters: Clusters,
         opened: Callable[[], None],
-        destinations: Callable[[], Destinations | Blocked],
+        settings: Settings,
     ) -> None:
         self._proxy = proxy
         self._dial = dial
         self._routes = Routes(compose)
         self._clusters = clusters
         self._opened = opened
-        self._destinations = destinations
+        self._settings = settings
         self._known_destinations = Destinations()
         self._touched = asyncio.Event()
         self._workloads: dict[str, Listener] = {}
         self._problems: Mapping[str, str] = {}
         self._written = False
+        self._again: asyncio.TimerHandle | None = None
         self.address = GatewayAddress()
         """Address of the gateway for clients, after the first write."""
         for informer in self.informers:
@@ -75,7 +97,21 @@ class GatewayController(Runnable):
 
     def changed(self, item: Object) -> None:
         """Note the change of an object of the control plane."""
-        if self._proxy is not None and (self._routes.changed(item) or item["kind"] == _GATEWAY):
+        if self._proxy is not None and (self._routes.changed(item) or item["kind"] in _SETTINGS):
+            self.touch()
+
+    def secret_changed(self, secret: Object) -> None:
+        """Note the change of a Secret of the system's namespace."""
+        if self._settings.certificates.uses(secret):
+            self.touch()
+
+    def requires(self, requirement: Requirement) -> bool:
+        """Return True if the gateway needs an object that is watched by its name."""
+        return self._settings.credentials.requires(requirement)
+
+    def named_changed(self, item: Object) -> None:
+        """Note the change of an object that is watched by its name."""
+        if self._settings.credentials.concerns(item):
             self.touch()
 
     def touch(self) -> None:
@@ -88,7 +124,8 @@ class GatewayController(Runnable):
             return
         self._touched.set()
         while True:
-            await self._touched.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._touched.wait(), self._settings.certificates.look_again_s)
             await asyncio.sleep(_SETTLE_S)
             self._touched.clear()
             # Routes that are not composed yet would be removed by the first write, and only by that one.
@@ -100,8 +137,14 @@ class GatewayController(Runnable):
                 # The configuration from before the start stays until all clusters that answer have been read.
                 self._touched.set()
                 continue
+            if (front := await self._admission()) is None:
+                continue
             try:
-                changed = await self._proxy.bring(await asyncio.to_thread(files, self._table(self._proxy)))
+                await self._settings.certificates.update(
+                    self._proxy.former, partial(self._proxy.formers, TLS)
+                )
+                table = self._table(self._proxy, front)
+                changed = await self._proxy.bring(await asyncio.to_thread(files, table))
             except (errors.KubernetesError, OSError) as error:
                 _log.warning("cannot write the gateway configuration; trying again: %s", error)
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
@@ -111,28 +154,61 @@ class GatewayController(Runnable):
                 asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
                 continue
             self._written = True
+            self._settings.written()
             if changed:
                 _log.info("gateway configuration written")
                 # Resources of the previous configuration are removed once Envoy no longer uses them.
                 asyncio.get_running_loop().call_later(_CLEAN_UP_S, self.touch)
-            if self.address != (address := self._proxy.address()):
-                self.address = address
-                self._opened()
+            address = self._settings.certificates.announced(self._proxy.address())
+            self._look_at(replace(address, asks_for_keys=front.keys is not None))
             if self._proxy.serves_clusters:
                 await asyncio.gather(*(self._announce(each, self._proxy) for each in self._clusters))
 
-    def _reading(self, proxy: Proxy) -> bool:
-        return proxy.serves_clusters and any(connection.loading for connection in self._clusters)
+    def _look_at(self, address: GatewayAddress) -> None:
+        """Publish the address, and look again while Envoy lacks the module, which it gets at its start."""
+        if self.address != address:
+            self.address = address
+            self._opened()
+        if self._again:
+            self._again.cancel()
+        loop = asyncio.get_running_loop()
+        self._again = loop.call_later(_LOOK_AGAIN_S, self.touch) if address.without_module else None
 
-    def _table(self, proxy: Proxy) -> Table:
+    def _reading(self, proxy: Proxy) -> bool:
+        self._settings.credentials.read(self._routes)
+        return self._settings.credentials.loading or (
+            proxy.serves_clusters and any(connection.loading for connection in self._clusters)
+        )
+
+    async def _admission(self) -> Front | None:
+        """Return who is admitted; None before it is known, when the former configuration stays."""
+        front = await self._settings.front()
+        if isinstance(front, Blocked):
+            self._say({"the gateway keeps who it admits": front.cause})
+            return None
+        return front
+
+    def _table(self, proxy: Proxy, front: Front) -> Table:
         host, port = proxy.listens
         problems = dict(self._routes.problems)
-        destinations = self._destinations()
+        destinations = self._settings.destinations()
         if isinstance(destinations, Blocked):
             problems["the gateway keeps its allowed and denied destinations"] = destinations.cause
         else:
             self._known_destinations = destinations
-        fleet = Listener(FLEET_LISTENER, host, port, tuple(self._routes), self._known_destinations)
+        routes, disagreements = self._routes.agreed()
+        problems |= disagreements
+        credentials = self._settings.credentials.read(routes)
+        fleet = Listener(
+            FLEET_LISTENER,
+            host,
+            port,
+            usable(routes, credentials.credentials, has_module=not proxy.address().without_module),
+            self._known_destinations,
+            replace(front, credentials=credentials),
+            self._settings.certificates.tls,
+            proxy.usage_log,
+        )
         listeners = {port: fleet}
         workloads: dict[str, Listener] = {}
         served = self._clusters if proxy.serves_clusters else ()

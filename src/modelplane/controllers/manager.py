@@ -8,7 +8,7 @@ logged and retried; only a signal ends a controller.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
 
@@ -17,31 +17,38 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
+from modelplane.api.model_key import ModelKey
+from modelplane.api.model_service import ModelService
 from modelplane.compose import fleet_gateway
-from modelplane.compose.composition import Blocked
+from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.kinds import COMPOSERS, Lane
+from modelplane.controllers.admission import Admission
+from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_for
-from modelplane.controllers.gateway_controller import GatewayController
+from modelplane.controllers.gateway_controller import GatewayController, Settings
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.helm.host import Host
 from modelplane.controllers.helm.process import Program
 from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
+from modelplane.controllers.model_list import ModelList
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.observed import Queue, State
 from modelplane.controllers.open_files import allow_many
 from modelplane.controllers.ownership import owner_of
+from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.python_gc import collect_seldom
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.controllers.runnable import Runnable, run_all
 from modelplane.controllers.workers import Workers
 from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.table import Front
 from modelplane.host.addresses import is_loopback
 from modelplane.kube import errors
 from modelplane.kube.client import Client
@@ -57,6 +64,8 @@ _AT_A_TIME = 4
 _POLL_S = 0.2
 _CLUSTER = kind_name(InferenceCluster)
 _GATEWAY = kind_name(InferenceGateway)
+_KEY = kind_name(ModelKey)
+_SERVICE = kind_name(ModelService)
 _namespace = attrgetter("namespace")
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
@@ -77,7 +86,6 @@ class Manager:
     ) -> None:
         """``fence`` is asked before each write to a cluster; ``client`` has its own."""
         self._client = client
-        self._credential_lifetime_s = credential_lifetime_s
         self._definitions = Definitions(client)
         self._waiting = ""
         self._decisions = WorkQueue[OwnerKey](1, flow=_namespace, waited=partial(metrics.waited, "decisions"))
@@ -95,34 +103,60 @@ class Manager:
         self._children = ControlPlaneChildren(
             client, self._informers, self._definitions.informer, self._child_changed
         )
-        self._named = NamedObjects(client, self._wake, self._interests.anyone)
+        self._named = NamedObjects(client, self._named_changed, self._is_required)
         self._kubeconfigs = Kubeconfigs(client, self._informers[_CLUSTER], self._informers, self._clusters)
+        self._credentials = Credentials(
+            client, self._kubeconfigs, self._clusters, credential_lifetime_s, fence=fence
+        )
         self._releases = self._releases_by(helm, fence)
         is_local = proxy is not None and is_loopback(proxy.listens[0])
-        self._reconciler = Reconciler(
-            client,
+        self._admission = self._admission_by(proxy)
+        self._reconciler = self._reconciler_by(is_local)
+        self._certificates = Certificates(self._inference_gateway, self._kubeconfigs.secret)
+        self._gateway = self._gateway_by(proxy, dial, is_local)
+
+    def _reconciler_by(self, is_local: bool) -> Reconciler:
+        return Reconciler(
+            self._client,
             self._informers,
             self._children,
             self._clusters,
             self._named,
             self._interests,
             lambda: self._gateway.address,
+            self._admission.problem,
             self._releases,
             is_local,
         )
-        self._gateway = self._gateway_by(proxy, dial, is_local)
+
+    def _admission_by(self, proxy: Proxy | None) -> Admission:
+        gateways, keys = self._informers[_GATEWAY], self._informers[_KEY]
+        return Admission(gateways, keys, former=_former(proxy), changed=self._keys_changed)
 
     def _gateway_by(
         self, proxy: Proxy | None, dial: Callable[[str], str], is_local: bool
     ) -> GatewayController:
-        return GatewayController(
+        models = ModelList(self._informers[_GATEWAY], self._informers[_SERVICE])
+
+        async def front() -> Front | Blocked:
+            return models.add(await self._admission.read())
+
+        gateway = GatewayController(
             proxy,
             dial=dial,
             compose=self._reconciler.compose,
             clusters=self._clusters,
             opened=self._gateway_address_changed,
-            destinations=lambda: self._destinations(is_local),
+            settings=Settings(
+                destinations=lambda: self._destinations(is_local),
+                front=front,
+                written=self._admission.written,
+                certificates=self._certificates,
+                credentials=ProviderCredentials(self._named.find, _former(proxy)),
+            ),
         )
+        self._kubeconfigs.on_secret(gateway.secret_changed)
+        return gateway
 
     def _control_loops(self) -> tuple[Runnable, ...]:
         """Return every control loop, in the order in which they start."""
@@ -132,7 +166,7 @@ class Manager:
             self._children,
             self._named,
             self._gateway,
-            Credentials(self._client, self._kubeconfigs, self._clusters, self._credential_lifetime_s),
+            self._credentials,
             self._releases,
             Workers("decisions", self._decisions, self._reconciler.reconcile),
             Workers("work", self._work, self._reconciler.reconcile),
@@ -155,6 +189,7 @@ class Manager:
             {name: Queue(len(queue), queue.running) for name, queue in queues.items()},
             {name: not self._clusters.problem(name) for name in clusters},
             {kind: tuple(informer) for kind, informer in self._informers.items() if informer.synced},
+            self._certificates.expiries,
         )
 
     @property
@@ -227,6 +262,13 @@ class Manager:
                 self._enqueue(OwnerKey(owner.name, namespace, reference["name"]))
         self._wake(item)
 
+    def _is_required(self, requirement: Requirement) -> bool:
+        return self._interests.anyone(requirement) or self._gateway.requires(requirement)
+
+    def _named_changed(self, item: Object) -> None:
+        self._wake(item)
+        self._gateway.named_changed(item)
+
     def _wake(self, item: Object) -> None:
         for owner in self._interests.triggered_by(item, ""):
             self._enqueue(owner)
@@ -253,11 +295,22 @@ class Manager:
         if self._routes:
             self._gateway.touch()
 
+    def _inference_gateway(self) -> Object | None:
+        return self._informers[_GATEWAY].get(DEFAULT_NAME)
+
     def _destinations(self, is_local: bool) -> Destinations | Blocked:
-        gateway = self._informers[_GATEWAY].get(DEFAULT_NAME)
+        gateway = self._inference_gateway()
         return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=is_local)
+
+    def _keys_changed(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._enqueue(OwnerKey(_KEY, *key.split("/", 1)))
 
     def _gateway_address_changed(self) -> None:
         for kind in (row.name for row in COMPOSERS.values() if row.follows_gateway):
             for item in self._informers[kind]:
                 self._enqueue(OwnerKey(kind, *key_of(item)))
+
+
+def _former(proxy: Proxy | None) -> Callable[[str], str]:
+    return proxy.former if proxy else lambda _path: ""

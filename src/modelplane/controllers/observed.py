@@ -5,6 +5,7 @@ The scheduler's accounting decides what is used of a pool; nothing is counted a 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from modelplane import scheduler
 from modelplane.api.decode import InvalidObject
@@ -41,6 +42,8 @@ class State:
     queues: Mapping[str, Queue] = field(default_factory=dict)
     reachable: Mapping[str, bool] = field(default_factory=dict)
     objects: Mapping[str, Sequence[Object]] = field(default_factory=dict)
+    expiries: Mapping[str, datetime] = field(default_factory=dict)
+    """The time at which each certificate of the gateway expires, by the name of its Secret."""
 
 
 def samples(state: State) -> Iterator[Sample]:
@@ -50,6 +53,8 @@ def samples(state: State) -> Iterator[Sample]:
         yield Sample(metric_definitions.QUEUE_RUNNING, (name,), queue.running)
     for name, reachable in state.reachable.items():
         yield Sample(metric_definitions.CLUSTER_REACHABLE, (name,), reachable)
+    for name, expires in state.expiries.items():
+        yield Sample(metric_definitions.CERTIFICATE_EXPIRY, (name,), expires.timestamp())
     for kind, found in state.objects.items():
         yield from _readiness(kind, found)
     for deployment in state.objects.get(kind_name(ModelDeployment), ()):

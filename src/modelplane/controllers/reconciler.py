@@ -13,6 +13,7 @@ from typing import Any
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
+from modelplane.api.model_key import ModelKey
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
@@ -48,6 +49,7 @@ class Reconciler:
         named: NamedObjects,
         interests: Interests,
         gateway_address: Callable[[], GatewayAddress],
+        key_problem: Callable[[ModelKey], str | None],
         releases: Releases,
         gateway_is_local: bool = False,
     ) -> None:
@@ -56,6 +58,7 @@ class Reconciler:
         self._named = named
         self._interests = interests
         self._gateway_address = gateway_address
+        self._key_problem = key_problem
         self._gateway_is_local = gateway_is_local
         self._children = children.index
         self._releases = releases
@@ -150,6 +153,10 @@ class Reconciler:
             {requirement.key: self._find(requirement) for requirement in requirements},
             gateway_address=gateway.address,
             gateway_problem=gateway.problem,
+            gateway_tls_problem=gateway.tls_problem,
+            gateway_without_module=gateway.without_module,
+            gateway_asks_for_keys=gateway.asks_for_keys,
+            key_problem=self._key_problem(owner) if isinstance(owner, ModelKey) else None,
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
             gateway_is_local=self._gateway_is_local,

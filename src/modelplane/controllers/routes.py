@@ -8,14 +8,16 @@ the others. An owner that cannot be composed keeps its routes.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
+from modelplane.api.listing import listing
 from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.turns import Turns
-from modelplane.gateway.table import Route
+from modelplane.gateway.table import Backend, Route, unshared
 from modelplane.kube.informer import key_of
 from modelplane.kube.resources import Object
 
@@ -51,6 +53,31 @@ class Routes:
     def __iter__(self) -> Iterator[Route]:
         """Yield the routes, sorted by their owners."""
         return (route for key in sorted(self._routes) for route in self._routes[key])
+
+    def agreed(self) -> tuple[tuple[Route, ...], dict[str, str]]:
+        """Return the routes in which each name is one backend, and the problems of the others.
+
+        Two owners can know one endpoint at different times. The owner that was composed last is right, and
+        the route of the other waits without that backend, so that nobody else's change waits.
+        """
+        known: dict[str, Backend] = {}
+        for key in sorted(self._routes, key=lambda key: (self._is_outdated(key), key)):
+            for backend in (each for route in self._routes[key] for each in route.backends):
+                known.setdefault(backend.name, unshared(backend))
+        routes, problems = [], {}
+        for route in self:
+            backends = tuple(each for each in route.backends if known[each.name] == unshared(each))
+            if len(backends) == len(route.backends):
+                routes.append(route)
+                continue
+            left = sorted({each.name for each in route.backends} - {each.name for each in backends})
+            problems[f"{route.name} does not use {listing(left)}"] = "it knows them in a former state"
+            message = f'cannot serve ModelService "{route.name}": its endpoints are changing: try again'
+            routes.append(replace(route, backends=backends, unavailable="" if backends else message))
+        return tuple(routes), problems
+
+    def _is_outdated(self, key: OwnerKey) -> bool:
+        return key in self._problems or key in self._stale
 
     @property
     def problems(self) -> Mapping[str, str]:

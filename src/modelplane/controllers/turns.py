@@ -20,6 +20,9 @@ class Turns(Generic[K]):
     def __bool__(self) -> bool:
         return bool(self._flows)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._flows.get(self._flow(key), ())
+
     def add(self, key: K) -> None:
         """Add a key at the end of its flow, unless it is there."""
         self._flows.setdefault(self._flow(key), {})[key] = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -70,7 +71,9 @@ class Destinations:
     denied: tuple[Network, ...] = ()
     """Refused by the platform team."""
     gateway: str = ""
-    """Address of the fleet's gateway for clients: a host, with a port unless it is 80."""
+    """Address of the fleet's gateway for clients: a host, with a port unless it is that of the scheme."""
+    has_tls: bool = False
+    """True if clients of the gateway use https."""
     is_local: bool = False
     """True if the gateway accepts requests of its own machine only, whose services its users reach anyway."""
 
@@ -107,7 +110,7 @@ class Destinations:
         own, separator, own_port = self.gateway.rpartition(":") if _has_port(self.gateway) else ("", "", "")
         named = (own if separator else self.gateway).strip("[]")
         same = host == named.lower() or (_address(host) or host) == (_address(named) or named)
-        return bool(named) and same and port == int(own_port or 80)
+        return bool(named) and same and port == int(own_port or (HTTPS_PORT if self.has_tls else HTTP_PORT))
 
 
 _ALLOWED = "spec.allowedDestinations of the InferenceGateway"

@@ -9,13 +9,15 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from urllib.parse import SplitResult, urlsplit
 
 from modelplane.api import labels
 from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
-from modelplane.api.model_service import ModelService
+from modelplane.api.model_service import EndpointEntry, ModelService
 from modelplane.api.rejected import Rejected
+from modelplane.gateway import credentials
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.table import Backend, Route
 from modelplane.gateway.weights import spread
@@ -28,6 +30,7 @@ _PORTS = {"http": 80, "https": 443}
 _HOST_NAME = re.compile(
     r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*"
 )
+_MODEL = re.compile("[!-~]{1,256}")
 _VERSION = re.compile(r"v\d+\w*")
 
 
@@ -50,6 +53,11 @@ class Selected:
     endpoint: ModelEndpoint
     target: Target
     weight: int
+    priority: int = 0
+    """Tier of the service."""
+
+
+_Group = list[tuple[ModelEndpoint, Target]]
 
 
 def parse_url(url: str) -> Target | Rejected:
@@ -87,6 +95,10 @@ def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | R
     target = parse_url(endpoint.spec.url)
     if isinstance(target, Target) and (why := destinations.refusal(target.host, target.port)):
         return RefusedDestination(f"the gateway must not send requests to it: {why}")
+    if isinstance(target, Target) and (
+        why := credentials.in_clear_text(endpoint, target.host, tls=target.tls, destinations=destinations)
+    ):
+        return Rejected(why)
     return target
 
 
@@ -97,12 +109,12 @@ class RefusedDestination(Rejected):
 def select(
     service: ModelService, endpoints: Iterable[ModelEndpoint], destinations: Destinations
 ) -> tuple[Selected, ...]:
-    """Return the endpoints that a service routes to, in the order of its entries, then by name.
+    """Return the endpoints that a service routes to: by priority, in the order of its entries, by name.
 
-    An endpoint belongs to the first entry that matches it. If no entry has a weight, endpoints share
-    the requests evenly; if one has, entries share them by weight, 1 if absent.
+    An endpoint belongs to the first entry that matches it. If no entry of a priority has a weight, endpoints
+    share its requests evenly; if one has, entries share them by weight, 1 if absent.
     """
-    groups: list[list[tuple[ModelEndpoint, Target]]] = [[] for _ in service.spec.endpoints]
+    groups: list[_Group] = [[] for _ in service.spec.endpoints]
     for endpoint in _candidates(service, endpoints):
         entry = _entry(service, endpoint)
         if entry is None:
@@ -110,12 +122,10 @@ def select(
         target = target_of(endpoint, destinations)
         if isinstance(target, Target):
             groups[entry].append((endpoint, target))
-    shares = _shares(service, [len(group) for group in groups])
-    return tuple(
-        Selected(endpoint, target, weight)
-        for group, weights in zip(groups, shares, strict=True)
-        for (endpoint, target), weight in zip(group, weights, strict=True)
-    )
+    entries = zip(service.spec.endpoints, groups, strict=True)
+    ordered = sorted(entries, key=lambda each: each[0].priority)
+    tiers = groupby(ordered, key=lambda each: each[0].priority)
+    return tuple(each for _, tier in tiers for each in _weighed(list(tier)))
 
 
 def without_target(
@@ -154,7 +164,16 @@ def _backend(selected: Selected) -> Backend:
         overlap=overlap,
         tls=target.tls,
         host=target.authority,
+        model=endpoint.spec.model or "",
+        served=_served(endpoint),
+        credential=credentials.reference(endpoint, target.authority),
+        priority=selected.priority,
     )
+
+
+def _served(endpoint: ModelEndpoint) -> str:
+    named = endpoint.metadata.annotations.get(labels.SERVED_MODEL, "")
+    return named if _MODEL.fullmatch(named) else ""
 
 
 def rewriting(endpoint: ModelEndpoint) -> tuple[str, str]:
@@ -205,11 +224,15 @@ def _carries(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
-def _shares(service: ModelService, counts: list[int]) -> tuple[tuple[int, ...], ...]:
-    weights = [entry.weight for entry in service.spec.endpoints]
-    if all(weight is None for weight in weights):
-        return tuple((1,) * count for count in counts)
-    return spread([1 if weight is None else weight for weight in weights], counts)
+def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]:
+    """Yield the endpoints of the entries of one priority, with their weights."""
+    counts = [len(group) for _, group in tier]
+    shares: Iterable[tuple[int, ...]] = [(1,) * count for count in counts]
+    if any(entry.weight is not None for entry, _ in tier):
+        shares = spread([1 if entry.weight is None else entry.weight for entry, _ in tier], counts)
+    for (entry, group), weights in zip(tier, shares, strict=True):
+        for (endpoint, target), weight in zip(group, weights, strict=True):
+            yield Selected(endpoint, target, weight, entry.priority)
 
 
 def _with_slash(path: str) -> str:

@@ -5,9 +5,33 @@ order. A route takes the requests below one path prefix and divides them among
 its backends, each with its own prefix, Host header and TLS.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from modelplane.gateway.credential_file import CredentialFile
 from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.keys import KeyFile
+from modelplane.gateway.models import ModelFile
+from modelplane.gateway.tls import Tls
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialReference:
+    """A credential of a backend: a member of a Secret, for one host.
+
+    The host is part of its name, so that no change of an endpoint sends a credential to another host.
+    """
+
+    namespace: str
+    secret: str
+    key: str
+    header: str
+    host: str
+    """Host of the backend, with its port unless that is the scheme's."""
+
+    @property
+    def name(self) -> str:
+        """Name in the gateway's file of credentials."""
+        return "/".join((self.namespace, self.secret, self.key, self.header, self.host))
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +39,11 @@ class Backend:
     """Destination of requests."""
 
     name: str
-    """Unique in a listener, except for the weight: routes that share a backend share its connections."""
+    """Unique in a listener, save weight and priority: routes that share a backend share its connections."""
     hosts: tuple[tuple[str, int], ...]
     """Address and port of each instance. A host name is the only one, and is resolved while serving."""
     weight: int = 1
-    """Share of the route's requests, relative to its other backends; at least 1."""
+    """Share of the tier's requests, relative to its other backends; at least 1."""
     prefix: str = ""
     """Replacement of the route's prefix, with a slash at the end; empty to pass the path on unchanged."""
     overlap: str = ""
@@ -28,6 +52,36 @@ class Backend:
     """True to use TLS, and to reject a certificate for another host."""
     host: str = ""
     """Host header to send; empty for the client's."""
+    model: str = ""
+    """Name of the model at the backend, written into each request; empty for the client's."""
+    served: str = ""
+    """As ``model``, but only for requests whose service was chosen by their model, where the module is."""
+    credential: CredentialReference | None = None
+    """Credential to send; None passes the client's headers on."""
+    priority: int = 0
+    """Tier of the route, 0 the first: the next one is asked if this one fails."""
+
+    @property
+    def needs_module(self) -> bool:
+        """Return True if only the gateway's module can send requests to it."""
+        return bool(self.model) or self.credential is not None
+
+
+def unshared(backend: Backend) -> Backend:
+    """Return a backend without what is the matter of its route: routes that share it agree on the rest."""
+    return replace(backend, weight=1, priority=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Work of the gateway's module on a request before it is routed."""
+
+    keys: KeyFile | None = None
+    """Keys of which a request needs one; None admits every request."""
+    models: ModelFile | None = None
+    """Services that ``/v1/...`` leads to by the model of the body; None gives such paths no meaning."""
+    credentials: CredentialFile = field(default_factory=CredentialFile)
+    """Credentials of the backends, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +106,12 @@ class Listener:
     routes: tuple[Route, ...] = ()
     destinations: Destinations | None = None
     """Allowed addresses of its backends, checked once names are resolved; None checks nothing."""
+    front: Front | None = None
+    """None for a listener whose requests come from a gateway."""
+    tls: Tls | None = None
+    """None serves plain HTTP."""
+    usage_log: str = ""
+    """File of usage records, from Envoy's working directory, or "/dev/stdout"; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,17 @@ def spread(weights: Sequence[int], counts: Sequence[int]) -> tuple[tuple[int, ..
     shares = tuple(
         _divide(weight * max(scale, 1), count) for weight, count in zip(weights, counts, strict=True)
     )
-    members = [share for group in shares for share in group]
-    divisor = gcd(*members) if members else 1
-    largest = max(members, default=0) // divisor
+    members = iter(limited([share for group in shares for share in group]))
+    return tuple(tuple(next(members) for _ in group) for group in shares)
+
+
+def limited(weights: Sequence[int]) -> tuple[int, ...]:
+    """Return the smallest weights of the same proportion; those above the maximum are scaled, at least 1."""
+    divisor = gcd(*weights) if weights else 1
+    largest = max(weights, default=0) // divisor
     if largest <= MAXIMUM:
-        return tuple(tuple(share // divisor for share in group) for group in shares)
-    return tuple(tuple(max(share // divisor * MAXIMUM // largest, 1) for share in group) for group in shares)
+        return tuple(weight // divisor for weight in weights)
+    return tuple(max(weight // divisor * MAXIMUM // largest, 1) for weight in weights)
 
 
 def _divide(total: int, count: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ its credential is stolen or the controllers have a bug. They limit no other iden
 from typing import Final, NamedTuple
 
 from modelplane.api import labels
+from modelplane.api.clouds import CLOUDS
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
@@ -135,6 +136,8 @@ _NAMESPACES = (
 )
 
 
+_STORAGE_CLASSES = sorted([row.cache_storage, row.cache_provisioner] for row in CLOUDS if row.cache_storage)
+
 _GATEWAYS = (
     *_LABELED,
     _Validation(
@@ -152,20 +155,46 @@ _GATEWAYS = (
 """Settings of infrastructure and parameters can change the pods of the gateway's proxy."""
 
 
+_STORAGE = (
+    *_LABELED,
+    _Validation(
+        f"object == null || ([object.metadata.name, object.provisioner] in {_STORAGE_CLASSES})",
+        "the StorageClass of a serving stack has the name and the driver that its cloud has for caches",
+    ),
+    _Validation(
+        "object == null || object.?parameters.orValue({}).all(key, !key.startsWith('csi.storage.k8s.io/'))",
+        "the StorageClass of a serving stack names no Secret",
+    ),
+    _Validation(
+        "object == null || !object.metadata.?annotations.orValue({}).exists(key, "
+        "key.endsWith('/is-default-class'))",
+        "the StorageClass of a serving stack is not the cluster's default",
+    ),
+)
+"""A driver reads the Secrets that a StorageClass names, with its own permissions."""
+
+
 def policies() -> list[Object]:
     """Return the policies and their bindings."""
-    gateways = workload_kinds.GATEWAYS
-    rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row not in gateways]
+    gateways, storage = workload_kinds.GATEWAYS, (workload_kinds.STORAGE_CLASS,)
+    rows = [row for row in workload_kinds.rows(Place.CLUSTERS) if row not in (*gateways, *storage)]
     written = [(row.group, row.plural) for row in rows]
     pods = [(row.group, row.plural) for row in rows if row.templates]
     return [
         *_policy("objects", written, ("CREATE", "UPDATE", "DELETE"), _OBJECTS),
         *_policy("pods", pods, ("CREATE", "UPDATE"), _PODS, {"templates": _TEMPLATES}),
-        *_policy(
-            "gateways",
-            [(row.group, row.plural) for row in gateways],
-            ("CREATE", "UPDATE", "DELETE"),
-            _GATEWAYS,
+        *(
+            policy
+            for part, kinds, validations in (
+                ("gateways", gateways, _GATEWAYS),
+                ("storage", storage, _STORAGE),
+            )
+            for policy in _policy(
+                part,
+                [(row.group, row.plural) for row in kinds],
+                ("CREATE", "UPDATE", "DELETE"),
+                validations,
+            )
         ),
         *_policy("namespaces", [("", "namespaces")], ("CREATE",), _NAMESPACES),
     ]

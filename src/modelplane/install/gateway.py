@@ -4,18 +4,23 @@ The two share only a volume: Envoy reads untrusted input and has no token. It is
 terminates after the process beside it, which waits until every request is answered.
 """
 
+from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT
 from modelplane.install import pods
 from modelplane.install.identity import GATEWAY, metadata, selector
 from modelplane.install.options import Options
 from modelplane.kube.resources import Object
 
 COMPONENT = "gateway"
+ENVOY = "envoy"
+"""Name of Envoy's container."""
 PORT = 8080
 """Envoy's port in the pod."""
 METRICS_PORT = 9090
-_SERVICE_PORT = 80
 
 _HTTP = "http"
+_SERVICE_PORTS = {_HTTP: HTTP_PORT, "https": HTTPS_PORT}
+"""Both lead to Envoy, which takes either HTTP or TLS."""
+
 _FILES = "envoy-files"
 _DIRECTORY = "/gateway"
 _MEMORY = "ENVOY_MEMORY_BYTES"
@@ -42,7 +47,10 @@ def _service(options: Options) -> Object:
         "spec": {
             "type": str(options.gateway_service_type),
             "selector": selector(COMPONENT),
-            "ports": [{"name": _HTTP, "port": _SERVICE_PORT, "targetPort": _HTTP, "protocol": "TCP"}],
+            "ports": [
+                {"name": name, "port": port, "targetPort": _HTTP, "protocol": "TCP"}
+                for name, port in _SERVICE_PORTS.items()
+            ],
         },
     }
 
@@ -68,7 +76,7 @@ def _envoy(options: Options) -> Object:
     )
     limit = {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1"}}
     listens = {"tcpSocket": {"port": _HTTP}, "timeoutSeconds": 5}
-    return pods.container("envoy", options.image, arguments, options.envoy_resources) | {
+    return pods.container(ENVOY, options.image, arguments, options.envoy_resources) | {
         "env": [{"name": _MEMORY, "valueFrom": limit}],
         "ports": [{"name": _HTTP, "containerPort": PORT, "protocol": "TCP"}],
         "readinessProbe": listens | {"periodSeconds": 5, "failureThreshold": 3},

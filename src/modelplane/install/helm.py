@@ -14,11 +14,11 @@ from typing import Any
 import yaml
 
 from modelplane import __version__
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import GUIDE
 from modelplane.install import controller, gateway, monitoring, network, permissions, pods
 from modelplane.install.definitions import definitions
-from modelplane.install.identity import CONTROLLER, GATEWAY
+from modelplane.install.identity import CONTROLLER, GATEWAY, namespace
 from modelplane.install.options import Options, ServiceType
 from modelplane.kube.resources import Object
 
@@ -151,6 +151,7 @@ _OPTIONS = Options(
 def chart() -> dict[str, str]:
     """Return the files of the chart, by their path in it."""
     accounts = [
+        namespace(GATEWAY_NAMESPACE),
         pods.service_account(CONTROLLER, controller.COMPONENT),
         pods.service_account(GATEWAY, gateway.COMPONENT),
     ]

@@ -38,6 +38,6 @@ def metadata(name: str, component: str = "", *, namespaced: bool = True) -> Obje
     return {"name": name, **where, "labels": labels(component)}
 
 
-def namespace() -> Object:
-    """Return the namespace of the installation; a cluster that is registered with a fleet has it too."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(SYSTEM_NAMESPACE, namespaced=False)}
+def namespace(name: str = SYSTEM_NAMESPACE) -> Object:
+    """Return a namespace of the installation; a cluster that is registered with a fleet has the first."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, namespaced=False)}

@@ -6,6 +6,7 @@ of the control plane.
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose import copy_access
+from modelplane.compose.cluster_kubeconfig import INSTALLER
 from modelplane.install.admission import LABELS, policies
 from modelplane.install.identity import namespace
 from modelplane.install.options import CREDENTIAL_LIFETIME
@@ -85,9 +86,6 @@ def instructions(
     return "".join(f"# {line}".rstrip() + "\n" for line in steps.splitlines())
 
 
-INSTALLER = "modelplane-installer"
-"""The ServiceAccount with which Helm installs charts on a cluster, and its binding."""
-
 _FILE = "gpu-1.kubeconfig"
 _INSTALLER_FILE = "gpu-1-installer.kubeconfig"
 
@@ -130,7 +128,6 @@ administrator of the cluster (cluster-admin):
     kubectl --context CONTROL apply --server-side --force-conflicts -f -
   rm {_INSTALLER_FILE}
 
-Then name the Secret in the InferenceCluster, under spec.cluster.existing.installerSecretRef. Nothing renews
-this token: repeat the commands before it expires, or before the next change of what is installed. Without it,
-what is installed stays as it is.
+Then name the Secret in the InferenceCluster, under spec.cluster.existing.installerSecretRef. The controllers
+renew this token too. Without it, what is installed stays as it is.
 """

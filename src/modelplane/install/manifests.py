@@ -1,5 +1,6 @@
 """Manifests of an installation, in an order in which nothing needs later objects."""
 
+from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.install import controller, gateway, monitoring, network, permissions, pods
 from modelplane.install.definitions import definitions
 from modelplane.install.identity import CONTROLLER, GATEWAY, namespace
@@ -12,6 +13,7 @@ def manifests(options: Options) -> list[Object]:
     return [
         *definitions(),
         namespace(),
+        namespace(GATEWAY_NAMESPACE),
         pods.service_account(CONTROLLER, controller.COMPONENT),
         pods.service_account(GATEWAY, gateway.COMPONENT),
         *permissions.installed(options.team_namespaces),

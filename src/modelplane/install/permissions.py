@@ -15,7 +15,8 @@ from modelplane.compose.clouds.table import READ_ACCOUNTS
 from modelplane.compose.cluster_kubeconfig import ACCOUNT
 from modelplane.compose.kinds import COMPOSED
 from modelplane.compose.workload_kinds import Place
-from modelplane.install.identity import CONTROLLER, GATEWAY, labels
+from modelplane.install import gateway_permissions
+from modelplane.install.identity import CONTROLLER, labels
 from modelplane.install.roles import RBAC, Role, Rule, account
 from modelplane.kube.resources import Object
 
@@ -110,14 +111,35 @@ FLEET = (
 )
 """On the control plane, in all namespaces."""
 
+_UNSEEN_OF_FRONT = "only an InferenceGateway with another backend than Envoy asks"
+
+FRONT = (
+    Rule(
+        GROUP,
+        ("inferencegateways",),
+        ("patch",),
+        "A finalizer holds an InferenceGateway until what it installed is removed.",
+        unseen=_UNSEEN_OF_FRONT,
+    ),
+    Rule(
+        "gateway.networking.k8s.io",
+        ("gatewayclasses",),
+        _WRITE,
+        "The class of a gateway that Modelplane installs.",
+        unseen=_UNSEEN_OF_FRONT,
+    ),
+)
+"""On the control plane, for the gateway in front of Envoy, and without a namespace."""
+
 TEAMS = (
     Rule(
         "",
         ("configmaps", "secrets"),
         _READ,
         "Engines name ConfigMaps, Secrets and pull secrets, and caches the token of a hub; these are copied "
-        "to the clusters, and no others. Each is asked for by namespace and name. A role cannot say that: "
-        "teams choose the names at any time. An installation can name the namespaces.",
+        "to the clusters, and no others. Endpoints name the credentials of providers, which the gateway "
+        "gets. Each is asked for by namespace and name. A role cannot say that: teams choose the names at "
+        "any time. An installation can name the namespaces.",
     ),
 )
 """In the teams' namespaces."""
@@ -143,6 +165,13 @@ SYSTEM = (
     ),
     Rule("", ("services",), _READ, "The address of the gateway for clients."),
     Rule(
+        "gateway.networking.k8s.io",
+        ("gateways", "httproutes"),
+        _WRITE,
+        "The gateway in front of Envoy, and its route to Envoy.",
+        unseen=_UNSEEN_OF_FRONT,
+    ),
+    Rule(
         "",
         ("configmaps",),
         _WRITE,
@@ -151,10 +180,6 @@ SYSTEM = (
     ),
 )
 """In the namespace of the installation."""
-
-COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
-"""For the gateway's own identity, in the namespace of the installation."""
-
 
 _UNSEEN = "only a control plane that has the kinds of a cloud's provider gets such requests"
 _UNSEEN_OF_STACKS = "only a cluster with a serving stack gets such requests"
@@ -176,7 +201,7 @@ def _children(place: Place) -> Iterator[Rule]:
 
 def on_control_plane() -> tuple[Rule, ...]:
     """Return the rules on the control plane, in all namespaces."""
-    return (*FLEET, *_children(Place.CONTROL_PLANE))
+    return (*FLEET, *FRONT, *_children(Place.CONTROL_PLANE))
 
 
 _READ_ON_CLUSTERS = (
@@ -284,7 +309,14 @@ PEOPLE = {
     "edit": (
         Rule(
             GROUP,
-            ("modelcaches", "modeldeployments", "modeldeployments/scale", "modelendpoints", "modelservices"),
+            (
+                "modelcaches",
+                "modeldeployments",
+                "modeldeployments/scale",
+                "modelendpoints",
+                "modelkeys",
+                "modelservices",
+            ),
             ("create", "delete", "deletecollection", "patch", "update"),
             "Users who may edit a namespace may serve models in it.",
         ),
@@ -336,14 +368,14 @@ _INHERITORS = {"edit": ("edit", "admin"), "view": ("view", "edit", "admin")}
 
 def installed(team_namespaces: Iterable[str]) -> list[Object]:
     """Return the roles of an installation and their bindings."""
-    controller, gateway = labels("controller"), labels("gateway")
+    controller = labels("controller")
     teams = Role("ClusterRole", TEAM_OBJECTS, TEAMS, controller)
     return [
         *Role("ClusterRole", CONTROLLER, on_control_plane(), controller).bound_to(account(CONTROLLER)),
         *Role("Role", CONTROLLER, SYSTEM, controller).bound_to(account(CONTROLLER), SYSTEM_NAMESPACE),
         teams.manifest(),
         *(teams.binding(account(CONTROLLER), each) for each in tuple(team_namespaces) or ("",)),
-        *Role("Role", GATEWAY, COMPANION, gateway).bound_to(account(GATEWAY), SYSTEM_NAMESPACE),
+        *gateway_permissions.installed(),
         *(_for_people(name, rules) for name, rules in PEOPLE.items()),
     ]
 

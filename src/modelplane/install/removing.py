@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from modelplane.api.listing import listing
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.definition_owner import crossplane_owns
 from modelplane.compose.readiness import condition_of
 from modelplane.controllers import fleet_resources
@@ -25,7 +25,7 @@ from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import key_of
 from modelplane.kube.resources import Object, Resource
-from modelplane.proxy.config_maps import SELECTOR
+from modelplane.proxy.publication import SELECTOR
 
 _MODELS = (
     fleet_resources.MODEL_SERVICES,
@@ -139,9 +139,10 @@ class Uninstaller:
             await self._delete(item)
         await self.deadline.until_nothing(self._running)
         lease = await self.client.get(resources.LEASES, LEASE, SYSTEM_NAMESPACE)
-        written = await self.client.list(resources.CONFIG_MAPS, SYSTEM_NAMESPACE, labels=SELECTOR)
+        public = await self.client.list(resources.CONFIG_MAPS, SYSTEM_NAMESPACE, labels=SELECTOR)
+        private = await self.client.list(resources.SECRETS, GATEWAY_NAMESPACE, labels=SELECTOR)
         others = [item for item in parts if item not in workloads]
-        others += [*written.items, *([lease] if lease else [])]
+        others += [*public.items, *private.items, *([lease] if lease else [])]
         for item in others:
             await self._delete(item)
         self._counted("installation", len(workloads) + len(others))
@@ -173,7 +174,7 @@ class Uninstaller:
         for name in names:
             if left := await self._contents(name):
                 self.report(f"namespace {name}: kept, because of {listing(map(_name, left))}")
-                return
+                continue
             await self.client.delete(resources.NAMESPACES, name)
             await self.deadline.until_nothing(partial(self._ending, name))
             self.report(f"namespace {name}: deleted")

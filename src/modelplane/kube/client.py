@@ -284,6 +284,18 @@ class Client:
         """Return the body of any path, such as ``/readyz``."""
         return (await self._send("GET", path)).content
 
+    async def read(self, path: str, params: Mapping[str, str], most: int) -> bytes:
+        """Return the body of any path; ``ApiError`` if it has more than ``most`` bytes."""
+        async with (
+            self._turn,
+            responses.answering(),
+            asyncio.timeout(self._timeout_s * _DEADLINE),
+            self._http.stream("GET", path, params=params) as response,
+        ):
+            read = await responses.bounded(response, most)
+            responses.raise_for_status(read)
+            return read.content
+
     async def _request(
         self,
         method: str,

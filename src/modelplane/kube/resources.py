@@ -83,6 +83,20 @@ SELF_SUBJECT_ACCESS_REVIEWS = Resource(
 )
 SERVICES = Resource("", "v1", "Service", "services")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
+VALIDATING_ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+    namespaced=False,
+)
+VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    namespaced=False,
+)
 
 _ALL = tuple(value for value in list(globals().values()) if isinstance(value, Resource))
 _BY_KIND = {(resource.api_version, resource.kind): resource for resource in _ALL}

@@ -44,6 +44,17 @@ async def lines(response: httpx2.Response, *, unfinished: bool = False) -> Async
         yield rest
 
 
+async def bounded(response: httpx2.Response, most: int) -> httpx2.Response:
+    """Return a response with its body, which was not read yet; ``ApiError`` if that has more bytes."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > most:
+            where = response.url.copy_with(query=None)
+            raise errors.ApiError(response.status_code, "", f"{where} answers more than {most // 2**20} MiB")
+    return httpx2.Response(response.status_code, content=bytes(body), request=response.request)
+
+
 def object_of(response: httpx2.Response) -> Object:
     """Return the object in a response; ``ApiError`` if it is not one of Kubernetes."""
     try:

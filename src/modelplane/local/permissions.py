@@ -15,7 +15,7 @@ from modelplane.kube.resources import Object
 CONTROLLERS = "modelplane:controllers"
 """The group of the controllers' identity."""
 
-_OWN_GATEWAY = (
+OWN_GATEWAY = (
     Rule(
         "gateway.networking.k8s.io",
         ("gateways/status",),
@@ -68,7 +68,7 @@ def of_the_fleet() -> list[Object]:
 
 def of_a_cluster() -> list[Object]:
     """Return the system namespace, and the roles of controllers and node on a cluster that runs models."""
-    rules = (*on_cluster(), *copies(), *_OWN_GATEWAY)
+    rules = (*on_cluster(), *copies(), *OWN_GATEWAY)
     return [
         _NAMESPACE,
         *Role("ClusterRole", INFERENCE_CLUSTER, rules, {}).bound_to(_GROUP),

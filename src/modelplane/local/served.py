@@ -6,9 +6,10 @@ status. So requests are sent to the gateway, as by a client.
 
 import asyncio
 import http.client
+import ssl
 from collections.abc import Iterable
 from contextlib import suppress
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from modelplane.compose.readiness import is_true
 from modelplane.controllers import fleet_resources
@@ -70,7 +71,7 @@ async def _silent(client: Client, before: Services, waiting: Iterable[Key]) -> t
 def _answers(address: str) -> bool:
     """Return True if something behind the gateway answers; a provider outside may not know ``/health``."""
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_ANSWER_S)
+    connection = _connection(parts)
     try:
         connection.request("GET", f"{parts.path}/health")
         return connection.getresponse().status != http.client.SERVICE_UNAVAILABLE
@@ -78,6 +79,16 @@ def _answers(address: str) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _connection(address: SplitResult) -> http.client.HTTPConnection:
+    host, port = address.hostname or "", address.port
+    if address.scheme != "https":
+        return http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
+    context = ssl.create_default_context()
+    # Nothing is sent that another could use, and the certificate is for the host that clients use.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return http.client.HTTPSConnection(host, port, timeout=_ANSWER_S, context=context)
 
 
 def _ready(service: Object) -> bool:

@@ -27,6 +27,7 @@ from modelplane.api.nebius_cluster import NebiusCluster
 from modelplane.api.node_pools import CAPACITY_BLOCKS, FabricType
 from modelplane.api.serving_stack import ServingStack
 from modelplane.api.vultr_cluster import VultrCluster
+from modelplane.host.addresses import is_loopback
 from modelplane.offline.diagnostics import Path, nearest, shown
 
 if TYPE_CHECKING:
@@ -60,6 +61,18 @@ def _gateway_name(gateway: InferenceGateway) -> Iterator[Advice]:
     if gateway.metadata.name != DEFAULT_NAME:
         message = f"only the InferenceGateway named {DEFAULT_NAME} is used: rename it to {DEFAULT_NAME}"
         yield Advice(("metadata", "name"), message)
+
+
+def _open_gateway(gateway: InferenceGateway) -> Iterator[Advice]:
+    """Warn of a gateway that serves everybody without saying so, where it is known not to be on loopback."""
+    address = gateway.status.address or ""
+    host = address.rpartition(":")[0] or address
+    if gateway.spec.authentication is None and host and not is_loopback(host):
+        message = (
+            f"without authentication, the gateway at {address} serves every request: set it to APIKey and "
+            "create keys with `modelplane key create`, or set it to None"
+        )
+        yield Advice(("spec",), message, at_key=True)
 
 
 def _stack_of_no_cluster(stack: ServingStack) -> Iterator[Advice]:
@@ -306,6 +319,7 @@ def _members(deployment: ModelDeployment) -> Iterator[tuple[Path, Member]]:
 RULES: Final[tuple[tuple[type[Model], Callable[[Any], Iterator[Advice]]], ...]] = (
     (InferenceClass, _overstated_memory),
     (InferenceGateway, _gateway_name),
+    (InferenceGateway, _open_gateway),
     (InferenceCluster, _provisioning_of_existing),
     *((type_, _initial_above_maximum) for type_ in _WITH_POOLS),
     (ModelCache, _cluster_selector_of_cache),

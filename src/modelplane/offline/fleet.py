@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from modelplane import scheduler
+from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
@@ -113,6 +114,17 @@ def assumed_ready(files: Files) -> tuple[str, ...]:
     clusters = _of(files.store, InferenceCluster)
     ready = {cluster["metadata"]["name"] for cluster in clusters if is_true(cluster, READY)}
     return tuple(name for name in files.assumed if name in ready)
+
+
+def to_provision(files: Files) -> frozenset[str]:
+    """Return the clusters that a cloud has yet to create: those whose API server has never been read."""
+    clusters = _of(files.store, InferenceCluster)
+    return frozenset(
+        cluster["metadata"]["name"]
+        for cluster in clusters
+        if cluster["spec"]["cluster"]["source"] != Source.EXISTING
+        and (cluster["metadata"]["name"] in files.assumed or "capabilities" not in cluster.get("status", {}))
+    )
 
 
 def _age(deployment: Object) -> str:

@@ -26,6 +26,8 @@ class RoutedBackend(Output, frozen=True, kw_only=True):
     """Last segment of ``prefix`` that a request's path does not get twice; empty if there is none."""
     tls: bool
     host_header: str
+    priority: int = 0
+    """Its tier, 0 the first: it gets requests that those before it refuse."""
 
 
 class GatewayRoute(Output, frozen=True, kw_only=True):
@@ -50,6 +52,7 @@ def shown(route: Route, hidden: frozenset[str]) -> GatewayRoute:
             overlap=backend.overlap,
             tls=backend.tls,
             host_header=backend.host,
+            priority=backend.priority,
         )
         for backend in route.backends
         for host, port in backend.hosts
@@ -68,4 +71,5 @@ def lines(route: GatewayRoute) -> Iterator[str]:
         path = "" if each.prefix else ", path unchanged"
         once = f", {each.overlap} not repeated" if each.overlap else ""
         host = f", Host {each.host_header}" if each.host_header else ""
-        yield f"  {each.endpoint}: weight {each.weight}, {url}{path}{once}{host}"
+        tier = f"priority {each.priority}, " if each.priority else ""
+        yield f"  {each.endpoint}: {tier}weight {each.weight}, {url}{path}{once}{host}"

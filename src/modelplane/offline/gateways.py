@@ -42,8 +42,11 @@ def gateway_is_local(store: Store) -> bool:
 
 
 def _announced_backend(gateway: Object) -> Backend:
-    said = gateway.get("status", {}).get("backend") or gateway.get("spec", {}).get("backend")
-    return Backend.GATEWAY_API if said == Backend.GATEWAY_API else Backend.ENVOY
+    published = gateway.get("status", {}).get("backend")
+    if published in list(Backend):
+        return Backend(published)
+    wanted = gateway.get("spec", {}).get("backend")
+    return Backend.GATEWAY_API if wanted == Backend.GATEWAY_API else Backend.ENVOY
 
 
 def is_assumed(item: Object) -> bool:

@@ -8,7 +8,15 @@ from modelplane import scheduler
 from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
 from modelplane.offline.diagnostics import ObjectName
-from modelplane.offline.fleet import Files, Placed, assumed_ready, missing_cache, place, snapshot
+from modelplane.offline.fleet import (
+    Files,
+    Placed,
+    assumed_ready,
+    missing_cache,
+    place,
+    snapshot,
+    to_provision,
+)
 from modelplane.offline.lost_claims import lost_claims
 from modelplane.offline.output import Output, Report
 from modelplane.scheduler.diagnosis import PHRASES
@@ -125,6 +133,8 @@ class Pool(Output, frozen=True, kw_only=True):
     accounting: str
     nodes: int
     amounts: tuple[Amount, ...]
+    provisioned: bool
+    """False for a pool of a cluster that its cloud has yet to create."""
 
 
 class Plan(Report, frozen=True, kw_only=True):
@@ -274,6 +284,7 @@ def _refusal(refusal: scheduler.Refusal, files: Files) -> RefusalReport:
 
 
 def _pools(files: Files) -> tuple[Pool, ...]:
+    absent = to_provision(files)
     return tuple(
         Pool(
             cluster=used.cluster,
@@ -284,6 +295,7 @@ def _pools(files: Files) -> tuple[Pool, ...]:
                 Amount(name=each.name, total=each.total, taken=each.taken, free=each.free)
                 for each in used.amounts
             ),
+            provisioned=used.cluster not in absent,
         )
         for used in scheduler.usage(snapshot(files))
     )

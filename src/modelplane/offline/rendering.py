@@ -222,7 +222,13 @@ def _composed(
         requirements = composer.requirements(decoded)
         found = {each.key: store.find(each) or assumed_original(each) for each in requirements}
         request = Request(
-            decoded, observed, found, gateway_address, proxy, gateway_is_local=gateway_is_local(store)
+            decoded,
+            observed,
+            found,
+            gateway_address,
+            proxy,
+            gateway_asks_for_keys=bool(gateway_address),
+            gateway_is_local=gateway_is_local(store),
         )
         composition = composer.compose(request)
         looked |= found.keys()

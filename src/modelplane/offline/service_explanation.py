@@ -5,7 +5,7 @@ the service's status, or from the composition if it has none.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,17 +17,17 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.model_service import ModelService
-from modelplane.api.names import backend_name
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.rejected import Rejected
 from modelplane.compose import fleet_gateway, status
-from modelplane.compose.composition import Blocked, Composition, Desired, Request
+from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.services import Target, target_of
+from modelplane.gateway.route_tree import ROUTE
+from modelplane.gateway.services import MOST_ENDPOINTS, Target, select, target_of
 from modelplane.offline.diagnostics import ObjectName
 from modelplane.offline.fleet import NEVER, Files, Unplannable
 from modelplane.offline.gateways import gateway_backend, gateway_is_local
@@ -43,7 +43,7 @@ class RoutedEndpoint(Output, frozen=True, kw_only=True):
     entry: int | None
     """Position in ``spec.endpoints`` of the entry that selects it; null if none does."""
     percent: float
-    """Its share of the requests; 0 if it gets none."""
+    """Its share of the requests; 0 if it gets none, or only those that tiers before it refuse."""
     reason: str
     """Reason why it gets requests, or why not."""
 
@@ -106,10 +106,12 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
 def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
     found = tuple(_of(files, ModelEndpoint, service.metadata.namespace))
-    weights = _weights(files, service, (item["metadata"]["name"] for item in found))
-    total = sum(weights.values())
     gateways = files.store.find(fleet_gateway.REQUIREMENT)
     destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
+    shares = _shares(files, service, found, destinations)
+    first = min((priority for priority, _ in shares.values()), default=0)
+    weights = {name: weight for name, (priority, weight) in shares.items() if priority == first}
+    total = sum(weights.values())
     for item in found:
         name = item["metadata"]["name"]
         entry = _entry(service, item)
@@ -118,7 +120,7 @@ def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
             url=str(item["spec"].get("url", "")),
             entry=entry,
             percent=round(100 * weights[name] / total, 2) if name in weights else 0.0,
-            reason=_reason(item, service, entry, destinations, is_routed=name in weights),
+            reason=_reason(item, service, entry, destinations, shares),
         )
 
 
@@ -128,25 +130,32 @@ def _order(endpoint: RoutedEndpoint) -> tuple[bool, float, str]:
     return not endpoint.percent, entry, endpoint.name
 
 
-def _weights(files: Files, service: ModelService, names: Iterable[str]) -> dict[str, int]:
-    """Return the weights of the endpoints that the gateway routes to, by name."""
+def _shares(
+    files: Files, service: ModelService, found: Iterable[Object], destinations: Destinations | Blocked
+) -> dict[str, tuple[int, int]]:
+    """Return priority and weight of the endpoints that the gateway routes to, by name."""
     composition = _composed(files, service)
-    if isinstance(composition, Blocked):
+    if isinstance(composition, Blocked) or isinstance(destinations, Blocked):
         return {}
-    endpoints = {backend_name(name): name for name in names}
     by_envoy = {
-        backend.name.rpartition("/")[2]: backend.weight
+        backend.name.rpartition("/")[2]: (backend.priority, backend.weight)
         for route in composition.routes
         for backend in route.backends
     }
-    by_api = {
-        endpoints[reference["name"]]: int(reference["weight"])
-        for child in composition.children
-        if isinstance(child, Desired)
-        for rule in child.manifest["spec"]["rules"]
-        for reference in rule["backendRefs"]
-    }
-    return by_envoy | by_api
+    if not any(child.key.startswith(ROUTE) for child in composition.children):
+        return by_envoy
+    # The weights in the rules are those of each rule, which has some of the endpoints.
+    endpoints = (decode_as(ModelEndpoint, each) for each in found if _is_readable(each))
+    selected = gateway_api.routable(select(service, endpoints, destinations))[:MOST_ENDPOINTS]
+    return by_envoy | {each.endpoint.metadata.name: (each.priority, each.weight) for each in selected}
+
+
+def _is_readable(endpoint: Object) -> bool:
+    try:
+        decode_as(ModelEndpoint, endpoint)
+    except InvalidObject:
+        return False
+    return True
 
 
 def _entry(service: ModelService, item: Object) -> int | None:
@@ -162,8 +171,7 @@ def _reason(
     service: ModelService,
     entry: int | None,
     destinations: Destinations | Blocked,
-    *,
-    is_routed: bool,
+    routed: Collection[str],
 ) -> str:
     """Return the reason why an endpoint gets requests, or why not."""
     metadata = item["metadata"]
@@ -177,10 +185,12 @@ def _reason(
     target = _target(endpoint, destinations)
     if isinstance(target, Rejected):
         return f"its url cannot be used: {target.message}"
-    if not is_routed:
-        return _unrouted(endpoint, target)
+    if metadata["name"] not in routed:
+        return _unrouted(endpoint, target, routed)
     wanted = service.spec.endpoints[entry].selector.match_labels
     matched = f"it has {_pairs(wanted)}" if wanted else "the entry selects every endpoint of the namespace"
+    if priority := service.spec.endpoints[entry].priority:
+        matched = f"{matched}; of priority {priority}"
     trouble = why_not_ready(item) if item.get("status") else ""
     return f"{matched}; it is not ready: {trouble}" if trouble else matched
 
@@ -201,15 +211,16 @@ def _leaving(metadata: Mapping[str, Any]) -> str:
     return ""
 
 
-def _unrouted(endpoint: ModelEndpoint, target: Target) -> str:
+def _unrouted(endpoint: ModelEndpoint, target: Target, routed: Collection[str]) -> str:
     """Return the reason why a selected endpoint with a valid url gets no requests."""
     if rejected := reserved(endpoint.metadata.namespace):
         return f"the service has no route: {rejected.message}"
     backend = gateway_api.backend(endpoint, target)
     if isinstance(backend, Rejected):
         return f"its url cannot be used: {backend.message}"
-    most = gateway_api.MOST_BACKENDS
-    return f"Gateway API routes to {most} endpoints, and it comes after them: use fewer"
+    if len(routed) < MOST_ENDPOINTS:
+        return "the gateway routes to the first tier that has an endpoint, and to no other: use backend Envoy"
+    return f"a ModelService routes to {MOST_ENDPOINTS:,} endpoints, and it comes after them: use fewer"
 
 
 def _unlike(carried: Mapping[str, str], service: ModelService) -> str:

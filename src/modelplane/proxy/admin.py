@@ -4,13 +4,16 @@ import http.client
 import json
 import re
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS
+from modelplane.gateway.envoy.files import CLUSTERS
 from modelplane.gateway.envoy.routes import ROUTES
+from modelplane.gateway.envoy.tls import TLS
 from modelplane.host import unix_sockets
 from modelplane.host.errors import LocalError
+from modelplane.proxy import module
 
 ADMIN_SOCKET = "admin.sock"
 _ADMIN_TIMEOUT_S = 2.0
@@ -19,20 +22,23 @@ _ADMIN_TIMEOUT_S = 2.0
 def reload_problem(directory: Path) -> str:
     """Return the files that Envoy has rejected; empty if none. Raises ``LocalError`` without an answer."""
     counts = stats(directory, "[.]update_(rejected|failure|time)$")
-    sources = {CLUSTERS: "cluster_manager.cds", LISTENERS: "listener_manager.lds"}
-    sources |= {
-        f"{ROUTES}{path.name}": f"http.{path.stem}.rds.{path.stem}"
-        for path in (directory / ROUTES).glob("*.json")
-    }
+    sources = {CLUSTERS: "cluster_manager.cds", module.listeners_of(directory): "listener_manager.lds"}
+    sources |= {f"{ROUTES}{path.name}": f".rds.{path.stem}" for path in (directory / ROUTES).glob("*.json")}
+    sources |= {f"{TLS}{path.name}": f"sds.{path.stem}" for path in (directory / TLS).glob("*.json")}
     refused = [
         path
         for path, source in sorted(sources.items())
-        if any(counts.get(f"{source}.{outcome}", 0) for outcome in ("update_rejected", "update_failure"))
-        and counts.get(f"{source}.update_time", 0) < int((directory / path).stat().st_mtime * 1000)
+        if any(_of(counts, f"{source}.{outcome}") for outcome in ("update_rejected", "update_failure"))
+        and _of(counts, f"{source}.update_time") < int((directory / path).stat().st_mtime * 1000)
     ]
     if not refused:
         return ""
     return f"envoy refused {', '.join(refused)} and keeps what it had before: see its log for the reason"
+
+
+def _of(counts: Mapping[str, int], name: str) -> int:
+    """Return the largest counter whose name ends so."""
+    return max((count for known, count in counts.items() if known.endswith(name)), default=0)
 
 
 def not_ready(directory: Path) -> str:
@@ -58,10 +64,20 @@ def stats(directory: Path, pattern: str) -> dict[str, int]:
     return {each["name"]: each["value"] for each in found if "name" in each}
 
 
-def _ask(directory: Path, path: str) -> bytes:
+def reopen_logs(directory: Path) -> None:
+    """Have Envoy open the paths of its access logs again. Raises ``LocalError`` without an answer."""
+    _ask(directory, "/reopen_logs", "POST")
+
+
+def prometheus(directory: Path, pattern: str) -> str:
+    """Return Envoy's metrics with names that a regular expression (RE2) matches, as Prometheus reads them."""
+    return _ask(directory, f"/stats/prometheus?filter={quote(pattern)}").decode()
+
+
+def _ask(directory: Path, path: str, method: str = "GET") -> bytes:
     connection = _AdminConnection(admin_socket(directory))
     try:
-        connection.request("GET", path)
+        connection.request(method, path)
         return connection.getresponse().read()
     except (OSError, http.client.HTTPException) as error:
         raise LocalError(f"cannot ask envoy about itself: {error}: see its log") from error

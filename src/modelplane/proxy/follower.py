@@ -10,12 +10,12 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelplane.gateway.envoy.files import LISTENERS
-from modelplane.kube import resources
+from modelplane.api.meta import GATEWAY_NAMESPACE, Object
+from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
-from modelplane.proxy.config_maps import SELECTOR, Incomplete, read
 from modelplane.proxy.directory import Write
+from modelplane.proxy.publication import SELECTOR, Channel, Incomplete, Read, read
 
 _log = logging.getLogger(__name__)
 
@@ -34,12 +34,16 @@ class GatewayFollower:
         self, client: Client, namespace: str, *, directory: Path, write: Write, listens: tuple[str, int]
     ) -> None:
         """``listens`` is the address and port at which this Envoy accepts requests."""
-        self._config_maps = Informer(
-            client,
-            resources.CONFIG_MAPS,
-            namespace=namespace,
-            labels=SELECTOR,
-            on_change=lambda _item: self._touched.set(),
+        self._config_maps, self._secrets = (
+            Informer(
+                client,
+                channel.resource,
+                namespace=where,
+                labels=SELECTOR,
+                on_change=lambda _item: self._touched.set(),
+                on_answer=lambda _informer: self._touched.set(),
+            )
+            for channel, where in ((Channel.PUBLIC, namespace), (Channel.PRIVATE, GATEWAY_NAMESPACE))
         )
         self._directory = directory
         self._write = write
@@ -61,6 +65,7 @@ class GatewayFollower:
         """Write each published configuration, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._config_maps.run())
+            group.create_task(self._secrets.run())
             await self._config_maps.wait_until_synced()
             while True:
                 await self._bring()
@@ -69,11 +74,11 @@ class GatewayFollower:
                 self._touched.clear()
 
     async def _bring(self) -> None:
-        found = await asyncio.to_thread(read, tuple(self._config_maps))
+        found = await asyncio.to_thread(_read, tuple(self._config_maps), tuple(self._secrets))
         if found is None:
             self._say("")  # nothing is published, or not any more: Envoy keeps its configuration
         elif isinstance(found, Incomplete):
-            self._say(found.reason)
+            self._say(": ".join(filter(None, (found.reason, self._secrets.problem))))
         else:
             await self._replace(found)
 
@@ -82,7 +87,8 @@ class GatewayFollower:
             changed = await asyncio.to_thread(self._write, self._directory, listening(files, self._listens))
             (self._directory / _WRITTEN).touch(0o600)
         except Exception as error:  # noqa: BLE001 - Envoy keeps its configuration, and the next attempt may succeed
-            self._say(f"cannot write the configuration: {error!r}")
+            # Not its representation, which may have the content of a file.
+            self._say(f"cannot write the configuration: {type(error).__name__}: {error}")
             asyncio.get_running_loop().call_later(_RETRY_S, self._touched.set)
             return
         self._say("")
@@ -98,9 +104,31 @@ class GatewayFollower:
         self._problem = problem
 
 
+def _read(config_maps: tuple[Object, ...], secrets: tuple[Object, ...]) -> dict[str, str] | Incomplete | None:
+    """Return the published files, with the private ones that they need, and no others."""
+    found = read(config_maps)
+    if not isinstance(found, Read):
+        return found
+    if WITH_MODULE not in found.files:
+        # Its listeners are open: an Envoy that asks for keys would not ask after its next start.
+        return Incomplete("controllers of an earlier version have written the configuration: update them")
+    if not found.private:
+        return found.files
+    private = read(secrets, Channel.PRIVATE)
+    if isinstance(private, Incomplete):
+        return private
+    known = private.files if private else {}
+    if missing := [path for path in found.private if path not in known]:
+        return Incomplete(f"the configuration needs {missing[0]}, which is not there yet")
+    return {**found.files, **{path: known[path] for path in found.private}}
+
+
 def listening(files: Mapping[str, str], at: tuple[str, int]) -> dict[str, str]:
     """Return files whose listeners accept requests at an address and port."""
-    listeners = json.loads(files[LISTENERS])
-    for listener in listeners["resources"]:
-        listener["address"]["socket_address"] = {"address": at[0], "port_value": at[1]}
-    return {**files, LISTENERS: json.dumps(listeners, sort_keys=True, separators=(",", ":")) + "\n"}
+    changed = dict(files)
+    for path in {LISTENERS, WITH_MODULE} & files.keys():
+        listeners = json.loads(files[path])
+        for listener in listeners["resources"]:
+            listener["address"]["socket_address"] = {"address": at[0], "port_value": at[1]}
+        changed[path] = json.dumps(listeners, sort_keys=True, separators=(",", ":")) + "\n"
+    return changed

@@ -15,9 +15,15 @@ class GatewayAddress:
     """Address of the gateway for clients."""
 
     address: str = ""
-    """``host:port``, or a host if the port is 80; empty while there is none."""
+    """``host:port``, or a host if the port is that of its scheme; empty while there is none."""
     problem: str = ""
     """Reason why there is none, if known."""
+    without_module: str = ""
+    """Reason why Envoy runs without the gateway's module; empty if it has it."""
+    tls_problem: str = ""
+    """Problem of its certificates."""
+    asks_for_keys: bool = False
+    """True if its present configuration admits requests with a key only."""
 
 
 class Proxy(Protocol):
@@ -32,11 +38,21 @@ class Proxy(Protocol):
         """Return True if it is also the gateway of the inference clusters themselves."""
 
     @property
+    def usage_log(self) -> str:
+        """The ``usage_log`` of the gateway's listener."""
+
+    @property
     def informers(self) -> tuple[Informer, ...]:
         """Informers to run, and to sync before the first write."""
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Write the proxy's files; return True if any of them changed."""
+
+    def formers(self, folder: str) -> tuple[str, ...]:
+        """Return the paths of the private files below a folder, such as ``tls/``, as of ``former``."""
+
+    def former(self, path: str) -> str:
+        """Return a file as it was last written, also by an earlier process; empty if there is none."""
 
     def address(self) -> GatewayAddress:
         """Return its address for clients."""

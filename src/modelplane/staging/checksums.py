@@ -9,7 +9,7 @@ class Checksum:
     """A checksum of content that arrives in pieces; with ``part_size`` that of S3's multipart uploads."""
 
     def __init__(self, algorithm: str, wanted: str, part_size: int = 0) -> None:
-        self._algorithm, self.wanted, self._part_size = algorithm, wanted, part_size
+        self.algorithm, self.wanted, self._part_size = algorithm, wanted, part_size
         self._hash = None if algorithm == "crc32" else hashlib.new(algorithm, usedforsecurity=False)
         self._parts, self._in_part, self._crc = b"", 0, 0
 
@@ -29,7 +29,7 @@ class Checksum:
     def _next_part(self) -> None:
         assert self._hash is not None  # noqa: S101  for the type checker
         self._parts += self._hash.digest()
-        self._hash, self._in_part = hashlib.new(self._algorithm, usedforsecurity=False), 0
+        self._hash, self._in_part = hashlib.new(self.algorithm, usedforsecurity=False), 0
 
     def result(self) -> str:
         """Return the checksum, in the form of ``wanted``."""
@@ -38,5 +38,5 @@ class Checksum:
         if not self._part_size:
             return self._hash.hexdigest()
         self._next_part()
-        whole = hashlib.new(self._algorithm, self._parts, usedforsecurity=False).hexdigest()
+        whole = hashlib.new(self.algorithm, self._parts, usedforsecurity=False).hexdigest()
         return f"{whole}-{len(self._parts) // self._hash.digest_size}"

@@ -1,4 +1,4 @@
-"""The program that fills the volume of a ModelCache from HTTP, S3, an OCI registry or another volume.
+"""The program that fills the volume of a ModelCache from HTTP, S3, an OCI registry, NGC or another volume.
 
 Its arguments are the volume, or ``-`` to only measure the source; the name of the marker in the volume; and
 the exit code for failures that a retry cannot fix. ``SOURCE`` is the source as JSON, ``ARTIFACT`` is what the
@@ -15,6 +15,7 @@ from types import FrameType
 
 from modelplane.staging.http_source import fill_from_http, sizes_of_http
 from modelplane.staging.hub_source import sizes_of_hub
+from modelplane.staging.ngc_source import Version
 from modelplane.staging.oci_source import Registry, fill_from_registry, sizes_of_registry
 from modelplane.staging.s3_source import Bucket
 from modelplane.staging.stage import MIB, Stage, Volume
@@ -57,12 +58,14 @@ class Program:
             return sizes_of_http(self._source, self._secret)
         if self._kind == "s3":
             return [file.size for file in Bucket(self._source, self._secret).files()[0]]
+        if self._kind == "ngc":
+            return [file.size for file in Version(self._source, self._secret).files()[0]]
         if self._kind == "oci":
             return sizes_of_registry(Registry(self._source, self._secret).manifest()[0]["layers"])
         return sizes_of_volume(self._source)
 
     def _begin(self, pin: str) -> Stage:
-        self._stage = Stage(self._volume.path, pin, self._limit)
+        self._stage = Stage(self._volume.path, pin, self._limit, self._source.get("mirrors", ()))
         return self._stage
 
     def _fill(self) -> tuple[Path, dict[str, str]]:
@@ -70,8 +73,9 @@ class Program:
         if self._kind == "http":
             stage = self._begin(self._artifact)
             fill_from_http(self._source, self._secret, stage)
-        elif self._kind == "s3":
-            files, pin = Bucket(self._source, self._secret).files()
+        elif self._kind in {"s3", "ngc"}:
+            listed = Bucket if self._kind == "s3" else Version
+            files, pin = listed(self._source, self._secret).files()
             about["listing"] = pin
             stage = self._begin(pin)
             stage.fetch(files)

@@ -82,7 +82,7 @@ class Registry:
             )
         return manifest, found
 
-    def blob(self, path: Path, layer: dict[str, Any]) -> File:
+    def blob(self, path: Path, layer: dict[str, Any], *, packed: bool = False) -> File:
         """Return a layer as a file."""
         digest = str(layer.get("digest"))
         algorithm, _, wanted = digest.partition(":")
@@ -93,6 +93,7 @@ class Registry:
             size=int(layer.get("size", -1)),
             open=lambda offset: self.ask(f"blobs/{digest}", {"Range": f"bytes={offset}-"} if offset else {}),
             checksum=lambda _answer: Checksum("sha256", wanted),
+            packed=packed,
         )
 
 
@@ -103,7 +104,7 @@ def fill_from_registry(layers: Iterable[dict[str, Any]], registry: Registry, sta
         notes, kind = layer.get("annotations") or {}, str(layer.get("mediaType", ""))
         title = next((str(notes[key]) for key in TITLES if key in notes), "")
         if kind.endswith(("tar", "tar+gzip", "tar.gzip")):
-            archives.append(registry.blob(Path(f".archive-{number}"), layer))
+            archives.append(registry.blob(Path(f".archive-{number}"), layer, packed=True))
         elif title and not kind.endswith("zstd"):
             files.append(registry.blob(safe(title), layer))
         else:

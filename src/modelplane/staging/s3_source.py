@@ -118,8 +118,9 @@ class Bucket:
         if not key.startswith(self._prefix):
             raise Hopeless(f"the list has {key[:255]!a}, which is not below {self._prefix!a}")
 
+        headers = {"If-Match": f'"{tag}"', "x-amz-checksum-mode": "ENABLED"}
+
         def from_offset(offset: int) -> http.client.HTTPResponse:
-            headers = {"If-Match": f'"{tag}"', "x-amz-checksum-mode": "ENABLED"}
             return self._ask(key, {}, headers | ({"Range": f"bytes={offset}-"} if offset else {}))
 
         return File(
@@ -127,6 +128,7 @@ class Bucket:
             size=size,
             open=from_offset,
             checksum=functools.partial(self._checksum, key, tag),
+            describe=functools.partial(self._ask, key, {}, headers, method="HEAD"),
         )
 
     def _checksum(self, key: str, tag: str, answer: http.client.HTTPResponse) -> Checksum:

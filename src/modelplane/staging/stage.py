@@ -16,12 +16,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
+from urllib.parse import quote
 
 from modelplane.staging.checksums import Checksum
-from modelplane.staging.web import DELAYS_S, LONGEST_DELAY_S, Damaged, Hopeless, Interrupted
+from modelplane.staging.web import DELAYS_S, LONGEST_DELAY_S, Damaged, Hopeless, Interrupted, ask
 
 AT_ONCE = 8
 MOST_FILES = 10_000
@@ -55,13 +56,18 @@ class File:
     """Ask for it from an offset on."""
     checksum: Callable[[http.client.HTTPResponse], Checksum]
     """Return what its content must give."""
+    describe: Callable[[], http.client.HTTPResponse] | None = None
+    """Ask for the answer that has its checksum; None if the checksum is known without one."""
+    packed: bool = False
+    """Whether it is an archive, which no mirror has."""
 
 
 class Stage:
     """The folder beside the volume's content in which the new content is put together."""
 
-    def __init__(self, volume: Path, pin: str, limit: int) -> None:
+    def __init__(self, volume: Path, pin: str, limit: int, mirrors: Iterable[str] = ()) -> None:
         self.folder, self._parts = volume / STAGING / pin, volume / STAGING / f"{pin}.parts"
+        self._mirrors = dict.fromkeys(mirrors)
         self._limit, self._used, self._lock = limit, 0, threading.Lock()
         kept = {self.folder, self._parts}
         staging = volume / STAGING
@@ -73,10 +79,10 @@ class Stage:
     def spend(self, count: int) -> None:
         """Count bytes of the new content; raise ``Hopeless`` if they are more than the volume should hold."""
         with self._lock:
-            self._used += count
-            if self._used > self._limit:
+            if count > 0 and self._used + count > self._limit:
                 size = self._limit / GIB
                 raise Hopeless(f"the files are larger than sizeGiB, which is {size:.0f}: raise it")
+            self._used += count
 
     def fetch(self, files: Iterable[File]) -> None:
         """Download files, some of them at once."""
@@ -97,12 +103,47 @@ class Stage:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
+    def take(self, files: Iterable[File]) -> None:
+        """Download what mirrors have, some of it at once."""
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self._take, files))
+
+    def _take(self, file: File) -> None:
+        if not (self.folder / file.path).exists() and self._from_mirrors(file, self._part(file)):
+            self._put(file)
+
+    def _part(self, file: File) -> Path:
+        return self._parts / hashlib.sha256(os.fsencode(file.path)).hexdigest()
+
+    def _put(self, file: File) -> None:
+        target = self.folder / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._part(file).replace(target)
+
     def _fetch(self, file: File) -> None:
         target = self.folder / file.path
         if target.exists():
             self.spend(target.stat().st_size)
             return
-        part = self._parts / hashlib.sha256(os.fsencode(file.path)).hexdigest()
+        if not self._from_mirrors(file, self._part(file)):
+            self._from_source(file, self._part(file))
+        self._put(file)
+
+    def _from_mirrors(self, file: File, part: Path) -> bool:
+        """Return True if a mirror had the file. A mirror that fails is not asked again."""
+        for mirror in () if file.packed else tuple(self._mirrors):
+            try:
+                self._receive(mirrored(file, mirror), part)
+            except (Hopeless, Interrupted) as error:
+                self._mirrors.pop(mirror, None)
+                sys.stdout.write(f"the mirror {mirror} is not used: {error}\n")
+                if isinstance(error, Damaged):
+                    part.unlink(missing_ok=True)
+            else:
+                return True
+        return False
+
+    def _from_source(self, file: File, part: Path) -> None:
         failures = damages = 0
         while True:
             before = _size(part)
@@ -119,8 +160,6 @@ class Stage:
                 if failures > len(DELAYS_S):
                     raise
                 time.sleep(min(error.after_s or DELAYS_S[max(failures - 1, 0)], LONGEST_DELAY_S))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part.replace(target)
 
     def _receive(self, file: File, part: Path) -> None:
         """Complete a file of which a part may be there."""
@@ -207,6 +246,25 @@ class Volume:
         written = self._marker.with_name(f"{self._marker.name}.new")
         written.write_text(json.dumps(about))
         written.replace(self._marker)
+
+
+def mirrored(file: File, mirror: str) -> File:
+    """Return a file as a mirror has it; only a SHA-256 of the source makes it the same."""
+    url = f"{mirror.rstrip('/')}/{quote(file.path.as_posix())}"
+
+    def checksum(answer: http.client.HTTPResponse) -> Checksum:
+        if file.describe:
+            answer = file.describe()
+            answer.close()
+        found = file.checksum(answer)
+        if found.algorithm != "sha256":
+            raise Hopeless(f"the source has no SHA-256 of {file.path}")
+        return found
+
+    def from_offset(offset: int) -> http.client.HTTPResponse:
+        return ask(url, {"Range": f"bytes={offset}-"} if offset else {})
+
+    return replace(file, open=from_offset, checksum=checksum)
 
 
 def pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -28,6 +28,7 @@ class Type(StrEnum):
 EVERYONE = frozenset(Program)
 _CONTROLLER = frozenset({Program.CONTROLLER})
 _FUNCTION = frozenset({Program.FUNCTION})
+_GATEWAY = frozenset({Program.GATEWAY})
 
 _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds: from a reconcile that finds nothing to do to one that waits for a slow cluster."""
@@ -50,8 +51,8 @@ class Result(StrEnum):
 class Metric:
     """One metric.
 
-    An ``observed`` metric is read from the objects at scrape time, so deleted objects have no samples. Others
-    count events.
+    An ``observed`` metric is read at scrape time, from the objects or from Envoy, so deleted objects have no
+    samples. Others count events.
     """
 
     name: str
@@ -72,16 +73,21 @@ class Sample(NamedTuple):
 
 
 LABELS = {
+    "class": "`1xx` to `5xx`: the first digit of the answer's status",
     "cluster": "Name of an InferenceCluster: one value per cluster of the fleet",
+    "code": "Code of an error of the gateway's module: one value per code",
     "deployment": "Name of a ModelDeployment: one value per deployment",
     "device": "Name of a device entry of the pool's InferenceClass: 16 at most",
-    "kind": "Kind that Modelplane reconciles, or `other`: one value per kind",
+    "kind": "Kind that Modelplane reconciles, or `other`: one value per kind. Of tokens: `prompt` or "
+    "`completion`",
     "namespace": "Namespace of a ModelDeployment",
     "pool": "Name of a node pool of the cluster",
     "queue": "`decisions` (ModelDeployments, one at a time) or `work` (everything else)",
     "ready": "`true`, `false` or `unknown`: the status of the object's Ready condition",
     "reason": "Reason of the deployment's ReplicasScheduled condition, or `Unknown` while it has none",
     "result": "How it ended: see the metric",
+    "secret": "Name of a Secret with a certificate of the gateway: 16 at most",
+    "service": "ModelService, as `NAMESPACE/NAME`: one value per service that has answered",
     "state": "What is counted: see the metric",
     "version": "Version of Modelplane: one value",
 }
@@ -162,6 +168,13 @@ CLUSTER_REACHABLE = Metric(
     ("cluster",),
     observed=True,
 )
+CERTIFICATE_EXPIRY = Metric(
+    "modelplane_certificate_expiry_timestamp_seconds",
+    Type.GAUGE,
+    "Time at which a certificate of the gateway expires, in seconds since 1970 (UTC).",
+    ("secret",),
+    observed=True,
+)
 NODES = Metric(
     "modelplane_nodes",
     Type.GAUGE,
@@ -215,6 +228,63 @@ FUNCTION_CACHED = Metric(
     (),
     _FUNCTION,
 )
+GATEWAY_REQUESTS = Metric(
+    "modelplane_gateway_requests_total",
+    Type.COUNTER,
+    "Requests that the gateway has answered, also with an error.",
+    ("class",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_IN_PROGRESS = Metric(
+    "modelplane_gateway_requests_in_progress",
+    Type.GAUGE,
+    "Requests in progress.",
+    (),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_TOKENS = Metric(
+    "modelplane_gateway_tokens_total",
+    Type.COUNTER,
+    "Tokens of prompts and of answers, as backends say, or estimated. Needs the gateway's module, as do the "
+    "following.",
+    ("service", "kind"),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_ESTIMATED = Metric(
+    "modelplane_gateway_estimated_total",
+    Type.COUNTER,
+    "Answers whose tokens are estimated.",
+    ("service",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_REFUSED = Metric(
+    "modelplane_gateway_refused_total",
+    Type.COUNTER,
+    "Requests that the gateway's module has refused.",
+    ("code",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_RELOAD_FAILURES = Metric(
+    "modelplane_gateway_reload_failures_total",
+    Type.COUNTER,
+    "Files of keys, shares, models or credentials that were missing or damaged; those before stay in force.",
+    (),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_PANICS = Metric(
+    "modelplane_gateway_panics_total",
+    Type.COUNTER,
+    "Requests that were answered with 500 because of a defect of the gateway's module.",
+    (),
+    _GATEWAY,
+    observed=True,
+)
 
 METRICS = (
     BUILD_INFO,
@@ -226,6 +296,7 @@ METRICS = (
     QUEUE_RUNNING,
     QUEUE_LATENCY,
     CLUSTER_REACHABLE,
+    CERTIFICATE_EXPIRY,
     OBJECTS,
     REPLICAS,
     UNSCHEDULABLE,
@@ -236,5 +307,12 @@ METRICS = (
     FUNCTION_DURATION,
     FUNCTION_DECODED,
     FUNCTION_CACHED,
+    GATEWAY_REQUESTS,
+    GATEWAY_IN_PROGRESS,
+    GATEWAY_TOKENS,
+    GATEWAY_ESTIMATED,
+    GATEWAY_REFUSED,
+    GATEWAY_RELOAD_FAILURES,
+    GATEWAY_PANICS,
 )
 """Every metric, in the order of the reference page."""

@@ -1,13 +1,13 @@
 """Counted metrics, and their export with the observed ones in the text format of Prometheus.
 
-A metric is either counted here or read from the objects at scrape time. Labels of counted
+A metric is either counted here or read at scrape time. Labels of counted
 metrics have a few values that are known beforehand, so a deleted object leaves no series.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
 import prometheus_client
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from modelplane import __version__
@@ -72,15 +72,19 @@ def decoded(objects: int, remembered: int) -> None:
     _gauges[metric_definitions.FUNCTION_CACHED].set(remembered)
 
 
+_FAMILIES = {Type.COUNTER: CounterMetricFamily, Type.GAUGE: GaugeMetricFamily}
+
+
 class _Observed(Collector):
-    def __init__(self, observe: Callable[[], Iterable[Sample]]) -> None:
+    def __init__(self, program: Program, observe: Callable[[], Iterable[Sample]]) -> None:
+        self._program = program
         self._observe = observe
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         families = {
-            metric: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+            metric: _FAMILIES[metric.type](metric.name, metric.help, labels=metric.labels)
             for metric in METRICS
-            if metric.observed
+            if metric.observed and self._program in metric.programs
         }
         for sample in self._observe():
             families[sample.metric].add_metric(sample.labels, sample.value)
@@ -90,7 +94,7 @@ class _Observed(Collector):
 def registry(program: Program, observe: Callable[[], Iterable[Sample]] = tuple) -> CollectorRegistry:
     """Return the registry of a program: its metrics, and those of its process.
 
-    ``observe`` returns what controllers observe; it is called for each answer, in a thread of the server's.
+    ``observe`` returns the observed ones; it is called for each answer, in a thread of the server's.
     """
     collectors = CollectorRegistry(auto_describe=False)
     prometheus_client.ProcessCollector(registry=collectors)
@@ -99,6 +103,5 @@ def registry(program: Program, observe: Callable[[], Iterable[Sample]] = tuple) 
         for metric, instrument in instruments.items():
             if program in metric.programs:
                 collectors.register(instrument)
-    if program is Program.CONTROLLER:
-        collectors.register(_Observed(observe))
+    collectors.register(_Observed(program, observe))
     return collectors

@@ -16,6 +16,7 @@ import yaml
 
 from modelplane.api.kinds import kind_named
 from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose import installed_gateway
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.workload_kinds import Place, rows
 from modelplane.crossplane.package.prerequisites import prerequisites
@@ -100,6 +101,7 @@ class Fleet:
 
     def gateway(self, address: str = "203.0.113.1") -> None:
         """Set up the gateway that stands before the fleet."""
+        self.api.create(definition_of(installed_gateway.DEFINITION), _USER)
         gateway = self.api.create(_gateway(gateway_api.GATEWAY), _USER)
         gateway["status"] = {"addresses": [{"type": "IPAddress", "value": address}]}
         self.api.update_status(gateway, "gateway")

@@ -42,13 +42,17 @@ class GarbageCollector:
         metadata = item["metadata"]
         if FOREGROUND in metadata.get("finalizers", ()):
             blocking = list(self._blocking(metadata["uid"]))
+            refused = 0
             for dependent in blocking:
                 if not is_deleted(dependent):
-                    self._api.delete(key_of(dependent), "Foreground")
+                    try:
+                        self._api.delete(key_of(dependent), "Foreground")
+                    except ApiError:
+                        refused += 1  # each dependent is an item of its own, and holds no other up
             if not blocking:
                 metadata["finalizers"].remove(FOREGROUND)
                 self._api.update(item, "garbage-collector")
-            return DONE
+            return Result(again=bool(refused))
         owners = metadata.get("ownerReferences", ())
         staying = [owner for owner in owners if self._api.has(owner["uid"])]
         if owners and not staying and not is_deleted(item):

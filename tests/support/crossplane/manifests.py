@@ -97,6 +97,11 @@ def model_endpoint(url: str = "https://api.provider.example/v1") -> Object:
     return _ours("ModelEndpoint", ENDPOINT, {"url": url})
 
 
+def model_key() -> Object:
+    """Return an API key, by its hash."""
+    return _ours("ModelKey", "ci", {"hashes": [{"sha256": "ab" * 32}]})
+
+
 def namespace(name: str) -> Object:
     """Return a namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

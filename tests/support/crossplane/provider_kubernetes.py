@@ -31,7 +31,8 @@ from support.crossplane.schemas import OBJECTS
 from support.crossplane.simulation import DONE, Result, Simulation
 
 OBJECT = Kind(OBJECTS, "Object")
-PROVIDER_CONFIG = Kind(OBJECTS, "ClusterProviderConfig")
+CLUSTER_PROVIDER_CONFIG = Kind(OBJECTS, "ClusterProviderConfig")
+PROVIDER_CONFIG = Kind(OBJECTS, "ProviderConfig")
 USAGE = Kind(OBJECTS, "ProviderConfigUsage")
 _FINALIZER = "finalizer.managedresource.crossplane.io"
 _IN_USE = "in-use.crossplane.io"
@@ -142,16 +143,15 @@ class ProviderKubernetes:
 
     def _connected(self, item: Object) -> RemoteCluster:
         reference = item["spec"]["providerConfigRef"]
-        if reference["kind"] != PROVIDER_CONFIG.name:
+        if reference["kind"] not in (CLUSTER_PROVIDER_CONFIG.name, PROVIDER_CONFIG.name):
             raise ProviderError(
                 f"cannot get provider config: unknown provider config kind: {reference['kind']}"
             )
-        self._track(item, reference["name"])
-        config = self._api.get(Key(*PROVIDER_CONFIG, "", reference["name"]))
+        self._track(item, reference)
+        config = self._api.get(_config(reference, item["metadata"]["namespace"]))
         if config is None:
-            raise ProviderError(
-                f'cannot get provider config: ClusterProviderConfig.{OBJECTS} "{reference["name"]}" not found'
-            )
+            named = f'{reference["kind"]}.{OBJECTS} "{reference["name"]}"'
+            raise ProviderError(f"cannot get provider config: {named} not found")
         server = self._server(config["spec"]["credentials"])
         cluster = self._cluster_at(server)
         if cluster is None:
@@ -173,7 +173,7 @@ class ProviderKubernetes:
             raise ProviderError(f"{building}: cannot create new client from config: invalid configuration")
         return server
 
-    def _track(self, item: Object, config: str) -> None:
+    def _track(self, item: Object, config: Object) -> None:
         metadata = item["metadata"]
         key = Key(*USAGE, metadata["namespace"], metadata["uid"])
         if self._api.stored(key) is not None:
@@ -184,7 +184,7 @@ class ProviderKubernetes:
             "metadata": {
                 "name": key.name,
                 "namespace": key.namespace,
-                "labels": {"crossplane.io/provider-config": config},
+                "labels": {"crossplane.io/provider-config": config["name"]},
                 "ownerReferences": [
                     {
                         "apiVersion": item["apiVersion"],
@@ -196,7 +196,7 @@ class ProviderKubernetes:
                     }
                 ],
             },
-            "providerConfigRef": {"kind": PROVIDER_CONFIG.name, "name": config},
+            "providerConfigRef": {"kind": config["kind"], "name": config["name"]},
             "resourceRef": {
                 "apiVersion": item["apiVersion"],
                 "kind": item["kind"],
@@ -345,7 +345,7 @@ class ProviderKubernetes:
 
 
 class ProviderConfigs:
-    """Counts who uses a ClusterProviderConfig, and holds it while anybody does."""
+    """Counts who uses a provider configuration, and holds it while anybody does."""
 
     first_delay = 1.0
     longest_delay = 60.0
@@ -356,15 +356,18 @@ class ProviderConfigs:
     def wakes(self, event: Event) -> Iterable[Key]:
         """Return the config that changed, or whose use did."""
         if event.key.of == USAGE:
-            return [Key(*PROVIDER_CONFIG, "", event.new.object["providerConfigRef"]["name"])]
-        return [event.key] if event.key.of == PROVIDER_CONFIG else []
+            return [_config(event.new.object["providerConfigRef"], event.key.namespace)]
+        return [event.key] if event.key.of in (CLUSTER_PROVIDER_CONFIG, PROVIDER_CONFIG) else []
 
     def reconcile(self, key: Key) -> Result:
         """Count the users; let go a config that is deleted and has none."""
         config = self._api.get(key)
         if config is None:
             return DONE
-        users = sum(usage["providerConfigRef"]["name"] == key.name for usage in self._api.of(USAGE))
+        users = sum(
+            _config(usage["providerConfigRef"], usage["metadata"]["namespace"]) == key
+            for usage in self._api.of(USAGE)
+        )
         finalizers = config["metadata"].setdefault("finalizers", [])
         if is_deleted(config):
             if not users and _IN_USE in finalizers:
@@ -388,6 +391,12 @@ def _server_of(kubeconfig: str) -> str:
         )
     except (KeyError, TypeError, IndexError, binascii.Error, yaml.YAMLError):
         return ""
+
+
+def _config(reference: Object, namespace: str) -> Key:
+    """Return the key of the provider configuration that an object of a namespace uses."""
+    is_shared = reference["kind"] == CLUSTER_PROVIDER_CONFIG.name
+    return Key(OBJECTS, reference["kind"], "" if is_shared else namespace, reference["name"])
 
 
 def _wanted(item: Object) -> Any:

@@ -142,6 +142,8 @@ def working(item: Object) -> Object:
         return {"phase": "Bound", "capacity": item["spec"]["resources"]["requests"]}
     if kind == "Job":
         return {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
+    if kind == "Gateway" and "addresses" not in item.get("status", {}):
+        return {"addresses": [{"type": "IPAddress", "value": "10.0.0.1"}]}
     if kind in ("HTTPRoute", "InferencePool"):
         accepted = [
             {

@@ -4,7 +4,7 @@ import pytest
 from msgspec import inspect
 
 from modelplane.api import fields
-from modelplane.api.model_cache import HuggingFace
+from modelplane.api.cache_sources import HuggingFace
 from modelplane.api.model_endpoint import ModelEndpointSpec
 
 

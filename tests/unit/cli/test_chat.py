@@ -4,6 +4,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import click
@@ -12,6 +14,7 @@ from click.testing import CliRunner
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.main import main
+from support.certificates import authority, server_context
 
 chat = importlib.import_module("modelplane.cli.chat")
 
@@ -211,3 +214,53 @@ def test_a_fleet_that_does_not_run_is_to_be_started(monkeypatch, tmp_path):
         1,
         f"Error: the fleet in {tmp_path} does not run: run `modelplane up`\n",
     )
+
+
+def test_a_service_behind_tls_is_asked_only_if_its_certificate_is_trusted(monkeypatch, tmp_path):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"answer")
+
+        def log_message(self, *_arguments):
+            pass
+
+    trusted = authority(tmp_path)
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = server_context(tmp_path, "localhost").wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    service = chat._Service("s", "n", f"https://localhost:{server.server_port}/n/s", "")
+    try:
+        with pytest.raises(UserError, match="certificate verify failed"):
+            list(chat._request(service, "GET", "/v1/models"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+        assert list(chat._request(service, "GET", "/v1/models")) == [b"answer"]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_key_in_the_environment_is_sent(monkeypatch):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            given = self.headers.get("Authorization")
+            self.send_response(200 if given else 401)
+            self.end_headers()
+            self.wfile.write((given or "").encode())
+
+        def log_message(self, *_arguments):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    service = chat._Service("s", "n", f"http://127.0.0.1:{server.server_port}/n/s", "")
+    monkeypatch.delenv("MODELPLANE_API_KEY", raising=False)
+    try:
+        with pytest.raises(UserError, match=r"answered 401: .*: set MODELPLANE_API_KEY to the API key"):
+            list(chat._request(service, "GET", "/v1/models"))
+        monkeypatch.setenv("MODELPLANE_API_KEY", "mpk_1")
+        assert list(chat._request(service, "GET", "/v1/models")) == [b"Bearer mpk_1"]
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -39,6 +39,15 @@ def test_a_plan_that_works_out_is_status_0(files):
     ]
 
 
+def test_a_plan_says_which_pools_a_cloud_has_yet_to_create(files):
+    in_a_cloud = cluster("west").replace(
+        "{source: Existing, existing: {secretRef: {name: kubeconfig}}}",
+        "{source: AKS, aks: {location: westeurope}}",
+    )
+    (files / "fleet.yaml").write_text(joined(CLASS, in_a_cloud))
+    assert "\nYet to be provisioned: west/pool\n" in plan(files).output
+
+
 def test_a_plan_that_does_not_is_status_2_and_says_what_refused(files):
     (files / "md.yaml").write_text(DEPLOYMENT.replace("replicas: 1", "replicas: 3"))
     result = plan(files)

@@ -52,7 +52,7 @@ def test_what_cannot_be_rendered_is_one_sentence(files):
         (
             'Error: OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, EKSCluster, '
             "GKECluster, InferenceClass, InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, "
-            "ModelEndpoint, ModelReplica, ModelService, "
+            "ModelEndpoint, ModelKey, ModelReplica, ModelService, "
             "NebiusCluster, ServingStack and VultrCluster\n"
         ),
     )

@@ -4,10 +4,12 @@ import pytest
 from click.testing import CliRunner
 
 from modelplane.cli.main import main
+from modelplane.gateway.envoy.files import WITH_MODULE
 from modelplane.host.errors import LocalError
 from modelplane.local import disk_room, process_status, settings
 from modelplane.local.process_status import ProcessStatus
 from modelplane.proxy import admin
+from modelplane.proxy.module import BOOTSTRAP
 
 
 @pytest.fixture
@@ -33,6 +35,16 @@ def test_a_stopped_fleet_shows_its_addresses_and_how_to_start_it(home):
         "Kubernetes at https://127.0.0.1:6444, models at http://127.0.0.1:8082/NAMESPACE/SERVICE/v1",
         "nothing runs: `modelplane up` starts it",
     ]
+
+
+def test_a_gateway_with_its_module_has_one_url_for_all_models(home):
+    source = {"path_config_source": {"path": f"./{WITH_MODULE}"}}
+    (home / "envoy").mkdir()
+    (home / "envoy" / BOOTSTRAP).write_text(json.dumps({"dynamic_resources": {"lds_config": source}}))
+    assert status(home).output.splitlines()[-2] == (
+        "Kubernetes at https://127.0.0.1:6444, models at http://127.0.0.1:8082/NAMESPACE/SERVICE/v1, "
+        "or http://127.0.0.1:8082/v1 with model NAMESPACE/SERVICE"
+    )
 
 
 def test_while_the_api_server_starts_its_objects_are_not_asked_for(monkeypatch, home):
@@ -96,3 +108,11 @@ def test_what_the_machine_lacks_is_told(monkeypatch, home, problem, said):
     monkeypatch.setattr(*problem)
     result = status(home)
     assert (result.exit_code, result.output.splitlines()[-1]) == (1, said)
+
+
+def test_a_gateway_with_certificates_is_reached_by_https(home):
+    certificate = home / "envoy" / "tls" / "front.json"
+    certificate.parent.mkdir(parents=True)
+    certificate.touch()
+    document = json.loads(status(home, "-o", "json").output)
+    assert document["addresses"]["models"] == "https://127.0.0.1:8082"

@@ -3,8 +3,10 @@ import importlib
 import pytest
 from click.testing import CliRunner
 
+from modelplane.cli.build_progress import WITHOUT_MODULE
 from modelplane.cli.main import main
 from modelplane.host.errors import LocalError
+from modelplane.local.build import Progress
 from modelplane.local.home import Home
 
 up = importlib.import_module("modelplane.cli.up")
@@ -20,6 +22,7 @@ def run(tmp_path, *options):
 def started(monkeypatch, tmp_path):
     """A fleet that starts and is waited for as the test says."""
     monkeypatch.setattr(up, "_find_or_build", lambda _console: tmp_path / "binary")
+    monkeypatch.setattr(up.gateway_module, "find", lambda: tmp_path / "library")
     monkeypatch.setattr(up, "_start", lambda _place, _program, _choice: True)
 
     def ends_with(error):
@@ -65,3 +68,31 @@ def test_an_interrupted_start_in_the_foreground_stops_the_fleet(started, monkeyp
     result = run(tmp_path, "--foreground")
     assert (result.exit_code, result.output) == (0, f"Starting a fleet in {tmp_path}\n\nStopping\n")
     assert [home.root for home in stopped] == [tmp_path]
+
+
+def test_a_module_that_is_missing_is_built_and_said(started, monkeypatch, tmp_path):
+    def built(report):
+        report(Progress("compiling the gateway's module"))
+        return tmp_path / "library"
+
+    started(KeyboardInterrupt())
+    monkeypatch.setattr(up.gateway_module, "find", lambda: None)
+    monkeypatch.setattr(up.gateway_module, "find_or_build", built)
+    lines = run(tmp_path).output.splitlines()
+    assert lines[0] == "Building the gateway's module from source, once: about a minute on two cores"
+    assert f"Built {tmp_path}/library in 0 s" in lines
+    assert f"Starting a fleet in {tmp_path}" in lines
+
+
+def test_without_a_module_a_fleet_starts_and_one_line_says_what_is_missing(started, monkeypatch, tmp_path):
+    def unable(_report):
+        raise LocalError("cannot build the gateway's module: cargo failed:\n  one\n  two")
+
+    started(KeyboardInterrupt())
+    monkeypatch.setattr(up.gateway_module, "find", lambda: None)
+    monkeypatch.setattr(up.gateway_module, "find_or_build", unable)
+    lines = run(tmp_path).output.splitlines()
+    assert lines[:2] == [
+        f"{WITHOUT_MODULE}: cannot build the gateway's module: cargo failed: one two",
+        f"Starting a fleet in {tmp_path}",
+    ]

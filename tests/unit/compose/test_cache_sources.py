@@ -11,6 +11,7 @@ from modelplane.compose import hydration
 from modelplane.compose.cache_sources import SOURCE_PATH, Source, source_of
 from modelplane.compose.hydration import Credentials
 from modelplane.compose.hydration_program import SOURCES_PROGRAM
+from modelplane.kubelet.engines.allowed import HYDRATION as ALLOWED
 
 SHA = "a" * 64
 FILE = {"path": "config.json", "url": "https://files.example.com/config.json", "sha256": SHA}
@@ -18,6 +19,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "HTTP": {"http": {"files": [FILE], "sizeGiB": 2}},
     "S3": {"s3": {"bucket": "weights", "prefix": "qwen", "region": "eu-west-1", "sizeGiB": 2}},
     "OCI": {"oci": {"reference": "ghcr.io/team/model:v1", "sizeGiB": 2}},
+    "NGC": {"ngc": {"org": "nim", "team": "meta", "model": "llama", "version": "1.0+fp8", "sizeGiB": 2}},
     "PersistentVolumeClaim": {"persistentVolumeClaim": {"claimName": "shared", "path": "a/b", "sizeGiB": 2}},
 }
 
@@ -56,6 +58,9 @@ def test_no_input_of_a_user_is_part_of_a_command(source: str) -> None:
         pytest.param("S3", {"sizeGiB": 9}, False, id="another size"),
         pytest.param("OCI", {"reference": "ghcr.io/team/model:v2"}, True, id="another tag"),
         pytest.param("OCI", {"plainHTTP": True}, False, id="another way"),
+        pytest.param("S3", {"mirrors": ["https://mirror.example.com"]}, False, id="a mirror"),
+        pytest.param("NGC", {"version": "2"}, True, id="another version"),
+        pytest.param("NGC", {"team": "google"}, True, id="another team"),
         pytest.param("PersistentVolumeClaim", {"path": "a"}, True, id="another folder"),
         pytest.param("PersistentVolumeClaim", {"claimName": "other"}, True, id="another volume"),
     ],
@@ -71,6 +76,7 @@ def test_an_artifact_is_what_is_staged_and_not_the_way_to_it(
     [
         ("HTTP", {"name": "hub"}, {"TOKEN": "token"}),
         ("OCI", {"name": "hub", "key": "config"}, {"DOCKER_CONFIG": "config"}),
+        ("NGC", {"name": "hub"}, {"NGC_API_KEY": "NGC_API_KEY"}),
         (
             "S3",
             {"name": "hub"},
@@ -93,6 +99,7 @@ def test_credentials_reach_the_program_from_the_copy_of_the_secret(
         for entry in container["env"]
         if "valueFrom" in entry
     }
+    assert variables.keys() <= ALLOWED.variables.keys(), "a local fleet passes them on"
     copied = hydration.secret(given, credentials)
     assert references == {
         variable: {"name": copied["metadata"]["name"], "key": key} for variable, key in variables.items()

@@ -1,7 +1,7 @@
 import pytest
 
 from modelplane.api.engines import Container, EnvVar
-from modelplane.compose.engine_flags import flag, model
+from modelplane.compose.engine_flags import flag, model, served_model
 
 
 def _container(
@@ -78,3 +78,26 @@ def test_a_flag_may_have_several_names_and_be_spelt_with_underscores() -> None:
 )
 def test_the_model_that_flags_name(args: tuple[str, ...], named: str | None) -> None:
     assert model(_container(args=args)) == named
+
+
+@pytest.mark.parametrize(
+    ("container", "name"),
+    [
+        pytest.param(_container(args=("--model=Qwen/Qwen3-8B",)), "Qwen/Qwen3-8B", id="the model itself"),
+        pytest.param(
+            _container(args=("--model", "/weights", "--served-model-name", "qwen", "qwen-8b")),
+            "qwen",
+            id="the first of its names",
+        ),
+        pytest.param(_container(command=("vllm", "serve", "m", "--port=1")), "m", id="an argument of vLLM"),
+        pytest.param(_container(command=("sh", "-c", "exec vllm serve m")), "m", id="in a script"),
+        pytest.param(_container(command=("vllm", "serve", "--port", "1")), None, id="no model"),
+        pytest.param(_container(args=("--alias", "gemma")), "gemma", id="llama.cpp"),
+        pytest.param(_container(args=("--model=$(MODEL)",)), None, id="a variable from elsewhere"),
+        pytest.param(_container(args=("--served-model-name=a b",)), None, id="white space"),
+        pytest.param(_container(args=("--served-model-name=" + "x" * 257,)), None, id="too long"),
+        pytest.param(_container(), None, id="unknown"),
+    ],
+)
+def test_the_name_by_which_an_engine_knows_its_model(container: Container, name: str | None) -> None:
+    assert served_model(container) == name

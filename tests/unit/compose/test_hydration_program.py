@@ -12,7 +12,7 @@ from modelplane.compose.hydration_program import PROGRAM
 from modelplane.compose.hydration_requirements import REQUIREMENTS
 
 HUB = """
-import fnmatch, os, types
+import fnmatch, hashlib, os, sys, time, types
 from pathlib import Path
 
 class Missing(OSError): ...
@@ -23,6 +23,15 @@ errors = types.SimpleNamespace(
 )
 HELD = dict(pair.split("=") for pair in os.environ["HELD"].split(","))
 
+def http_get(url, temp_file, *, resume_size=0):
+    temp_file.write(url.encode())
+    if again := os.environ.get("AGAIN"):
+        temp_file.seek(0)
+        temp_file.truncate()
+        temp_file.write(again.encode())
+
+file_download = types.SimpleNamespace(http_get=http_get)
+
 def snapshot_download(repo, revision, local_dir, allow_patterns):
     assert revision == "c0ffee"
     if os.environ.get("FAILURE_OF_VOLUME"):
@@ -32,8 +41,18 @@ def snapshot_download(repo, revision, local_dir, allow_patterns):
             continue
         path = Path(local_dir) / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("dam" if os.environ.get("DAMAGED") == name else content)
+        with path.open("wb") as file:
+            arrived = "dam" if os.environ.get("DAMAGED") == name else content
+            file_download.http_get(url=arrived, temp_file=file)
     (Path(local_dir) / ".cache").mkdir(exist_ok=True)
+    if replaced := os.environ.get("REPLACED"):
+        checks, deadline = sys._getframe(1).f_locals["checks"], time.monotonic() + 60
+        while replaced not in checks.right:
+            assert time.monotonic() < deadline, "the file is not checked while others arrive"
+            time.sleep(0.01)
+        other = Path(local_dir) / "other"
+        other.write_text("dam")
+        other.replace(Path(local_dir) / replaced)
 
 class HfApi:
     def model_info(self, repo, revision):
@@ -45,10 +64,12 @@ class HfApi:
             raise known[failure](failure)
         return types.SimpleNamespace(sha="c0ffee")
 
-    def verify_repo_checksums(self, repo, revision, local_dir):
-        there = {name: Path(local_dir) / name for name in HELD if (Path(local_dir) / name).exists()}
-        wrong = [{"path": name} for name, path in there.items() if path.read_text() != HELD[name]]
-        return types.SimpleNamespace(mismatches=wrong, missing_paths=sorted(HELD.keys() - there))
+    def list_repo_tree(self, repo, revision, recursive):
+        yield types.SimpleNamespace(path="original", tree_id="a folder")
+        for name, content in HELD.items():
+            large = types.SimpleNamespace(sha256=hashlib.sha256(content.encode()).hexdigest())
+            blob = hashlib.sha1(b"blob %d\\0" % len(content) + content.encode()).hexdigest()
+            yield types.SimpleNamespace(path=name, blob_id=blob, lfs=large if "shard" in name else None)
 """
 
 
@@ -141,6 +162,29 @@ def test_the_first_weights_stay_until_the_second_are_whole(volume: Volume) -> No
     assert volume.stage("b", {"config.json": "2"}, DAMAGED="config.json") == (1, "1 files damaged, 0 missing")
     assert (volume.files(), volume.marker()) == ({"config.json": "1"}, "a")
     assert volume.stage("b", {"config.json": "2"}) == (0, "")
+
+
+def test_a_file_that_is_replaced_after_its_check_is_checked_again(volume: Volume) -> None:
+    """It was checked while others arrived: the library may replace what an earlier attempt has left."""
+    held = {"config.json": "1", "shard-1": "2"}
+    assert volume.stage("a", held, REPLACED="shard-1") == (1, "1 files damaged, 0 missing")
+    assert (volume.files(), volume.marker()) == ({}, "")
+    assert volume.stage("a", held) == (0, "")
+
+
+def test_a_file_that_the_library_began_again_is_read(volume: Volume) -> None:
+    """It is hashed while it is written, and so its hash is not that of what it has."""
+    assert volume.stage("a", {"shard-1": "two"}, AGAIN="dam") == (1, "1 files damaged, 0 missing")
+    assert volume.stage("a", {"shard-1": "two"}, AGAIN="two") == (0, "")
+    assert volume.files() == {"shard-1": "two"}
+
+
+def test_files_of_an_interrupted_attempt_that_the_commit_does_not_have_are_left_out(volume: Volume) -> None:
+    left = volume.path / ".modelplane-staging" / "a" / "old" / "model.py"
+    left.parent.mkdir(parents=True)
+    left.write_text("3")
+    assert volume.stage("a", {"config.json": "1"}) == (0, "")
+    assert volume.files() == {"config.json": "1"}
 
 
 def test_what_a_program_that_died_left_behind_is_no_hindrance(volume: Volume) -> None:

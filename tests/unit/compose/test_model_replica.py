@@ -1,11 +1,13 @@
 """When a replica is ready, and what it says where it is not."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from modelplane.api.decode import decode_as
 from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.backends.workload import FORMER, Form, Workload
 from modelplane.compose.composition import Composition, Desired, Keep, Unknown
 from support.replicas import blocked, cluster, composed, engine, gang, manifest, member, replica
 
@@ -277,3 +279,26 @@ def test_another_configuration_of_the_picker_is_another_object() -> None:
 
 def test_a_size_of_block_that_is_no_number_counts_as_the_usual_one() -> None:
     assert _config(member(args=["--block-size=$(SIZE)"])) == _config(member())
+
+
+def _written(edit: str = "v0.23.0", **container: Any) -> ModelReplica:
+    return replica(engine("qwen", member(image=f"vllm/vllm-openai:{edit}", **container)))
+
+
+def _workload_of(owner: ModelReplica, observed: dict[str, Any]) -> dict[str, Any]:
+    [child] = [
+        each
+        for each in composed(owner, observed).children
+        if isinstance(each, Desired) and each.manifest["kind"] == "Deployment"
+    ]
+    return {child.key: child.manifest}
+
+
+@pytest.mark.parametrize("form", FORMER)
+def test_what_an_earlier_version_wrote_is_replaced_only_for_an_edit(form: Form) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("modelplane.compose.backends.plan.Workload", partial(Workload, form=form))
+        earlier = _workload_of(_written(), {})
+    assert earlier != _workload_of(_written(), {})
+    assert _workload_of(_written(), earlier) == earlier
+    assert _workload_of(_written("v0.24.0"), earlier) == _workload_of(_written("v0.24.0"), {})

@@ -3,6 +3,7 @@
 from typing import Any
 
 from modelplane.api.decode import decode_as
+from modelplane.api.inference_gateway import Backend
 from modelplane.api.model_service import ModelService
 from modelplane.compose.composition import Composition, Request
 from modelplane.compose.model_service import compose, requirements
@@ -10,13 +11,13 @@ from modelplane.compose.model_service import compose, requirements
 API = "modelplane.ai/v1alpha1"
 
 
-def composed(endpoints: int) -> Composition:
+def composed(endpoints: int, namespace: str = "ml", proxy: Backend = Backend.ENVOY) -> Composition:
     service = decode_as(
         ModelService,
         {
             "apiVersion": API,
             "kind": "ModelService",
-            "metadata": {"name": "qwen", "namespace": "ml", "uid": "u", "generation": 1},
+            "metadata": {"name": "qwen", "namespace": namespace, "uid": "u", "generation": 1},
             "spec": {"endpoints": [{"selector": {"matchLabels": {"example.com/of": "qwen"}}}]},
         },
     )
@@ -24,7 +25,7 @@ def composed(endpoints: int) -> Composition:
         {
             "apiVersion": API,
             "kind": "ModelEndpoint",
-            "metadata": {"name": f"e-{at:04}", "namespace": "ml", "labels": {"example.com/of": "qwen"}},
+            "metadata": {"name": f"e-{at:04}", "namespace": namespace, "labels": {"example.com/of": "qwen"}},
             "spec": {"url": f"http://10.0.{at // 250}.{at % 250 + 1}/"},
         }
         for at in range(endpoints)
@@ -37,7 +38,7 @@ def composed(endpoints: int) -> Composition:
         "status": {"address": "gateway.example", "backend": "Envoy"},
     }
     others = {each.key: (gateway,) for each in requirements(service)}
-    result = compose(Request(service, {}, {**others, "endpoints": found}))
+    result = compose(Request(service, {}, {**others, "endpoints": found}, proxy=proxy))
     assert isinstance(result, Composition)
     return result
 
@@ -52,3 +53,15 @@ def test_a_service_routes_to_no_more_than_its_share_of_the_gateway() -> None:
         "2 of 1026 endpoints get no traffic, because a ModelService routes to 1,024: "
         '"e-1024", "e-1025"; select fewer endpoints, or divide them among ModelServices'
     )
+
+
+def test_the_namespace_with_the_path_of_all_models_has_none_of_its_own() -> None:
+    taken = composed(1, namespace="v1")
+    [said] = [each for each in taken.conditions if each.type == "RoutingReady"]
+    assert (taken.ready, said.reason) == (False, "PathTaken")
+    assert said.message == (
+        'paths below /v1/ are routed by the model of the request, so namespace "v1" has none: use another '
+        'namespace, or name the model "v1/qwen" in requests to /v1/'
+    )
+    assert [route.prefix for route in taken.routes] == ["/v1/qwen/"]
+    assert composed(1, namespace="v1", proxy=Backend.GATEWAY_API).ready

@@ -58,6 +58,47 @@ def _container(**state: Any) -> list[dict[str, Any]]:
             id="one that keeps dying, without the seconds, which change",
         ),
         pytest.param(
+            _pod(
+                containerStatuses=_container(
+                    terminated={
+                        "exitCode": 1,
+                        "message": "(APIServer pid=123)   Value error, max_model_len (9000) is greater\n"
+                        "(APIServer pid=123)     For further information visit https://errors.example.com\n\n",
+                    }
+                )
+            ),
+            'pod "p": the engine exited with status 1: Value error, max_model_len (9000) is greater',
+            id="vLLM's last line that says something, without the number of its process",
+        ),
+        pytest.param(
+            _pod(
+                containerStatuses=[
+                    {
+                        "name": "engine",
+                        "ready": False,
+                        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                    }
+                ]
+            ),
+            'pod "p": started again after the engine exited with status 137 (OOMKilled)',
+            id="one that loads once more",
+        ),
+        pytest.param(
+            _pod(
+                containerStatuses=[
+                    {
+                        "name": "engine",
+                        "ready": True,
+                        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                        "lastState": {"terminated": {"exitCode": 1, "message": "x"}},
+                    }
+                ]
+            ),
+            "",
+            id="one that serves again",
+        ),
+        pytest.param(
             _pod(containerStatuses=_container(terminated={"exitCode": 0})), "", id="an engine that finished"
         ),
         pytest.param(

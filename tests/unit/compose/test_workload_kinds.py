@@ -138,7 +138,7 @@ def test_the_readiness_of_an_invented_kind_is_read(turning: int, ready: bool) ->
 
 @pytest.mark.usefixtures("orbit")
 def test_under_crossplane_the_provider_reads_the_readiness_of_an_invented_kind() -> None:
-    spec = remote.write(Desired("key", MANIFEST, exists, "east"), "config")["spec"]
+    spec = remote.write(Desired("key", MANIFEST, exists, "east"), remote.Connection("config"))["spec"]
     assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"
     assert spec["readiness"]["celQuery"] == Copies("turning").query
     assert spec["readiness"]["celQuery"].startswith("has(object.status.turning) && object.status.turning > 0")
@@ -153,10 +153,24 @@ def test_every_capability_of_a_row_is_a_field_of_an_inference_clusters_status() 
 RELEASE = {"apiVersion": "helm.m.crossplane.io/v1beta1", "kind": "Release", "metadata": {"name": "r"}}
 
 
-def test_a_release_is_for_helm_on_a_cluster() -> None:
-    assert Desired("key", RELEASE, is_ready, "east").installer is None
-    with pytest.raises(NoRow, match='child "key" is a Release for no cluster'):
-        Desired("key", RELEASE, is_ready)
+def test_a_release_is_for_helm_on_a_cluster_or_on_that_of_the_control_plane() -> None:
+    assert [Desired("key", RELEASE, is_ready, cluster).installer for cluster in ("east", "")] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace", "may"),
+    [
+        ("HTTPRoute", "modelplane-system", True),
+        ("HTTPRoute", "ml-team", False),
+        ("GatewayClass", "", True),
+    ],
+)
+def test_the_gateway_of_the_fleet_has_objects_in_the_systems_namespace_only(
+    kind: str, namespace: str, may: bool
+) -> None:
+    metadata = {"name": "a", "namespace": namespace}
+    item = {"apiVersion": "gateway.networking.k8s.io/v1", "kind": kind, "metadata": metadata}
+    assert bool(workload_kinds.on_control_plane(item)) is may
 
 
 @pytest.mark.parametrize(("status", "ready"), [("False", False), ("True", True)])

@@ -9,19 +9,16 @@ from typing import Any
 import httpx2
 import pytest
 
-from modelplane.compose.clouds.table import RECIPES
 from modelplane.compose.composition import Credential
 from modelplane.controllers.clusters import credentials as module
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import Credentials, pause_s, renewal_of, share_of
-from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
-from modelplane.controllers.fleet_resources import known, resource_for, resource_of_kind
-from modelplane.controllers.runnable import run_all
+from modelplane.controllers.fleet_resources import known
 from modelplane.install.options import CREDENTIAL_LIFETIME
 from modelplane.kube import timestamps
 from modelplane.kube.client import Client
-from modelplane.kube.informer import Informer
 from modelplane.kube.token_claims import Claims, Lifetime
+from support.renewing import renewing
 from support.tokens import SUBJECT, kubeconfig, token
 from unit.conftest import Scripted
 
@@ -141,17 +138,8 @@ async def renewer(
 ) -> AsyncIterator[Credentials]:
     """The loop over a cluster that was read, not begun yet."""
     assert east
-    registered = Informer(client, resource_for("modelplane.ai/v1alpha1", "InferenceCluster"))
-    provisioned = {
-        recipe.kind: Informer(client, resource_of_kind(recipe.type)) for recipe in RECIPES.values()
-    }
-    kubeconfigs = Kubeconfigs(client, registered, provisioned, clusters, {})
-    task = asyncio.create_task(run_all((kubeconfigs,), (registered,)))
-    while not (connection := clusters.get("east")) or connection.problem:
-        await asyncio.sleep(0.01)
-    yield Credentials(client, kubeconfigs, clusters, 30 * DAY, clock)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with renewing(client, clusters, clock, 30 * DAY) as loop:
+        yield loop
 
 
 @pytest.mark.parametrize(

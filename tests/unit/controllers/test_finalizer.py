@@ -305,6 +305,22 @@ async def test_the_releases_of_an_owner_are_uninstalled_last(
     assert asked == ["east", "east"]
 
 
+async def test_releases_on_the_control_plane_hold_their_owner_until_their_installer_is_back(
+    bench: Bench,
+) -> None:
+    owner = _replica()
+    owner["status"] = {}
+    owner["metadata"]["annotations"] = {labels.HELM_RELEASES: "/traefik-system/mp-traefik"}
+    assert await bench.finalize(owner) == (
+        "waiting for the Helm releases on the control plane (which are being read) to go"
+    )
+    await asyncio.sleep(0.05)
+    said = await bench.finalize(owner)
+    assert "cannot read Helm's records on the control plane" in said
+    assert '"modelplane-installer"' in said
+    await bench.releases.close()
+
+
 async def test_releases_that_cannot_be_read_hold_their_owner(bench: Bench, clusters: Clusters) -> None:
     clusters.report("east", "the Secret is gone")
     owner = _replica()

@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -8,15 +9,20 @@ from typing import Any
 
 import pytest
 
-from modelplane.compose.composition import Blocked, Composition
+from modelplane.compose.composition import Blocked, Composition, Requirement, Unknown
+from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.gateway_controller import GatewayController
+from modelplane.controllers.gateway_controller import GatewayController, Settings
 from modelplane.controllers.interests import OwnerKey
+from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Composed
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.table import Route
+from modelplane.gateway.keys import KeyFile
+from modelplane.gateway.table import Backend, CredentialReference, Front, Route
+from modelplane.kube.resources import Object
 from modelplane.proxy.directory import GatewayDirectory
 from modelplane.proxy.interface import GatewayAddress, Proxy
+from support.certificates import authority, server_pair
 
 pytestmark = pytest.mark.virtual_time
 
@@ -32,6 +38,10 @@ class Bench:
         self.fails: Exception | None = None
         self.opened = 0
         self.destinations: Destinations | Blocked = Destinations(is_local=True)
+        self.front: Front | Blocked = Front()
+        self.inference_gateway: dict[str, Any] | None = None
+        self.secrets: dict[str, dict[str, Any]] = {}
+        self.secret: tuple[Object, ...] | Unknown = ()
         self._clusters = clusters
         self.gateway = self.in_front_of(GatewayDirectory(Path("unused"), "127.0.0.1:8080", self._write))
 
@@ -42,7 +52,13 @@ class Bench:
             compose=self._compose,
             clusters=self._clusters,
             opened=self._count,
-            destinations=lambda: self.destinations,
+            settings=Settings(
+                destinations=lambda: self.destinations,
+                front=self._admitted,
+                written=lambda: None,
+                certificates=Certificates(lambda: self.inference_gateway, self.secrets.get),
+                credentials=ProviderCredentials(self._find, lambda _path: ""),
+            ),
         )
         return self.gateway
 
@@ -54,6 +70,12 @@ class Bench:
     def _compose(self, key: OwnerKey) -> Composed | None:
         composition = self.compositions.get(key.name)
         return Composed((), composition) if composition else None
+
+    async def _admitted(self) -> Front | Blocked:
+        return self.front
+
+    def _find(self, _requirement: Requirement) -> tuple[Object, ...] | Unknown:
+        return self.secret
 
     def _count(self) -> None:
         self.opened += 1
@@ -187,7 +209,7 @@ async def test_a_write_that_fails_is_tried_again(bench: Bench) -> None:
         assert bench.gateway.address == GatewayAddress()
         bench.fails = None
         await asyncio.sleep(10)
-    assert (bench.gateway.address, bench.opened) == (GatewayAddress("127.0.0.1:8080"), 1)
+    assert (bench.gateway.address.address, bench.opened) == ("127.0.0.1:8080", 1)
     assert bench.listeners == ["front-door"]
 
 
@@ -240,6 +262,7 @@ class Elsewhere:
 
     listens = ("0.0.0.0", 8080)
     serves_clusters = False
+    usage_log = ""
     informers = ()
 
     def __init__(self, bench: Bench) -> None:
@@ -248,6 +271,12 @@ class Elsewhere:
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         return self._bench._write(Path("unused"), files)
+
+    def formers(self, _folder: str) -> tuple[str, ...]:
+        return ()
+
+    def former(self, _path: str) -> str:
+        return ""
 
     def address(self) -> GatewayAddress:
         return self.found
@@ -287,3 +316,85 @@ async def test_an_address_that_comes_later_is_told(bench: Bench) -> None:
         await bench.look()
         await bench.look()
     assert (bench.gateway.address, bench.opened) == (GatewayAddress("192.0.2.1"), 2)
+
+
+class WithoutModule(Elsewhere):
+    """A proxy whose Envoy lacks the module, and that counts how often it is written to."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.found = GatewayAddress("192.0.2.1", without_module="no module")
+        self.written = 0
+
+    async def bring(self, _files: Mapping[str, str]) -> bool:
+        self.written += 1
+        return False
+
+
+async def test_a_missing_module_is_looked_for_now_and_then_however_often_routes_change(bench: Bench) -> None:
+    proxy = WithoutModule(bench)
+    gateway = bench.in_front_of(proxy)
+    async with _running(bench):
+        for _ in range(20):
+            gateway.touch()
+            await asyncio.sleep(0.3)
+        changes = proxy.written
+        await asyncio.sleep(100)
+    assert 9 <= proxy.written - changes <= 11
+
+
+async def test_the_address_says_whether_the_configuration_asks_for_keys(bench: Bench) -> None:
+    bench.in_front_of(Elsewhere(bench))
+    async with _running(bench):
+        await bench.look()
+        assert not bench.gateway.address.asks_for_keys
+        bench.front = Front(keys=KeyFile())
+        await bench.look()
+        assert bench.gateway.address.asks_for_keys
+
+
+async def test_a_gateway_whose_certificate_is_missing_is_closed_and_opens_once_it_is_there(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.in_front_of(Elsewhere(bench))
+    bench.inference_gateway = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceGateway",
+        "metadata": {"name": "default", "uid": "g"},
+        "spec": {"backend": "Envoy", "tls": {"certificateRefs": [{"name": "front"}]}},
+    }
+    async with _running(bench):
+        await bench.look()
+        assert "it does not exist" in bench.gateway.address.problem
+        assert "tls/front.json" not in bench.written
+        authority(tmp_path)
+        chain, key = server_pair(tmp_path, "models.example")
+        data = {"tls.crt": chain, "tls.key": key}
+        secret = {
+            "type": "kubernetes.io/tls",
+            "metadata": {"name": "front"},
+            "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in data.items()},
+        }
+        bench.secrets["front"] = secret
+        writes = bench.writes
+        bench.gateway.secret_changed({"metadata": {"name": "other"}})
+        await asyncio.sleep(1)
+        assert bench.writes == writes
+        bench.gateway.secret_changed(secret)
+        await asyncio.sleep(1)
+        assert "tls/front.json" in bench.written
+    assert bench.gateway.address == GatewayAddress(problem="no address yet")
+
+
+async def test_the_first_configuration_waits_for_the_secrets_that_routes_name(bench: Bench) -> None:
+    reference = CredentialReference("n", "openai", "apiKey", "authorization", "api.openai.com")
+    backend = Backend("n/outside", (("api.openai.com", 443),), credential=reference)
+    bench.has("a", Composition(routes=(Route("n/a", "/n/a/", (backend,)),)))
+    bench.secret = Unknown("it is still being read", loading=True)
+    async with _running(bench):
+        await asyncio.sleep(10)
+        assert bench.writes == 0
+        bench.secret = ()
+        await bench.look()
+        bench.secret = Unknown("it is still being read", loading=True)
+        await bench.look()

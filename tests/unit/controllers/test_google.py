@@ -5,8 +5,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -14,17 +12,18 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from modelplane.api.cluster_origin import IdentityType
 from modelplane.controllers.clusters import google
+from modelplane.controllers.clusters.identities import Credential
+from support.token_server import TokenServer
 
 SIGNING = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
 @dataclass
-class TokenServer:
+class GoogleServer(TokenServer):
     """Google's token server (RFC 7523): it verifies the signature, and answers as it is told to."""
 
-    address: str = ""
-    status: int = 200
     answer: Any = field(default_factory=lambda: {"access_token": "ya29.first", "expires_in": 3600})
     claims: list[dict[str, Any]] = field(default_factory=list)
 
@@ -40,31 +39,17 @@ def _decoded(part: str) -> bytes:
 
 
 @pytest.fixture
-def server() -> Iterator[TokenServer]:
-    told = TokenServer()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            told.take(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            content = told.answer if isinstance(told.answer, bytes) else json.dumps(told.answer).encode()
-            self.send_response(told.status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        told.address = f"http://127.0.0.1:{http.server_address[1]}/token"
-        thread = Thread(target=http.serve_forever, daemon=True)
-        thread.start()
+def server() -> Iterator[GoogleServer]:
+    told = GoogleServer()
+    with told.serving("/token"):
         yield told
-        http.shutdown()
-        thread.join()
 
 
-def key(**changed: Any) -> bytes:
+def of(content: bytes) -> Credential:
+    return Credential(IdentityType.GOOGLE, content, "Secret")
+
+
+def key(**changed: Any) -> Credential:
     private = SIGNING.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -76,10 +61,10 @@ def key(**changed: Any) -> bytes:
         "client_email": "starter-sa@my-gcp-project.iam.gserviceaccount.com",
         "token_uri": "https://attacker.example.org/token",
     }
-    return json.dumps({**content, **changed}).encode()
+    return of(json.dumps({**content, **changed}).encode())
 
 
-def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server: TokenServer) -> None:
+def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server: GoogleServer) -> None:
     token = google.exchange(key(), server.address)
     assert token.text == "ya29.first"
     assert 3500 < token.expires - time.time() < 3700
@@ -94,8 +79,8 @@ def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(b"\xff", id="not JSON"),
-        pytest.param(b"[]", id="not an object"),
+        pytest.param(of(b"\xff"), id="not JSON"),
+        pytest.param(of(b"[]"), id="not an object"),
         pytest.param(
             key(type="external_account", credential_source={"executable": {"command": "/bin/sh"}}),
             id="runs a program",
@@ -105,7 +90,7 @@ def test_a_key_is_exchanged_for_a_token_and_its_own_address_has_no_effect(server
         pytest.param(key(client_email=None), id="no account"),
     ],
 )
-def test_what_is_no_key_is_refused_and_not_quoted(server: TokenServer, content: bytes) -> None:
+def test_what_is_no_key_is_refused_and_not_quoted(server: GoogleServer, content: Credential) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         google.exchange(content, server.address)
     assert str(raised.value) == (
@@ -128,7 +113,7 @@ def test_what_is_no_key_is_refused_and_not_quoted(server: TokenServer, content: 
     ],
 )
 def test_what_the_server_says_is_the_cause(
-    server: TokenServer, status: int, answer: Any, message: str
+    server: GoogleServer, status: int, answer: Any, message: str
 ) -> None:
     server.status, server.answer = status, answer
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared

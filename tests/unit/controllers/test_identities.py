@@ -21,7 +21,8 @@ class Cloud:
         self.told: list[str] = []
         self.identities = Identities({IdentityType.GOOGLE: self.exchange}, self.told.append, lambda: self.now)
 
-    def exchange(self, content: bytes) -> Token:
+    def exchange(self, credential: Credential) -> Token:
+        content = credential.content
         self.asked.append(content)
         if self.problem:
             raise ValueError(self.problem)
@@ -90,7 +91,8 @@ async def test_a_slow_cloud_delays_no_other_credential(cloud: Cloud) -> None:
     slow = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def exchange(content: bytes) -> Token:
+    def exchange(credential: Credential) -> Token:
+        content = credential.content
         if content == b"key":
             asyncio.run_coroutine_threadsafe(slow.wait(), loop).result(30)
         return Token(content.decode(), cloud.now + 3600)

@@ -17,6 +17,7 @@ from modelplane.compose.composition import Credential
 from modelplane.controllers.clusters.connection import Connection
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import renewal_of
+from modelplane.controllers.clusters.identities import Credential as Key
 from modelplane.controllers.clusters.identities import Token
 from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.fleet_resources import resource_for, resource_of_kind
@@ -95,10 +96,13 @@ class Google:
 
     def __init__(self) -> None:
         self.keys: list[bytes] = []
+        self.clusters: list[str] = []
         self.problem = ""
 
-    def __call__(self, content: bytes) -> Token:
+    def __call__(self, credential: Key) -> Token:
+        content = credential.content
         self.keys.append(content)
+        self.clusters.append(credential.cluster)
         if self.problem:
             raise ValueError(self.problem)
         return Token(f"{content.decode()}-{len(self.keys)}", time.time() + 3600)
@@ -121,7 +125,7 @@ async def secrets(
     others = {recipe.kind: Informer(client, resource_of_kind(recipe.type)) for recipe in RECIPES.values()} | {
         "EKSCluster": provisioned
     }
-    kubeconfigs = Kubeconfigs(client, registered, others, clusters, {IdentityType.GOOGLE: exchange})
+    kubeconfigs = Kubeconfigs(client, registered, others, clusters, dict.fromkeys(IdentityType, exchange))
     informers = (registered, *others.values())
     task = asyncio.create_task(run_all((kubeconfigs, kubeconfigs.identities), informers))
     await asyncio.sleep(1)
@@ -240,19 +244,39 @@ def _listed(type_: str) -> list[dict[str, str]]:
     ]
 
 
-async def test_a_kubeconfig_without_a_credential_may_need_an_identity_that_is_not_supported(
+async def test_an_identity_in_another_namespace_is_not_read(
     clusters: Clusters, secrets: Informer, provisioned: Informer
 ) -> None:
     secrets.remember(_secret("cloud-kubeconfig", GOOD, 2000))
-    provisioned.remember(_provisioned("cloud", 2001, secrets=_listed("NebiusServiceAccountCredentials")))
+    listed = _listed("NebiusServiceAccountCredentials")
+    listed[1]["namespace"] = "crossplane-system"
+    provisioned.remember(_provisioned("cloud", 2001, secrets=listed))
     assert clusters.get("cloud") is None
     assert clusters.problem("cloud") == (
-        'Secret "cloud-kubeconfig" in namespace "modelplane-system" has a kubeconfig without a credential, '
-        "for use with a Nebius identity, which the controllers do not support: run Modelplane under "
-        "Crossplane, or register the cluster as Existing with a kubeconfig that has a ServiceAccount's token"
+        'Secret "cloud-kubeconfig" in namespace "modelplane-system" has a kubeconfig for use with a Nebius '
+        'credential in Secret "key" in namespace "crossplane-system", and the controllers read Secrets in '
+        'namespace "modelplane-system" only: let the provider configuration name a Secret there'
     )
     secrets.remember(_secret("cloud-kubeconfig", _with_token("own"), 2002))
     assert clusters.get("cloud") is not None
+
+
+ARN = "arn:aws:eks:eu-west-1:111122223333:cluster/east"
+
+
+async def test_a_token_of_aws_is_for_the_cluster_that_the_kubeconfig_names(
+    clusters: Clusters, secrets: Informer, provisioned: Informer, exchange: Google
+) -> None:
+    kubeconfig = GOOD.replace(b"cluster: c,", f'cluster: "{ARN}",'.encode())
+    kubeconfig = kubeconfig.replace(b"clusters: [{name: c", f'clusters: [{{name: "{ARN}"'.encode())
+    secrets.remember(_secret("cloud-kubeconfig", kubeconfig, 2000))
+    secrets.remember(_secret("key", b"key", 2001))
+    provisioned.remember(_provisioned("cloud", 2002, secrets=_listed("AWSWebIdentityCredentials")))
+    await asyncio.sleep(3)
+    access = clusters.access("cloud")
+    assert access is not None
+    assert access.token == "key-1"
+    assert exchange.clusters == [ARN]
 
 
 GOOGLE = _listed("GoogleApplicationCredentials")

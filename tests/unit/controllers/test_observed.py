@@ -1,6 +1,7 @@
 """What is read from the objects."""
 
 import itertools
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -25,12 +26,14 @@ def hardware(metric: str, clusters: list[Any], replicas: list[Any]) -> dict[tupl
 
 
 def test_queues_and_clusters_are_told_as_they_are() -> None:
-    state = State({"work": Queue(3, 1)}, {"east": True, "west": False}, {})
+    expires = datetime(2027, 1, 1, tzinfo=UTC)
+    state = State({"work": Queue(3, 1)}, {"east": True, "west": False}, {}, {"models-tls": expires})
     assert {(each.metric.name, each.labels): each.value for each in observed.samples(state)} == {
         ("modelplane_queue_depth", ("work",)): 3,
         ("modelplane_queue_running", ("work",)): 1,
         ("modelplane_cluster_reachable", ("east",)): 1,
         ("modelplane_cluster_reachable", ("west",)): 0,
+        ("modelplane_certificate_expiry_timestamp_seconds", ("models-tls",)): 1_798_761_600,
     }
 
 

@@ -53,6 +53,7 @@ class Bench:
             self.named,
             self.interests,
             lambda: GatewayAddress("front:80"),
+            lambda _key: None,
             self.releases,
         )
 

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
 from modelplane.controllers.routes import Composed, Routes
-from modelplane.gateway.table import Route
+from modelplane.gateway.table import Backend, Route
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import GatewayAddress
 
@@ -148,6 +149,7 @@ class Recorded:
 
     listens = ("0.0.0.0", 8080)
     serves_clusters = False
+    usage_log = ""
     informers = ()
 
     def __init__(self) -> None:
@@ -168,6 +170,12 @@ class Recorded:
         }
         self.writes += 1
         return True
+
+    def formers(self, _folder: str) -> tuple[str, ...]:
+        return ()
+
+    def former(self, _path: str) -> str:
+        return ""
 
     def address(self) -> GatewayAddress:
         return GatewayAddress("192.0.2.1")
@@ -269,3 +277,26 @@ async def test_a_service_that_another_finalizer_holds_follows_its_endpoints(
         manager._informers["ModelEndpoint"]._drop(_endpoint(0))
         await asyncio.sleep(1)
         assert proxy.backends == {"n/s-0": []}
+
+
+async def test_of_two_states_of_one_endpoint_the_later_counts_and_nobody_waits() -> None:
+    former, now = (Backend("n/e", (("10.0.0.1", port),), weight=2) for port in (1, 2))
+    other = Backend("n/other", (("10.0.0.2", 1),))
+    bench = Bench()
+    for name, backends in (("a", (former, other)), ("b", (former,)), ("c", (former,))):
+        bench.compositions[name] = Composition(routes=(Route(f"n/{name}", f"/n/{name}/", backends),))
+    bench.changed("a", "b", "c")
+    await bench.update()
+    assert bench.routes.agreed() == (tuple(bench.routes), {})
+    bench.compositions |= {"a": Blocked("unreadable"), "b": Blocked("unreadable")}
+    bench.compositions["c"] = Composition(routes=(Route("n/c", "/n/c/", (replace(now, weight=1),)),))
+    bench.changed("a", "b", "c")
+    await bench.update()
+    routes, problems = bench.routes.agreed()
+    assert {route.name: [each.name for each in route.backends] for route in routes} == {
+        "n/a": ["n/other"],
+        "n/b": [],
+        "n/c": ["n/e"],
+    }
+    assert [bool(route.unavailable) for route in routes] == [False, True, False]
+    assert sorted(problems) == ["n/a does not use n/e", "n/b does not use n/e"]

@@ -114,3 +114,15 @@ OWN = "it is the gateway's own address, to which requests would return: use anot
 )
 def test_the_gateway_itself_is_refused(gateway: str, host: str, port: int, why: str) -> None:
     assert Destinations(gateway=gateway, is_local=True).refusal(host, port) == why
+
+
+@pytest.mark.parametrize(
+    ("gateway", "port", "why"),
+    [
+        pytest.param("192.0.2.1", 443, OWN, id="without a port"),
+        pytest.param("192.0.2.1", 80, "", id="plain HTTP is another server"),
+        pytest.param("192.0.2.1:8443", 8443, OWN, id="with a port"),
+    ],
+)
+def test_the_gateway_itself_is_refused_with_tls(gateway: str, port: int, why: str) -> None:
+    assert Destinations(gateway=gateway, has_tls=True).refusal("192.0.2.1", port) == why

@@ -9,7 +9,8 @@ from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.rejected import Rejected
 from modelplane.gateway.destinations import Destinations
-from modelplane.gateway.gateway_api import backend, route
+from modelplane.gateway.gateway_api import backend
+from modelplane.gateway.route_tree import ROUTE, routes
 from modelplane.gateway.services import Target, parse_url, select
 from support.third_party_crds import problems, schemas
 
@@ -35,9 +36,8 @@ def backend_of(found: ModelEndpoint) -> dict[str, dict[str, Any]]:
 
 
 def rules(*endpoints: ModelEndpoint) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = route(service(), select(service(), endpoints, Destinations()))["spec"][
-        "rules"
-    ]
+    selected = select(service(), endpoints, Destinations())
+    found: list[dict[str, Any]] = routes(service(), selected, per_backend=True)[ROUTE]["spec"]["rules"]
     return found
 
 
@@ -145,20 +145,15 @@ def test_the_weights_are_those_of_the_service() -> None:
             "spec": {"url": "http://192.0.2.7/"},
         },
     )
-    found = route(heavy, select(heavy, [own, REPLICA], Destinations()))
+    found = routes(heavy, select(heavy, [own, REPLICA], Destinations()), per_backend=True)[ROUTE]
     assert [each["weight"] for each in found["spec"]["rules"][0]["backendRefs"]] == [19, 1]
-
-
-def test_more_endpoints_than_a_rule_may_have_are_left_out_in_order() -> None:
-    many = [endpoint(f"e{number:02}", f"http://192.0.2.{number}/") for number in range(1, 21)]
-    [rule] = rules(*many)
-    assert len(rule["backendRefs"]) == 16
 
 
 @pytest.mark.parametrize("found", [REPLICA, PROVIDER], ids=["a replica", "a provider"])
 def test_the_owners_schemas_know_every_field(found: ModelEndpoint) -> None:
     known = schemas("gateway-api")
-    objects = [route(service(), select(service(), [found], Destinations())), *backend_of(found).values()]
+    selected = select(service(), [found], Destinations())
+    objects = [*routes(service(), selected, per_backend=True).values(), *backend_of(found).values()]
     checked = [each for each in objects if (each["apiVersion"], each["kind"]) in known]
     assert {each["kind"] for each in checked} >= {"HTTPRoute"}
     for each in checked:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from modelplane.api.labels import DRAINING
+from modelplane.api.labels import DRAINING, SERVED_MODEL
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_service import (
@@ -34,6 +34,7 @@ def endpoint(
     *,
     deleted: bool = False,
     leaving: bool = False,
+    annotations: Mapping[str, str] | None = None,
 ) -> ModelEndpoint:
     gone = dt.datetime(2026, 1, 1, tzinfo=dt.UTC) if deleted else None
     return ModelEndpoint(
@@ -41,7 +42,7 @@ def endpoint(
             name=name,
             namespace=namespace,
             labels=labels,
-            annotations={DRAINING: "true"} if leaving else {},
+            annotations=({DRAINING: "true"} if leaving else {}) | dict(annotations or {}),
             deletion_timestamp=gone,
         ),
         spec=ModelEndpointSpec(url=url, rewrite_path=rewrite_path),
@@ -190,6 +191,31 @@ def test_only_usable_endpoints_of_the_same_namespace_are_selected() -> None:
     assert [each.endpoint.metadata.name for each in selected] == ["good"]
 
 
+def test_entries_of_one_priority_share_by_weight_and_come_before_those_of_the_next() -> None:
+    selectors = [EndpointSelector(match_labels=each) for each in (KIMI, QWEN, {"a": "b"})]
+    entries = (
+        EndpointEntry(priority=1, weight=7, selector=selectors[0]),
+        EndpointEntry(selector=selectors[1]),
+        EndpointEntry(priority=1, selector=selectors[2]),
+    )
+    wanted = ModelService(
+        metadata=ObjectMeta(name="qwen", namespace="ml"), spec=ModelServiceSpec(endpoints=entries)
+    )
+    endpoints = [
+        endpoint("a", KIMI),
+        endpoint("b", {"a": "b"}),
+        *(endpoint(name, QWEN) for name in "cd"),
+    ]
+    selected = select(wanted, endpoints, Destinations())
+    assert [(each.endpoint.metadata.name, each.priority, each.weight) for each in selected] == [
+        ("c", 0, 1),
+        ("d", 0, 1),
+        ("a", 1, 7),
+        ("b", 1, 1),
+    ]
+    assert [each.priority for each in route(wanted, endpoints).backends] == [0, 0, 1, 1]
+
+
 def route(wanted: ModelService, endpoints: list[ModelEndpoint]) -> Route:
     selected = select(wanted, endpoints, Destinations())
     return service_route(wanted, selected, without_target(wanted, endpoints, Destinations()))
@@ -264,3 +290,17 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     expected = route(wanted, endpoints)
     for some in itertools.permutations(endpoints):
         assert route(wanted, list(some)) == expected
+
+
+@pytest.mark.parametrize(
+    ("named", "served"),
+    [
+        pytest.param("Qwen/Qwen3-8B", "Qwen/Qwen3-8B", id="a name"),
+        pytest.param("a b", "", id="white space"),
+        pytest.param("a\nb", "", id="a control character"),
+        pytest.param("x" * 257, "", id="too long"),
+    ],
+)
+def test_the_name_by_which_an_engine_knows_its_model_is_bounded(named: str, served: str) -> None:
+    told = endpoint("q1", annotations={SERVED_MODEL: named})
+    assert [each.served for each in route(service((QWEN, None)), [told]).backends] == [served]

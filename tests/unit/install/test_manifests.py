@@ -5,7 +5,7 @@ import pytest
 
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.install.identity import INSTALLATION, MANAGER
@@ -67,8 +67,8 @@ def test_every_object_says_what_it_is_part_of_and_is_where_it_belongs(manifest):
         INSTALLATION,
         MANAGER,
     )
-    namespaces = {SYSTEM_NAMESPACE, *ALL.team_namespaces} if resource_of(manifest).namespaced else {None}
-    assert manifest["metadata"].get("namespace") in namespaces
+    known = {SYSTEM_NAMESPACE, GATEWAY_NAMESPACE, *ALL.team_namespaces}
+    assert manifest["metadata"].get("namespace") in (known if resource_of(manifest).namespaced else {None})
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
@@ -203,7 +203,7 @@ def test_a_cluster_that_is_registered_gets_one_account_with_its_permissions_and_
         ("Namespace", "modelplane-system"),
         *(
             (kind, f"modelplane-inference-cluster-{part}")
-            for part in ("objects", "pods", "gateways", "namespaces")
+            for part in ("objects", "pods", "gateways", "storage", "namespaces")
             for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
         ),
         ("ServiceAccount", "modelplane-inference-cluster"),

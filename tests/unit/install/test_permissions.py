@@ -1,10 +1,14 @@
 import pytest
 
+from modelplane.api.namespaces import reserved
 from modelplane.compose.kinds import COMPOSED
-from modelplane.install import permissions
+from modelplane.install import gateway_permissions, permissions
 from modelplane.install.roles import Role, Rule, account
 
-TABLES = {name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION")}
+TABLES = {
+    **{name: getattr(permissions, name) for name in ("FLEET", "TEAMS", "SYSTEM")},
+    **{name: getattr(gateway_permissions, name) for name in ("PUBLISHER", "COMPANION", "COMPANION_PRIVATE")},
+}
 TABLES["on cluster"] = permissions.on_cluster()
 TABLES["own token"] = permissions.OWN_TOKEN
 TABLES |= {name: permissions.PEOPLE[name] for name in ("platform", "gateway-operator")}
@@ -25,13 +29,29 @@ def test_a_rule_has_a_reason_and_no_wildcard(rule):
 def test_on_the_control_plane_secrets_are_read_and_only_kubeconfigs_are_patched():
     verbs = {
         (name, verb)
-        for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION")
+        for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION", "PUBLISHER", "COMPANION_PRIVATE")
         for rule in TABLES[name]
         if "secrets" in rule.resources
         for verb in rule.verbs
     }
-    read = {(name, verb) for name in ("TEAMS", "SYSTEM") for verb in ("list", "watch")}
-    assert verbs == read | {("SYSTEM", "patch")}
+    readers = ("TEAMS", "SYSTEM", "PUBLISHER", "COMPANION_PRIVATE")
+    read = {(name, verb) for name in readers for verb in ("list", "watch")}
+    published = {("PUBLISHER", verb) for verb in ("create", "patch", "delete")}
+    assert verbs == read | {("SYSTEM", "patch")} | published
+
+
+def test_the_identity_of_the_gateway_reads_the_secrets_of_one_namespace_only():
+    roles = [each for each in gateway_permissions.installed() if each["kind"] == "Role"]
+    secrets = {
+        (each["metadata"]["namespace"], each["metadata"]["name"])
+        for each in roles
+        if any("secrets" in rule["resources"] for rule in each["rules"])
+    }
+    assert secrets == {
+        ("modelplane-gateway", "modelplane-gateway-private"),
+        ("modelplane-gateway", "modelplane-controller-private"),
+    }
+    assert reserved("modelplane-gateway")
 
 
 def test_the_identity_on_a_cluster_gets_tokens_of_itself_only():

@@ -7,6 +7,7 @@ import pytest
 from modelplane.kube import errors
 from modelplane.kube.list_watch import ObjectList
 from modelplane.local import served
+from support.certificates import authority, server_context
 
 KEY = ("ml-team", "first-answer")
 
@@ -96,3 +97,11 @@ def test_a_service_is_back_when_it_answers_and_says_so(gateway, answers, statuse
 def test_a_door_that_is_shut_is_no_answer():
     before = {KEY: "http://127.0.0.1:1/ml-team/first-answer"}
     assert asyncio.run(served.until_answering(ControlPlane([service()]), before, 0.2)) == (KEY,)
+
+
+def test_a_service_behind_tls_is_asked_with_any_certificate(gateway, tmp_path):
+    authority(tmp_path)
+    gateway.socket = server_context(tmp_path, "models.example").wrap_socket(gateway.socket, server_side=True)
+    before = {KEY: gateway.address.replace("http://", "https://")}
+    assert asyncio.run(served.until_answering(ControlPlane([service()]), before, 5.0)) == ()
+    assert gateway.asked == ["/ml-team/first-answer/health"]

@@ -209,6 +209,12 @@ MEMORY = f"{MEMBER}.nodeSelector.devices[0].selectors[1].cel"
             id="another gateway",
         ),
         pytest.param(
+            f"{gateway('default')}status: {{address: gateway.example}}\n",
+            "spec: without authentication, the gateway at gateway.example serves every request: set it to "
+            "APIKey and create keys with `modelplane key create`, or set it to None",
+            id="an open gateway",
+        ),
+        pytest.param(
             endpoint("http://127.0.0.1:8000"),
             'spec.url: "127.0.0.1" is the gateway\'s own host, not yours: write the address that it reaches',
             id="a loopback address",
@@ -319,3 +325,13 @@ def test_a_pool_of_every_cloud_is_warned_of_more_nodes_than_its_maximum(kind, sp
 def test_the_kinds_that_are_warned_of_are_those_that_nothing_composes():
     warned = {kind for kind in KINDS if any(each.path == ("kind",) for each in advice(kind, {}))}
     assert warned == set(KINDS) - set(COMPOSED)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8080", "localhost"])
+def test_an_open_gateway_on_loopback_is_not_warned_of(address):
+    assert said(f"{gateway('default')}status: {{address: '{address}'}}\n") == []
+
+
+def test_a_gateway_that_is_open_by_choice_is_not_warned_of():
+    chosen = gateway("default").replace("backend: Envoy", "backend: Envoy, authentication: None")
+    assert said(f"{chosen}status: {{address: gateway.example}}\n") == []

@@ -1,5 +1,7 @@
 """Plans and explanations as documents, and as rows for people."""
 
+import pytest
+
 from modelplane.offline import placement_tables, placements
 from modelplane.offline.fleet import assemble, place
 from modelplane.offline.placements import Amount, Pool
@@ -36,6 +38,7 @@ def test_a_plan_says_where_each_replica_goes_and_what_is_left():
             accounting="Nodes",
             nodes=1,
             amounts=(Amount(name="nodes", total=1, taken=1, free=0),),
+            provisioned=True,
         ),
     )
     assert list(placement_tables.pool_rows(plan.pools)) == [("west", "pool", "nodes", "1", "1", "0")]
@@ -166,6 +169,29 @@ def test_a_cluster_that_a_server_has_without_a_status_is_not_taken_to_be_ready()
     explanation = placements.explain(fleet, fleet.deployments[0])
     assert (explanation.placed, explanation.assumed_ready) == (False, ())
     assert [each.detail for each in explanation.deployment.refusals] == ["it is not ready yet"]
+
+
+IN_A_CLOUD = cluster("west").replace(
+    "{source: Existing, existing: {secretRef: {name: kubeconfig}}}",
+    "{source: AKS, aks: {location: westeurope}}",
+)
+CAPABILITIES = "capabilities: {dra: true, leaderWorkerSet: false, inferencePool: false}"
+POOLS = "gpuPools: [{name: pool, nodes: 2, accounting: Nodes, devices: []}]"
+
+
+@pytest.mark.parametrize(
+    ("live", "status", "provisioned"),
+    [
+        pytest.param(False, "", False, id="a file without a status"),
+        pytest.param(True, f"status: {{{POOLS}}}\n", False, id="its API server was never read"),
+        pytest.param(True, f"status: {{{POOLS}, {CAPABILITIES}}}\n", True, id="it was read"),
+    ],
+)
+def test_a_pool_that_a_cloud_has_yet_to_create_says_so(live, status, provisioned):
+    fleet = assemble(loaded(joined(CLASS, IN_A_CLOUD + status, DEPLOYMENT)).objects, live=live)
+    assert {each.provisioned for each in placements.explain(fleet, fleet.deployments[0]).pools} == {
+        provisioned
+    }
 
 
 def test_a_cluster_whose_class_no_file_has_is_not_taken_to_be_ready():

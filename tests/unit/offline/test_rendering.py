@@ -327,7 +327,7 @@ def test_what_a_cache_has_made_is_taken_as_it_is_observed():
             "",
             'OWNER holds only Pod "x": name a file with one of the kinds AKSCluster, EKSCluster, '
             "GKECluster, InferenceClass, InferenceCluster, InferenceGateway, ModelCache, ModelDeployment, "
-            "ModelEndpoint, ModelReplica, ModelService, "
+            "ModelEndpoint, ModelKey, ModelReplica, ModelService, "
             "NebiusCluster, ServingStack and VultrCluster",
             id="none that is composed",
         ),

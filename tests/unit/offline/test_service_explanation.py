@@ -91,6 +91,30 @@ def test_requests_are_shared_as_the_entries_say():
     ]
 
 
+TIERS = (
+    "{selector: {matchLabels: {app: qwen}}}",
+    "{priority: 4, selector: {matchLabels: {app: outside}}}",
+)
+
+
+@pytest.mark.parametrize(
+    ("gateway", "reason"),
+    [
+        pytest.param(GATEWAY, "it has app=outside; of priority 4", id="Envoy"),
+        pytest.param(
+            BY_GATEWAY_API,
+            "the gateway routes to the first tier that has an endpoint, and to no other: use backend Envoy",
+            id="Gateway API",
+        ),
+    ],
+)
+def test_a_tier_gets_no_requests_while_one_before_it_serves(gateway, reason):
+    found = explained(gateway, service(*TIERS), endpoint("a"), endpoint("b", "outside"))
+    assert rows(found) == [("a", 0, 100.0, "it has app=qwen"), ("b", 1, 0.0, reason)]
+    [alone] = rows(explained(gateway, service(*TIERS), endpoint("b", "outside")))
+    assert alone == ("b", 1, 100.0, "it has app=outside; of priority 4")
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
@@ -122,18 +146,16 @@ def test_an_endpoint_that_is_not_ready_says_so():
     assert row[-1] == "it has app=qwen; it is not ready: its service is being made"
 
 
-def test_gateway_api_routes_to_sixteen_endpoints_and_to_no_unverifiable_one():
-    endpoints = [endpoint(f"e{number:02}") for number in range(1, 18)]
+def test_gateway_api_routes_to_more_endpoints_than_a_rule_takes_and_to_no_unverifiable_one():
+    endpoints = [endpoint(f"e{number:02}") for number in range(1, 21)]
     found = rows(explained(BY_GATEWAY_API, service(), endpoint("e00", url="https://192.0.2.8/"), *endpoints))
     assert [(name, percent) for name, _, percent, _ in found] == [
-        *((f"e{number:02}", 6.25) for number in range(1, 17)),
+        *((f"e{number:02}", 5.0) for number in range(1, 21)),
         ("e00", 0.0),
-        ("e17", 0.0),
     ]
-    assert [reason for *_, reason in found[-2:]] == [
-        ("its url cannot be used: with https its host must be a name, for which the certificate is checked"),
-        "Gateway API routes to 16 endpoints, and it comes after them: use fewer",
-    ]
+    assert found[-1][-1] == (
+        "its url cannot be used: with https its host must be a name, for which the certificate is checked"
+    )
 
 
 @pytest.mark.parametrize("gateway", [GATEWAY, BY_GATEWAY_API], ids=["Envoy", "Gateway API"])

@@ -18,13 +18,19 @@ def elf(machine):
     return b"\x7fELF" + bytes(14) + machine.to_bytes(2, "little") + b"the rest"
 
 
-def build(folder, program=b""):
-    environment = {name: value for name, value in os.environ.items() if name != "MODELPLANE_WHEEL_BINARY"}
+def build(folder, program=b"", module=b""):
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("MODELPLANE_WHEEL_")
+    }
     if program:
         path = folder / "program"
         path.write_bytes(program)
         path.chmod(0o700)
         environment["MODELPLANE_WHEEL_BINARY"] = str(path)
+    if module:
+        path = folder / "libmodelplane_gateway.so"
+        path.write_bytes(module)
+        environment["MODELPLANE_WHEEL_MODULE"] = str(path)
     return subprocess.run(
         [
             sys.executable,
@@ -44,8 +50,8 @@ def build(folder, program=b""):
     )
 
 
-def wheel(folder, program=b""):
-    done = build(folder, program)
+def wheel(folder, program=b"", module=b""):
+    done = build(folder, program, module)
     assert done.returncode == 0, done.stderr
     (path,) = (folder / "dist").iterdir()
     return path
@@ -65,6 +71,20 @@ def test_a_wheel_with_the_binary_is_for_the_machines_on_which_it_runs(tmp_path, 
         entry = archive.getinfo(PROGRAM)
         assert (archive.read(entry), entry.external_attr >> 16 & 0o777) == (elf(machine), 0o755)
         assert "Root-Is-Purelib: false" in archive.read(f"modelplane-{__version__}.dist-info/WHEEL").decode()
+
+
+@pytest.mark.parametrize(
+    ("needed", "platform"),
+    [
+        pytest.param(b"\0GLIBC_2.3.4\0GLIBC_2.17\0", "manylinux_2_17", id="an old C library is enough"),
+        pytest.param(b"\0GLIBC_2.34\0GLIBC_2.4\0", "manylinux_2_34", id="a newer C library is needed"),
+    ],
+)
+def test_a_wheel_with_the_gateways_module_is_for_the_c_library_that_it_needs(tmp_path, needed, platform):
+    path = wheel(tmp_path, elf(62), elf(62) + needed)
+    assert path.name == f"modelplane-{__version__}-py3-none-{platform}_x86_64.musllinux_1_1_x86_64.whl"
+    with zipfile.ZipFile(path) as archive:
+        assert archive.read("modelplane/_bin/libmodelplane_gateway.so") == elf(62) + needed
 
 
 def test_a_wheel_without_the_binary_is_pure_and_has_its_sources(tmp_path):

@@ -4,9 +4,9 @@ import pytest
 
 from modelplane.kube import errors
 from modelplane.kube.client import Client
-from modelplane.proxy.config_maps import INDEX, published, read
 from modelplane.proxy.deployment import GatewayDeployment, address_of
 from modelplane.proxy.interface import GatewayAddress
+from modelplane.proxy.publication import INDEX, Channel, Read, published, read
 
 COLLECTION = "/api/v1/namespaces/modelplane-system/configmaps"
 OLD, NEW = {"cds.json": "old"}, {"cds.json": "new"}
@@ -18,7 +18,7 @@ class Bench:
     def __init__(self, client: Client, plane: Any) -> None:
         self.plane = plane
         self.proxy = GatewayDeployment(client, "modelplane-system", "modelplane-gateway")
-        self.config_maps, self.services = self.proxy.informers
+        self.config_maps, self.services, self.secrets = self.proxy.informers
 
     def has(self, files: dict[str, str], version: int = 900) -> None:
         found = published(files, "modelplane-system")
@@ -60,7 +60,7 @@ async def test_at_every_step_a_reader_finds_the_old_configuration_or_the_new(ben
         else:
             there[name] = body
         seen.append(read(there.values()))
-    assert seen == [OLD, NEW, NEW]
+    assert seen == [Read(OLD), Read(NEW), Read(NEW)]
 
 
 async def test_an_unchanged_configuration_writes_nothing(bench: Bench) -> None:
@@ -176,3 +176,56 @@ async def test_a_gateway_without_its_service_says_so(bench: Bench) -> None:
     assert bench.proxy.address() == GatewayAddress(problem=missing)
     bench.services.remember(_service(spec={"type": "ClusterIP"}))
     assert bench.proxy.address() == GatewayAddress("modelplane-gateway.modelplane-system.svc")
+
+
+@pytest.mark.parametrize(
+    ("ports", "address"),
+    [
+        pytest.param({"http": 80, "https": 443}, "192.0.2.1", id="the port of https is not written"),
+        pytest.param({"http": 80, "https": 8443}, "192.0.2.1:8443", id="another port of https is"),
+        pytest.param({"http": 80}, "192.0.2.1:80", id="an older Service has one port"),
+    ],
+)
+async def test_with_certificates_the_address_is_that_of_https(
+    bench: Bench, ports: dict[str, int], address: str
+) -> None:
+    listed = [{"name": name, "port": port} for name, port in ports.items()]
+    bench.services.remember(
+        _service(spec={"type": "LoadBalancer", "ports": listed}, status=_at(ip="192.0.2.1"))
+    )
+    await bench.proxy.bring({**NEW, "tls/front.json": "{}"})
+    assert bench.proxy.address() == GatewayAddress(address)
+    await bench.proxy.bring(NEW)
+    assert bench.proxy.address() == GatewayAddress("192.0.2.1")
+
+
+KEYS = {"private/keys.json": "{}"}
+
+
+async def test_private_files_are_published_as_secrets_before_what_names_them(bench: Bench) -> None:
+    assert await bench.proxy.bring({**NEW, **KEYS}) is True
+    secrets = "/api/v1/namespaces/modelplane-gateway/secrets"
+    private = published(KEYS, "", Channel.PRIVATE).chunks[0]["metadata"]["name"]
+    public = published(NEW, "").chunks[0]["metadata"]["name"]
+    assert [path for _, path, _, _ in bench.plane.writes] == [
+        f"{secrets}/{private}",
+        f"{secrets}/{INDEX}",
+        f"{COLLECTION}/{public}",
+        f"{COLLECTION}/{INDEX}",
+    ]
+    assert "keys" not in "".join(str(body) for _, path, _, body in bench.plane.writes[2:3])
+    assert bench.proxy.former("private/keys.json") == "{}"
+    assert bench.proxy.former("private/others.json") == ""
+    assert await bench.proxy.bring({**NEW, **KEYS}) is False
+
+
+async def test_private_files_that_are_gone_are_not_published_any_more(bench: Bench) -> None:
+    await bench.proxy.bring({**NEW, **KEYS})
+    assert await bench.proxy.bring(NEW) is True
+    assert bench.proxy.former("private/keys.json") == ""
+    assert read(bench.config_maps) == Read(NEW)
+
+
+async def test_without_private_files_no_secret_is_written(bench: Bench) -> None:
+    await bench.proxy.bring(NEW)
+    assert not [path for _, path, _, _ in bench.plane.writes if "secrets" in path]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, files
+from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, WITH_MODULE, files
 from modelplane.gateway.envoy.routes import routes_file
 from modelplane.gateway.table import Backend, Listener, Route, Table
 from modelplane.proxy import files as envoy_files
@@ -28,7 +28,7 @@ def test_nothing_refers_to_what_is_not_there_yet(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(envoy_files, "write_private", record)
     assert envoy_files.write(tmp_path, files(table("b", "a")))
-    assert order == [CLUSTERS, ROUTES, LISTENERS]
+    assert order == [CLUSTERS, ROUTES, WITH_MODULE, LISTENERS]
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:

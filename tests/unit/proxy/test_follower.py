@@ -10,8 +10,8 @@ import pytest
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.table import Listener, Route, Table
 from modelplane.kube.client import Client
-from modelplane.proxy.config_maps import published
 from modelplane.proxy.follower import GatewayFollower, listening
+from modelplane.proxy.publication import Channel, published
 
 pytestmark = pytest.mark.virtual_time
 
@@ -48,12 +48,21 @@ class Bench:
         self.written = files
         return changed
 
-    def publish(self, files: dict[str, str], version: int, parts: slice = slice(None)) -> None:
+    def publish(
+        self, files: dict[str, str], version: int, parts: slice = slice(None), private: tuple[str, ...] = ()
+    ) -> None:
         """Let the watch bring ConfigMaps, or some of them; the index comes last."""
-        found = published(files, "modelplane-system")
+        found = published(files, "modelplane-system", private=private)
         for manifest in (*found.chunks, found.index)[parts]:
             own = {"uid": manifest["metadata"]["name"], "resourceVersion": str(version)}
             self.follower._config_maps.remember({**manifest, "metadata": {**manifest["metadata"], **own}})
+
+    def publish_private(self, files: dict[str, str], version: int) -> None:
+        """Let the watch bring Secrets."""
+        found = published(files, "modelplane-gateway", Channel.PRIVATE)
+        for manifest in (*found.chunks, found.index):
+            own = {"uid": manifest["metadata"]["name"], "resourceVersion": str(version)}
+            self.follower._secrets.remember({**manifest, "metadata": {**manifest["metadata"], **own}})
 
     async def until(self, files: dict[str, str]) -> None:
         async with asyncio.timeout(10):
@@ -155,3 +164,19 @@ def test_listeners_accept_requests_where_this_envoy_is_told_to() -> None:
     [listener] = json.loads(moved["lds.json"])["resources"]
     assert listener["address"] == {"socket_address": {"address": "127.0.0.1", "port_value": 9000}}
     assert listening(_files("a"), ("0.0.0.0", 8080)) == _files("a")
+
+
+async def test_a_configuration_is_taken_only_with_the_private_files_that_it_names(bench: Bench) -> None:
+    keys = {"private/keys.json": "{}"}
+    async with _running(bench):
+        bench.publish(_files("a"), 2000, private=tuple(keys))
+        await asyncio.sleep(1)
+        assert bench.writes == 0
+        assert "private/keys.json, which is not there yet" in bench.follower.problem
+        bench.publish_private({**keys, "private/other.json": "{}"}, 2001)
+        await bench.until({**_files("a"), **keys})
+        bench.publish_private({"private/keys.json": '{"keys":[]}'}, 2002)
+        await bench.until({**_files("a"), "private/keys.json": '{"keys":[]}'})
+        bench.publish(_files("a"), 2003)
+        await bench.until(_files("a"))
+    assert bench.follower.problem == ""

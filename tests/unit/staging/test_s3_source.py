@@ -14,6 +14,7 @@ from botocore.credentials import Credentials
 from modelplane.staging.s3_source import signature
 from support import bucket_server
 from support.bucket_server import KEYS, BucketServer
+from support.weights_server import WeightsServer
 from unit.staging.conftest import Volume
 
 CONTENT = bytes(range(256)) * 60_000
@@ -66,6 +67,24 @@ def test_each_kind_of_checksum_is_checked(
     assert volume.stage(source(buckets, bucket), secret=KEYS) == (0, "")
     assert volume.files() == {"x": CONTENT}
     assert len(buckets.asked) == 2, "the corrupted answer was noticed"
+
+
+@pytest.mark.parametrize(("algorithm", "from_the_bucket"), [("SHA256", 0), ("CRC32", 1)])
+def test_objects_come_from_a_mirror_if_s3_has_their_sha256(
+    volume: Volume,
+    buckets: BucketServer,
+    bucket: str,
+    server: WeightsServer,
+    algorithm: str,
+    from_the_bucket: int,
+) -> None:
+    buckets.client.put_object(Bucket=bucket, Key="qwen/a/x", Body=CONTENT, ChecksumAlgorithm=algorithm)
+    server.add("/a/x", CONTENT)
+    wanted = source(buckets, bucket)
+    wanted["s3"]["mirrors"] = [server.url]
+    assert volume.stage(wanted, secret=KEYS) == (0, "")
+    assert volume.files() == {"a/x": CONTENT}
+    assert len(buckets.asked) == from_the_bucket
 
 
 def _multipart(client: Any, bucket: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ OWN = re.compile(r"modelplane_\w+")
 STATE = State(
     queues={"decisions": Queue(0, 1), "work": Queue(3, 4)},
     reachable={"east": True},
+    expiries={"models-tls": datetime(2027, 1, 1, tzinfo=UTC)},
     objects={
         "InferenceCluster": [cluster("east", pool("h200", 4))],
         "ModelDeployment": [deployment("qwen", 2, total=1)],
@@ -87,7 +89,8 @@ def test_every_label_says_what_bounds_it() -> None:
 def test_a_name_follows_the_conventions(metric: Metric) -> None:
     assert re.fullmatch(r"modelplane_[a-z]+(_[a-z]+)*", metric.name)
     assert metric.name.endswith("_total") == (metric.type is Type.COUNTER)
-    assert metric.name.endswith("_seconds") == (metric.type is Type.HISTOGRAM)
+    is_time = metric.name.endswith("_timestamp_seconds") and metric.type is Type.GAUGE
+    assert metric.name.endswith("_seconds") == (is_time or metric.type is Type.HISTOGRAM)
     assert bool(metric.buckets) == (metric.type is Type.HISTOGRAM)
 
 

@@ -15,7 +15,7 @@ from modelplane.api.engines import Phase
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends.devices import content_hash
-from modelplane.compose.backends.pods import GRACE_S
+from modelplane.compose.backends.draining import GRACE_S
 from modelplane.compose.backends.security import RESTRICTED
 from modelplane.compose.backends.workload import head, part_name
 from modelplane.compose.composition import Desired

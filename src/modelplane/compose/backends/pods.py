@@ -15,20 +15,15 @@ from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
 from modelplane.compose import cache_volume
 from modelplane.compose.backends import prefill_decode
+from modelplane.compose.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
 from modelplane.compose.backends.placement import LEADER, node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
 from modelplane.compose.backends.security import CONTAINER, POD
-from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Workload
+from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Form, Workload
 from modelplane.compose.engine_flags import flag, model
-
-GRACE_S = 120
-"""Time that a stopping engine has in all to finish its requests."""
 
 STARTUP_TIMEOUT_S = 7200
 """Time that an engine has to load its weights before it is restarted."""
-
-_DRAIN_S = 5
-"""Time for which a stopping engine accepts requests, until every gateway has removed it."""
 
 _WORKER_DRAIN_S = 60
 """Time for which a stopping worker keeps serving its leader, which gets the signal at the same moment.
@@ -100,7 +95,13 @@ def _container(workload: Workload, member: PlacedMember, claim: Object | None) -
         container["resources"] = {"claims": [{"name": _DEVICES}]}
     if workload.hardened:
         container["securityContext"] = CONTAINER
-    return container | (_worker_fields() if member.role is Role.WORKER else _serving_fields(workload.port))
+    if member.role is Role.WORKER:
+        return container | _worker_fields()
+    return container | _serving_fields(workload.port, _draining(workload, member).pause_s)
+
+
+def _draining(workload: Workload, member: PlacedMember) -> Draining:
+    return draining(member.template.spec.containers[0]) if workload.form > Form.V0_3 else UNTIL_0_3
 
 
 def _args(workload: Workload, member: PlacedMember) -> list[str]:
@@ -116,7 +117,7 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
         args.append(f"--model={cache_volume.MOUNT_PATH}")
     if workload.port != ENGINE_PORT and flag(container, "--port") is None:
         args.append(f"--port={workload.port}")
-    return args
+    return [*args, *_draining(workload, member).arguments]
 
 
 def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
@@ -142,7 +143,7 @@ def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
     return written
 
 
-def _serving_fields(port: int) -> dict[str, Any]:
+def _serving_fields(port: int, pause_s: int) -> dict[str, Any]:
     """Return the probes and the drain hook of a serving container."""
     health = {"path": HEALTH_PATH, "port": port}
     return {
@@ -158,7 +159,7 @@ def _serving_fields(port: int) -> dict[str, Any]:
             "timeoutSeconds": 10,
             "failureThreshold": 6,
         },
-        "lifecycle": {"preStop": {"sleep": {"seconds": _DRAIN_S}}},
+        "lifecycle": {"preStop": {"sleep": {"seconds": pause_s}}},
     }
 
 

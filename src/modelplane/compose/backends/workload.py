@@ -6,6 +6,8 @@ Names do not depend on the content, except for immutable objects.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from typing import Final
 
 import msgspec
 
@@ -25,6 +27,18 @@ HEALTH_PATH = "/health"
 _HASH_DIGITS = 10
 
 
+class Form(IntEnum):
+    """Versions of Modelplane that added different fields to pods, each the last of its form."""
+
+    V0_2 = auto()
+    V0_3 = auto()
+    LATEST = auto()
+
+
+FORMER: Final = tuple(form for form in reversed(Form) if form is not Form.LATEST)
+"""The forms of earlier versions, the newest first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """One engine of a replica, placed on a cluster."""
@@ -39,8 +53,13 @@ class Workload:
     """Taints of the nodes, by pool."""
     copies: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Names of Secrets and ConfigMaps on the cluster, by kind and name of the original."""
-    hardened: bool = True
-    """False composes the pods as versions up to 0.2.0 did."""
+    form: Form = Form.LATEST
+    """The fields that Modelplane adds to the pods."""
+
+    @property
+    def hardened(self) -> bool:
+        """True if the pods have security contexts, and copies of Secrets and ConfigMaps."""
+        return self.form > Form.V0_2
 
     @property
     def namespace(self) -> str:
@@ -102,7 +121,7 @@ def spec_hash(workload: Object) -> str:
 
 
 def is_former(observed: Object, former: Object) -> bool:
-    """Return True if a workload was written as versions up to 0.2.0 composed it, and still is to be.
+    """Return True if a workload was written as an earlier version composed it, and still is to be.
 
     Its pods would be replaced only for the fields that later versions add. The number of its copies may
     change, which replaces none.

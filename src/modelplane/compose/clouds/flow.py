@@ -89,7 +89,11 @@ def _composition(
 ) -> Composition:
     status: dict[str, Any] = {"secrets": list(recipe.secrets(site))}
     if storage := cache_storage(Cloud(recipe.source)):
-        status["cache"] = {"storageClassName": storage}
+        file_system = recipe.file_system(site)
+        status["cache"] = {
+            "storageClassName": storage,
+            **({"fileSystem": file_system} if file_system else {}),
+        }
     return Composition(
         children=children,
         status=status,

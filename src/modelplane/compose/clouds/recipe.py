@@ -8,6 +8,7 @@ from modelplane.api.cluster_origin import Source
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.meta import Model, kind_name
 from modelplane.api.node_pools import FabricType, NodePool
+from modelplane.compose.clouds.inside import Inside
 from modelplane.compose.clouds.provider import Account, Provider
 from modelplane.compose.clouds.site import Parts, Site
 
@@ -39,6 +40,10 @@ class Recipe:
     """The networks between nodes that its pools can have."""
     reads_account: Callable[[Any], bool] | None = None
     """Returns True if a value of the provider configuration is composed. None: none ever is."""
+    inside: Callable[[Site[Any]], Inside] = lambda _site: Inside()
+    """Returns what its clusters need inside, beside what every serving stack has."""
+    file_system: Callable[[Site[Any]], str] = lambda _site: ""
+    """Returns the id of the file system for ModelCaches that only the cloud knows; empty if there is none."""
 
     @property
     def kind(self) -> str:

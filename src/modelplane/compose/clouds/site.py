@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from modelplane.api import labels
 from modelplane.api.cloud_settings import Credentials
 from modelplane.api.meta import Object, ObjectMeta
 from modelplane.api.names import MAX_LENGTH, child_name
@@ -30,9 +31,6 @@ class CloudCluster(Protocol):
 
 ACCOUNT_KEY = "account"
 """Key of the requirement for the provider configuration."""
-
-EXTERNAL_NAME = "crossplane.io/external-name"
-"""Annotation with the name of a resource in the cloud. Source: Crossplane, "Managed Resources"."""
 
 Owner = TypeVar("Owner", bound=CloudCluster)
 
@@ -109,7 +107,7 @@ class Site(Generic[Owner]):
             "namespace": self.owner.metadata.namespace,
         }
         if external_name:
-            metadata["annotations"] = {EXTERNAL_NAME: external_name}
+            metadata["annotations"] = {labels.EXTERNAL_NAME: external_name}
         manifest = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,

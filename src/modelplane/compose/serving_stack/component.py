@@ -33,6 +33,10 @@ class Plan:
         return (each for each in self.rows if each.part_of == row.name and each.name in self.chosen)
 
 
+def _no_problem(_plan: Plan) -> str:
+    return ""
+
+
 def _no_values(_plan: Plan) -> Values:
     return {}
 
@@ -54,6 +58,8 @@ class Component:
     """Yields its objects beside the chart, or without one."""
     object_keys: tuple[str, ...] = ()
     """Keys of all objects that it may have."""
+    problem: Callable[[Plan], str] = _no_problem
+    """Returns why its objects cannot be written, with the remedy; empty if they can."""
     part_of: ComponentName | None = None
     """The component whose chart it configures."""
     after: tuple[ComponentName, ...] = ()

@@ -21,7 +21,7 @@ CONTROLLER: Final = "gateway.envoyproxy.io/gatewayclass-controller"
 DEFAULT_LISTENERS: Final = (Listener(name="http", port=80, protocol=ListenerProtocol.HTTP),)
 
 _API_VERSION = "gateway.networking.k8s.io/v1"
-_MADE = {labels.RESOURCE: KEY}
+MADE = {labels.RESOURCE: KEY}
 
 
 def requirement(cluster: str) -> Requirement:
@@ -34,7 +34,7 @@ def requirement(cluster: str) -> Requirement:
 def is_ours(gateway: Object) -> bool:
     """Return True if a serving stack made a gateway."""
     own = gateway["metadata"].get("labels") or {}
-    return bool(_MADE.items() <= own.items())
+    return bool(MADE.items() <= own.items())
 
 
 def address(gateway: Object) -> str:
@@ -69,7 +69,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
         "metadata": {
             "name": GATEWAY_NAME,
             "namespace": SYSTEM_NAMESPACE,
-            "labels": dict(_MADE),
+            "labels": dict(MADE),
         },
         "spec": {"gatewayClassName": gateway.class_name, "listeners": listeners},
     }

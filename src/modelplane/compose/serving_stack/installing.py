@@ -68,7 +68,7 @@ def composed_before(stack: ServingStack) -> frozenset[str]:
 def outcome(row: Component, plan: Plan, before: Mapping[ComponentName, Outcome]) -> Outcome:
     """Return what becomes of a component; ``before`` has those that come before it."""
     settings = plan.settings.get(row.name) or ComponentSettings(name=row.name)
-    if problem := _invalid(settings):
+    if problem := _invalid(settings) or row.problem(plan):
         waiting = Outcome(row, ComponentState.WAITING, False, problem, is_invalid=True)
         return _kept(row, problem) if is_installed(row, plan) else waiting
     if row.part_of is not None:
@@ -186,7 +186,7 @@ def _release(row: Component, plan: Plan, settings: ComponentSettings, version: s
     return (
         releases.release(
             str(row.name),
-            row.chart,
+            row.chart._replace(repository=(settings.repository or row.chart.repository).rstrip("/")),
             name=child_name(plan.stack.metadata.name, row.name),
             version=version,
             namespace=row.namespace,

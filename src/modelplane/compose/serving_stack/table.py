@@ -11,6 +11,7 @@ from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack.cloud_components import CLOUD_COMPONENTS, GPU_TOLERATION
 from modelplane.compose.serving_stack.component import Component, Plan, Values
 from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET
 
@@ -56,9 +57,8 @@ def _envoy_gateway(plan: Plan) -> Values:
 
 
 def _node_feature_discovery(_plan: Plan) -> Values:
-    # Nodes with GPUs are tainted, and have to get their labels all the same.
-    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-    return {"worker": {"tolerations": [toleration]}}
+    # Nodes with GPUs have to get their labels too.
+    return {"worker": {"tolerations": [GPU_TOLERATION]}}
 
 
 def _dra_driver(plan: Plan) -> Values:
@@ -222,6 +222,7 @@ COMPONENTS = (
         in_standard=False,
         optional=True,
     ),
+    *CLOUD_COMPONENTS,
 )
 
 

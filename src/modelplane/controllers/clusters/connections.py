@@ -45,6 +45,7 @@ class Clusters:
         self._accesses: dict[str, Access] = {}
         self._problems: dict[str, str] = {}
         self._expiring: dict[str, str] = {}
+        self._installers: dict[str, str] = {}
         self._turn = asyncio.Semaphore(_OPENED_AT_A_TIME)
         self._opening: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
@@ -82,7 +83,10 @@ class Clusters:
         """Return a cluster's credential if it is known to expire."""
         access = self._accesses.get(name)
         lifetime = access.claims.lifetime if access and access.claims else None
-        return Credential(timestamps.at(lifetime.expires), self._expiring.get(name, "")) if lifetime else None
+        installer = self._installers.get(name, "")
+        if lifetime is None:
+            return Credential("", installer=installer) if installer else None
+        return Credential(timestamps.at(lifetime.expires), self._expiring.get(name, ""), installer)
 
     def lost(self, name: str) -> str:
         """Return the cause if a cluster has been silent for minutes or has no connection; else empty."""
@@ -186,11 +190,18 @@ class Clusters:
             self._expiring[name] = why
             self._on_problem(name)
 
+    def report_installer(self, name: str, why: str) -> None:
+        """Report why nothing replaces the credential that installs charts; empty if something does."""
+        if self._installers.get(name, "") != why:
+            self._installers[name] = why
+            self._on_problem(name)
+
     def disconnect(self, name: str) -> None:
         """Drop a cluster's connection and its copies."""
         self._accesses.pop(name, None)
         self._problems.pop(name, None)
         self._expiring.pop(name, None)
+        self._installers.pop(name, None)
         connection = self._connections.pop(name, None)
         if connection is not None:
             _keep(asyncio.create_task(connection.close()), self._closing)

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from modelplane.api.cluster_origin import IdentityType
-from modelplane.controllers.clusters import google
+from modelplane.controllers.clusters import aws, google, nebius
 from modelplane.controllers.clusters.identities import Exchange
 
-EXCHANGES: Final[Mapping[IdentityType, Exchange]] = {IdentityType.GOOGLE: google.exchange}
+EXCHANGES: Final[Mapping[IdentityType, Exchange]] = {
+    IdentityType.GOOGLE: google.exchange,
+    IdentityType.AWS: aws.exchange,
+    IdentityType.NEBIUS: nebius.exchange,
+}
+
+FOR_ONE_CLUSTER: Final = frozenset({IdentityType.AWS})
+"""The clouds whose tokens are for one cluster."""

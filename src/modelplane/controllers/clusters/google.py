@@ -11,7 +11,7 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
-from modelplane.controllers.clusters.identities import Token
+from modelplane.controllers.clusters.identities import Credential, Token
 
 TOKEN_SERVER: Final = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 
@@ -35,7 +35,7 @@ class _Key(msgspec.Struct, tag_field="type", tag="service_account"):
 _decode = msgspec.json.Decoder(_Key).decode
 
 
-def exchange(content: bytes, token_server: str = TOKEN_SERVER) -> Token:
+def exchange(credential: Credential, token_server: str = TOKEN_SERVER) -> Token:
     """Return a token for the key of a service account, in JSON.
 
     Raises ``ValueError`` with the cause, which does not quote the key.
@@ -47,7 +47,7 @@ def exchange(content: bytes, token_server: str = TOKEN_SERVER) -> Token:
         raise ValueError("google-auth is not installed: install modelplane[google]") from None
     try:
         read = service_account.Credentials.from_service_account_info
-        key = {**msgspec.to_builtins(_decode(content)), "token_uri": token_server}
+        key = {**msgspec.to_builtins(_decode(credential.content)), "token_uri": token_server}
         credentials = read(key, scopes=_SCOPES)  # type: ignore[no-untyped-call] # the library has no types
     except (ValueError, exceptions.GoogleAuthError):
         raise ValueError(_NO_KEY) from None

@@ -32,10 +32,6 @@ class Token:
     """Seconds since 1970."""
 
 
-Exchange = Callable[[bytes], Token]
-"""Returns a token for the content of a credential. It blocks, and raises ``ValueError`` with the cause."""
-
-
 @dataclass(frozen=True, slots=True)
 class Credential:
     """The content of a cloud's credential."""
@@ -44,6 +40,12 @@ class Credential:
     content: bytes = field(repr=False)
     where: str
     """The Secret as messages name it."""
+    cluster: str = ""
+    """The cluster that tokens are for, by its name in the kubeconfig; empty if they are for every cluster."""
+
+
+Exchange = Callable[[Credential], Token]
+"""Returns a token for a credential. It blocks, and raises ``ValueError`` with the cause."""
 
 
 @dataclass(slots=True)
@@ -75,10 +77,6 @@ class Identities(Runnable):
         self._clock = clock
         self._known: dict[Credential, _Exchanged] = {}
         self._turn = asyncio.Semaphore(_EXCHANGES_AT_A_TIME)
-
-    def supports(self, type_: IdentityType) -> bool:
-        """Return True if credentials of a cloud can be exchanged."""
-        return type_ in self._exchanges
 
     def token(self, cluster: str, credential: Credential | None) -> Token | str:
         """Return the token of a cluster, or why there is none.
@@ -115,9 +113,7 @@ class Identities(Runnable):
             if exchanged is None:
                 return
             try:
-                exchanged.token = await asyncio.to_thread(
-                    self._exchanges[credential.type], credential.content
-                )
+                exchanged.token = await asyncio.to_thread(self._exchanges[credential.type], credential)
             except ValueError as error:
                 exchanged.problem = f"the credential in {credential.where} cannot be used: {error}"
                 exchanged.due = self._clock() + delay_s(_FIRST_RETRY_S, exchanged.failures, _LAST_RETRY_S)

@@ -14,7 +14,7 @@ from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfi
 from modelplane.compose.composition import Unknown
 from modelplane.controllers.clusters.access import Supplied
 from modelplane.controllers.clusters.connections import Clusters
-from modelplane.controllers.clusters.exchanges import EXCHANGES
+from modelplane.controllers.clusters.exchanges import EXCHANGES, FOR_ONE_CLUSTER
 from modelplane.controllers.clusters.identities import Credential, Exchange, Identities, Token
 from modelplane.controllers.runnable import Runnable
 from modelplane.kube import kubeconfig_secret, resources
@@ -148,21 +148,28 @@ class Kubeconfigs(Runnable):
         if identity is None:
             self.identities.token(name, None)
             return Supplied()
-        if not self.identities.supports(identity.type):
+        what = f"{_CLOUDS[identity.type]} credential"
+        if identity.namespace != SYSTEM_NAMESPACE:
             return Supplied(
-                problem=f"{reference} has a kubeconfig without a credential, for use with "
-                f"{_CLOUDS[identity.type]} identity, which the controllers do not support: run Modelplane "
-                "under Crossplane, or register the cluster as Existing with a kubeconfig that has a "
-                "ServiceAccount's token"
+                problem=f"{reference} has a kubeconfig for use with {what} in {identity}, and the "
+                f'controllers read Secrets in namespace "{SYSTEM_NAMESPACE}" only: let the provider '
+                "configuration name a Secret there"
             )
         secret = self._secrets.get(identity.name, identity.namespace)
-        what = f"{_CLOUDS[identity.type]} credential"
         try:
             content = kubeconfig_secret.content(secret, identity.key, str(identity), what)
+            cluster = self._named(reference) if identity.type in FOR_ONE_CLUSTER else ""
         except ValueError as error:
             return Supplied(problem=str(error))
-        token = self.identities.token(name, Credential(identity.type, content, str(identity)))
+        token = self.identities.token(name, Credential(identity.type, content, str(identity), cluster))
         return Supplied(token.text) if isinstance(token, Token) else Supplied(problem=token)
+
+    def _named(self, reference: KubeconfigReference) -> str:
+        """Return the cluster of a kubeconfig, by its name there. Raises ``ValueError``."""
+        secret = self._secrets.get(reference.name, reference.namespace)
+        content = kubeconfig_secret.content(secret, reference.key, str(reference))
+        parsed = kubeconfig_secret.parsed(content, reference.key, str(reference))
+        return str(parsed["clusters"][0]["name"])
 
     def _reference(self, cluster: Object) -> KubeconfigReference | Rejected | Unknown:
         origin = _origin(cluster)

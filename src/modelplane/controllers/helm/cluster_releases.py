@@ -18,7 +18,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.controllers.helm import report, storage
 from modelplane.controllers.helm.command import arguments
 from modelplane.controllers.helm.failures import Failures
-from modelplane.controllers.helm.host import Host
+from modelplane.controllers.helm.host import OWN_INSTALLER, Host
 from modelplane.controllers.helm.instruction import USUAL_WAIT_S, Instruction, ReleaseId
 from modelplane.controllers.helm.process import HelmFailed
 from modelplane.controllers.helm.report import Unsynced
@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 _READ_AGAIN_S = 300.0
 """Time after which the storage is read again although nothing was to be done: others use Helm too."""
 _RETRY_S = 10.0
+_OWN = "of the control plane"
 _TYPE = "type=helm.sh/release.v1"
 
 
@@ -69,7 +70,10 @@ class ClusterReleases:
     """The releases that owners ask for on one cluster, and those that Helm's storage there has."""
 
     def __init__(self, name: str, host: Host, first_retry_s: float) -> None:
+        """``name`` is that of an InferenceCluster; empty is the control plane's own cluster."""
         self.name = name
+        self.where = f'"{name}"' if name else "the control plane"
+        """The cluster in messages."""
         self._host = host
         self._wake = asyncio.Event()
         self._wanted: dict[tuple[str, str], Wanted] = {}
@@ -101,6 +105,7 @@ class ClusterReleases:
         """Return True if a release has values of a Secret, or is installed with it."""
         return any(
             (each.installer is not None and each.installer.name == secret)
+            or (not self.name and secret == OWN_INSTALLER.name)
             or (
                 isinstance(each.instruction, Instruction)
                 and any(source.name == secret for source in each.instruction.values_from)
@@ -160,7 +165,7 @@ class ClusterReleases:
         named = []
         for history in self._stored_for(uid):
             why = self._why.get(history.id)
-            named.append(f'{history.id} on "{self.name}"' + (f" ({why.message})" if why else ""))
+            named.append(f"{history.id} on {self.where}" + (f" ({why.message})" if why else ""))
         return named
 
     def _stored_for(self, uid: str) -> list[History]:
@@ -207,7 +212,8 @@ class ClusterReleases:
             kubeconfig = self._host.kubeconfig(self.name, self._installer())
             await self._read(await self._use(kubeconfig))
         except (errors.KubernetesError, ValueError) as error:
-            problem = f'cannot read Helm\'s records on cluster "{self.name}": {errors.sentence(error)}'
+            cluster = f"cluster {self.where}" if self.name else self.where
+            problem = f"cannot read Helm's records on {cluster}: {errors.sentence(error)}"
             if problem != self.problem:
                 self.problem = problem
                 self._tell()
@@ -314,7 +320,7 @@ class ClusterReleases:
         self._why[release] = Unsynced(step.action, f"{doing}, after: {failed}" if failed else doing)
         self._tell()
         extra = fields(cluster=self.name, release=release.name, namespace=release.namespace)
-        _log.info("cluster %s: %s %s", self.name, step.action, release, extra=extra)
+        _log.info("cluster %s: %s %s", self.name or _OWN, step.action, release, extra=extra)
         line = arguments(step, release, turn.instruction, turn.marks)
         limit_s = turn.instruction.timeout_s if turn.instruction else USUAL_WAIT_S
         run = asyncio.create_task(self._host.run(line, kubeconfig, turn.values, limit_s))
@@ -332,7 +338,7 @@ class ClusterReleases:
         except HelmFailed as error:
             message = without_secrets(f"Helm cannot {step.action.verb} {release}: {error}", turn.secrets)
             self._failures.add(release, step.action, turn.digest, message, time.monotonic())
-            _log.warning("cluster %s: %s", self.name, message, extra=extra)
+            _log.warning("cluster %s: %s", self.name or _OWN, message, extra=extra)
         else:
             self._failures.succeeded(release, step.action)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from modelplane.api.cluster_origin import KubeconfigSecret
 from modelplane.compose.cluster_kubeconfig import KubeconfigReference
+from modelplane.compose.installed_gateway import INSTALLER
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.helm import process
@@ -14,6 +15,9 @@ from modelplane.kube import kubeconfig_secret
 from modelplane.kube.client import Client
 from modelplane.kube.fence import Fence
 from modelplane.kube.resources import Object
+
+OWN_INSTALLER = KubeconfigSecret(name=INSTALLER)
+"""The Secret of Helm's kubeconfig for the control plane's own cluster."""
 
 _NO_HELM = (
     "there is no helm program: set MODELPLANE_KUBERNETES_BINARY to a binary of the local control plane, "
@@ -46,13 +50,19 @@ class Host:
         self.changed = on_change
 
     def kubeconfig(self, cluster: str, installer: KubeconfigSecret | None) -> Mapping[str, Any]:
-        """Return Helm's kubeconfig for a cluster. Raises ``ValueError`` with the cause if there is none."""
+        """Return Helm's kubeconfig for a cluster. Raises ``ValueError`` with the cause if there is none.
+
+        On the control plane's own cluster, empty, only the installer may: never the controllers' identity.
+        """
+        if not cluster:
+            return self._read(OWN_INSTALLER)
         access = self._clusters.access(cluster)
         if access is None:
             raise ValueError(self._clusters.problem(cluster))
         named = installer or self._installer(cluster)
-        if named is None:
-            return access.kubeconfig
+        return access.kubeconfig if named is None else self._read(named)
+
+    def _read(self, named: KubeconfigSecret) -> Mapping[str, Any]:
         where = str(KubeconfigReference(named.name, named.key))
         content = kubeconfig_secret.content(self.secret(named.name), named.key, where)
         return kubeconfig_secret.parsed(content, named.key, where)

@@ -13,12 +13,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from modelplane.api import labels
 from modelplane.api.fields import DNS_LABEL, SECRET_KEY, VERSION
 from modelplane.api.rejected import Rejected
 from modelplane.host.addresses import is_loopback
-
-EXTERNAL_NAME: Final = "crossplane.io/external-name"
-"""Annotation with the name of the release, if that is not the name of the object (Crossplane)."""
 
 USUAL_WAIT_S: Final = 300
 LONGEST_WAIT_S: Final = 1800
@@ -117,7 +115,7 @@ def _instruction(metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> Instru
     _only(wanted, _FOR_PROVIDER, "spec.forProvider")
     if spec.get("managementPolicies", ["*"]) != ["*"]:
         raise _Refused("spec.managementPolicies must be [*]")
-    name = metadata.get("annotations", {}).get(EXTERNAL_NAME, metadata["name"])
+    name = metadata.get("annotations", {}).get(labels.EXTERNAL_NAME, metadata["name"])
     if len(name) > _LONGEST_NAME:
         raise _Refused(f'the name "{name}" is longer than {_LONGEST_NAME} characters')
     namespace = wanted.get("namespace", "default")

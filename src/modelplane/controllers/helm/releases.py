@@ -78,7 +78,7 @@ class Releases(Runnable):
         releases = dict(self._recorded(owner))[cluster]
         releases.keep_only(owner["metadata"]["uid"], frozenset())
         if releases.problem or releases.loading:
-            return [f'the Helm releases on "{cluster}" ({releases.problem or "which are being read"})']
+            return [f"the Helm releases on {releases.where} ({releases.problem or 'which are being read'})"]
         return releases.names_of(owner["metadata"]["uid"])
 
     def _recorded(self, owner: Object) -> Iterator[tuple[str, ClusterReleases]]:

@@ -13,7 +13,6 @@ from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.workload_kinds import RELEASE
-from modelplane.controllers.helm.instruction import EXTERNAL_NAME
 from modelplane.controllers.helm.storage import Details, History
 from modelplane.kube.resources import Object
 
@@ -71,7 +70,7 @@ def stored(history: History, details: Details) -> Object:
         "name": history.id.name,
         "namespace": SYSTEM_NAMESPACE,
         "labels": {labels.OWNER_UID: history.owner_uid},
-        "annotations": {EXTERNAL_NAME: history.id.name, labels.CHILD: history.key},
+        "annotations": {labels.EXTERNAL_NAME: history.id.name, labels.CHILD: history.key},
     }
     chart = {"name": details.chart, "version": details.version}
     return {

@@ -9,6 +9,7 @@ import yaml
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
+from modelplane.compose import releases
 from modelplane.controllers.helm.instruction import LARGEST_VALUES, Instruction, ValuesSource
 from modelplane.kube.kubeconfig_secret import LOADER
 from modelplane.kube.resources import Object
@@ -30,8 +31,8 @@ def merged(
         if isinstance(read, Rejected):
             return read
         texts.update(_texts(read))
-        values = _merge(values, read)
-    return _merge(values, instruction.values), frozenset(texts)
+        values = releases.merged(values, read)
+    return releases.merged(values, instruction.values), frozenset(texts)
 
 
 def _values(source: ValuesSource, secret: Object | None) -> Mapping[str, Any] | Rejected:
@@ -55,15 +56,6 @@ def _values(source: ValuesSource, secret: Object | None) -> Mapping[str, Any] | 
         # Not the parser's message, which quotes the text.
         return Rejected(f'key "{source.key}" of {where} is not a YAML object with values')
     return read
-
-
-def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        below = merged.get(key)
-        is_map = isinstance(below, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merge(below, value) if is_map else value  # type: ignore[arg-type]  # both are checked
-    return merged
 
 
 def _texts(value: Any) -> Iterator[str]:

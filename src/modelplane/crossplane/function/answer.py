@@ -18,13 +18,14 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Keep, 
 from modelplane.compose.conditions import READY, Condition
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.compose.readiness import exists
+from modelplane.compose.workload_kinds import is_release
 from modelplane.crossplane.function import economy, pace, remote
 from modelplane.crossplane.function.companions import (
     IN_USE,
     NAMESPACE,
     PREFIX,
     PROVIDER_CONFIG,
-    provider_config_name,
+    connection,
 )
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.owned_fields import owned
@@ -109,7 +110,8 @@ def decided(
     """Return the answer for a composition."""
     composition, look_in = pace.paced(composition, observation.composed, now)
     revision, reached, observed = given.revision(), given.reaches_cluster(), observation.composed
-    desired = [*_composed(composition, observation), *((key, Child(each)) for key, each in companions)]
+    composed = _composed(owner["kind"], composition, observation)
+    desired = [*composed, *((key, Child(each)) for key, each in companions)]
     children = {}
     for key, child in desired:
         name = composed_name(owner["metadata"]["name"], key)
@@ -121,12 +123,13 @@ def decided(
     return replace(answer, children=children, ttl_s=min(answer.ttl_s, look_in or answer.ttl_s))
 
 
-def _composed(composition: Composition, observation: Observation) -> Iterator[tuple[str, Child]]:
-    """Yield the children that a composition desires, by key."""
+def _composed(kind: str, composition: Composition, observation: Observation) -> Iterator[tuple[str, Child]]:
+    """Yield the children that a composition of an owner's kind desires, by key."""
     for child in composition.children:
         if isinstance(child, Desired):
-            config = provider_config_name(child.cluster) if child.cluster else ""
-            manifest = remote.write(child, config) if config else child.manifest
+            is_remote = child.cluster or is_release(child.manifest)
+            used = connection(kind, child.cluster)
+            manifest = remote.write(child, used) if is_remote else child.manifest
             yield child.key, Child(manifest, _is_ready(child, observation))
 
 

@@ -9,37 +9,58 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.kinds import Kind
+from modelplane.api.inference_gateway import InferenceGateway
+from modelplane.api.kinds import Kind, kind_of
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object, kind_name
 from modelplane.api.names import child_name
 from modelplane.api.namespaces import reserved
 from modelplane.api.rejected import Rejected
-from modelplane.api.serving_stack import ServingStack
+from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose import cluster_namespace
 from modelplane.compose.clouds.provisioned import recipe_of
 from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfig_reference
 from modelplane.compose.composition import Composition, Desired, Requirement
 from modelplane.compose.guards import waited_for
-from modelplane.compose.serving_stack.table import needs
-from modelplane.compose.workload_kinds import RELEASE
+from modelplane.compose.installed_gateway import needs as gateway_needs
+from modelplane.compose.serving_stack.table import needs as stack_needs
+from modelplane.compose.workload_kinds import RELEASE, is_release
 from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.remote import Connection
 
 PREFIX = "crossplane-"
 """Prefix of the keys of companions; no key of the core has it."""
 
 PROVIDER_CONFIG = f"{PREFIX}provider-config"
+STACK_PROVIDER_CONFIG = f"{PREFIX}stack-provider-config"
 HELM_PROVIDER_CONFIG = f"{PREFIX}helm-provider-config"
 IN_USE = f"{PREFIX}in-use"
 NAMESPACE = f"{PREFIX}{cluster_namespace.key('')}"
 """Prefix of the keys of namespaces; the cluster's name follows."""
 
+_OF_NAMESPACE = "ProviderConfig"
+OWN_CLUSTER = "modelplane-in-cluster"
+"""Name of Helm's ClusterProviderConfig for the control plane's own cluster."""
+
 _PROTECTION = "protection.crossplane.io/v1beta1"
 
 
 def provider_config_name(cluster: str) -> str:
-    """Return the name of the ClusterProviderConfigs for an InferenceCluster, of Kubernetes and of Helm."""
-    return child_name(cluster, "cluster-kubeconfig")
+    """Return the name of the provider configurations for an InferenceCluster.
+
+    Without a cluster, it is the one of Helm for the control plane's own cluster.
+    """
+    return child_name(cluster, "cluster-kubeconfig") if cluster else OWN_CLUSTER
+
+
+def connection(kind: str, cluster: str) -> Connection:
+    """Return the provider configuration that the children of an owner's kind use.
+
+    A stack has its own: it is deleted together with its InferenceCluster, and its children need the
+    connection until they are gone. Only a Usage in their namespace can hold it for so long.
+    """
+    name = provider_config_name(cluster)
+    return Connection(name, _OF_NAMESPACE) if kind == kind_name(ServingStack) else Connection(name)
 
 
 def looks(requirements: Iterable[Requirement]) -> dict[str, Requirement]:
@@ -72,10 +93,12 @@ def companions(
     for each in requirements:
         if each.key == cluster_namespace.key(each.cluster) and not reserved(each.name):
             written = composed.get(f"{PREFIX}{each.key}")
-            config = provider_config_name(each.cluster)
-            yield f"{PREFIX}{each.key}", remote.namespace(each.name, config, written)
+            used = connection(kind.name, each.cluster)
+            yield f"{PREFIX}{each.key}", remote.namespace(each.name, used, written)
     if isinstance(owner, ServingStack):
         yield from _of_a_stack(requirements, composed)
+    if isinstance(owner, InferenceGateway):
+        yield from _of_a_gateway(composition, composed)
     # Other users leave on their own once they see the deletion, which a Usage would refuse.
     if users := sorted(waited_for(kind.name, composition.guards)):
         yield IN_USE, _usage(kind, owner.metadata.name, users)
@@ -93,11 +116,11 @@ def _connection(
     reference = kubeconfig_reference(cluster.spec.cluster, cluster_of_cloud(cluster, composed))
     if isinstance(reference, Rejected):
         return
-    name = provider_config_name(cluster.metadata.name)
-    yield PROVIDER_CONFIG, _provider_config(remote.API_VERSION, name, reference)
+    used = connection(kind_name(InferenceCluster), cluster.metadata.name)
+    yield PROVIDER_CONFIG, _provider_config(remote.API_VERSION, used, reference)
     for key, requirement in looks(requirements).items():
         # The owner is cluster-scoped, but an Object needs a namespace.
-        yield key, {**remote.look(requirement, name), "metadata": {"namespace": SYSTEM_NAMESPACE}}
+        yield key, {**remote.look(requirement, used), "metadata": {"namespace": SYSTEM_NAMESPACE}}
 
 
 def _installs(composition: Composition, composed: Mapping[str, Object]) -> bool:
@@ -108,17 +131,28 @@ def _installs(composition: Composition, composed: Mapping[str, Object]) -> bool:
 
 
 def _installer(cluster: InferenceCluster, composed: Mapping[str, Object]) -> Iterator[tuple[str, Object]]:
+    """Yield the connections of a cluster's stack, and the Usages that hold them until it is gone."""
     reference = kubeconfig_reference(cluster.spec.cluster, cluster_of_cloud(cluster, composed))
     if isinstance(reference, Rejected):
         return
     existing = cluster.spec.cluster.existing
+    installer = reference
     if existing and (named := existing.installer_secret_ref):
-        reference = KubeconfigReference(named.name, named.key)
-    name = provider_config_name(cluster.metadata.name)
-    yield HELM_PROVIDER_CONFIG, _provider_config(RELEASE.api_version, name, reference)
+        installer = KubeconfigReference(named.name, named.key)
+    stack, name = kind_of(ServingStack), cluster.metadata.name
+    used = connection(stack.name, name)
+    user = {"apiVersion": stack.api_version, "kind": stack.name, "resourceRef": {"name": stack_name(name)}}
+    for key, api_version, access in (
+        (STACK_PROVIDER_CONFIG, remote.API_VERSION, reference),
+        (HELM_PROVIDER_CONFIG, RELEASE.api_version, installer),
+    ):
+        config = _provider_config(api_version, used, access)
+        yield key, config
+        usage = _needs(_named(config), user)
+        yield f"{key}-in-use", {**usage, "metadata": {"namespace": SYSTEM_NAMESPACE}}
 
 
-def _provider_config(api_version: str, name: str, reference: KubeconfigReference) -> Object:
+def _provider_config(api_version: str, used: Connection, reference: KubeconfigReference) -> Object:
     secret = {"namespace": reference.namespace, "name": reference.name, "key": reference.key}
     spec: dict[str, Any] = {"credentials": {"source": "Secret", "secretRef": secret}}
     if identity := reference.identity:
@@ -127,12 +161,9 @@ def _provider_config(api_version: str, name: str, reference: KubeconfigReference
             "source": "Secret",
             "secretRef": {"namespace": identity.namespace, "name": identity.name, "key": identity.key},
         }
-    return {
-        "apiVersion": api_version,
-        "kind": "ClusterProviderConfig",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    where = {"namespace": SYSTEM_NAMESPACE} if used.kind == _OF_NAMESPACE else {}
+    metadata = {"name": used.name, **where}
+    return {"apiVersion": api_version, "kind": used.kind, "metadata": metadata, "spec": spec}
 
 
 def _of_a_stack(
@@ -143,12 +174,36 @@ def _of_a_stack(
     The controllers delete objects first, and then releases, the last installed first.
     """
     for key, requirement in looks(requirements).items():
-        yield key, remote.look(requirement, provider_config_name(requirement.cluster))
-    for key, needed in needs():
+        yield key, remote.look(requirement, connection(kind_name(ServingStack), requirement.cluster))
+    for key, needed in stack_needs():
         if key in composed and needed in composed:
-            spec = {"of": _named(composed[needed]), "by": _named(composed[key]), "replayDeletion": True}
-            manifest = {"apiVersion": _PROTECTION, "kind": "Usage", "spec": spec}
-            yield f"{PREFIX}{key}-needs-{needed}", manifest
+            yield f"{PREFIX}{key}-needs-{needed}", _needs(_named(composed[needed]), _named(composed[key]))
+
+
+def _of_a_gateway(composition: Composition, composed: Mapping[str, Object]) -> Iterator[tuple[str, Object]]:
+    """Yield how provider-helm reaches the control plane's own cluster, and the Usages of what is there.
+
+    A release that is not asked for any more may go at once: what needed it is upgraded without it, or gone.
+    """
+    wanted = {child.key for child in composition.children}
+    manifests = [each.manifest for each in composition.children if isinstance(each, Desired)]
+    if any(map(is_release, (*manifests, *composed.values()))):
+        spec = {"credentials": {"source": "InjectedIdentity"}}
+        kind = "ClusterProviderConfig"
+        metadata = {"name": OWN_CLUSTER}
+        manifest = {"apiVersion": RELEASE.api_version, "kind": kind, "metadata": metadata, "spec": spec}
+        yield HELM_PROVIDER_CONFIG, manifest
+    for key, needed in gateway_needs():
+        if key in composed and needed in composed and {key, needed} <= wanted:
+            usage = _needs(_named(composed[needed]), _named(composed[key]))
+            # The owner is cluster-scoped, but a Usage needs a namespace.
+            yield f"{PREFIX}{key}-needs-{needed}", {**usage, "metadata": {"namespace": SYSTEM_NAMESPACE}}
+
+
+def _needs(needed: Object, user: Object) -> Object:
+    """Return the Usage that holds an object until another one of its namespace is gone."""
+    spec = {"of": needed, "by": user, "replayDeletion": True}
+    return {"apiVersion": _PROTECTION, "kind": "Usage", "spec": spec}
 
 
 def _named(item: Object) -> Object:

@@ -8,6 +8,7 @@ are known here, so the child is composed with them.
 
 from typing import Any
 
+from modelplane.api import labels
 from modelplane.api.kinds import KINDS
 from modelplane.api.meta import Object
 from modelplane.crossplane.function import remote
@@ -18,8 +19,6 @@ FINALIZER = "composite.apiextensions.crossplane.io"
 
 PROVIDERS_FINALIZER = "finalizer.managedresource.crossplane.io"
 """The finalizer that a provider adds to every managed resource on a cluster that answers."""
-
-_EXTERNAL_NAME = "crossplane.io/external-name"
 
 _OURS = {(kind.api_version, kind.name): kind for kind in KINDS}
 
@@ -59,7 +58,7 @@ def _managed(manifest: Object, name: str, observed: Object | None, reached: bool
     metadata = {
         **manifest.get("metadata", {}),
         "name": called,
-        "annotations": {_EXTERNAL_NAME: called},
+        "annotations": {labels.EXTERNAL_NAME: called},
     }
     # On a cluster that does not answer, the finalizer would hold an object that was never created. An
     # observed object keeps a finalizer of ours; a terminating one has lost it.

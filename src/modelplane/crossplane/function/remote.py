@@ -9,7 +9,7 @@ come from. So permission to read Objects is permission to read these values.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from modelplane.api.meta import Object
 from modelplane.compose.cluster_namespace import MADE, OURS, is_ours
@@ -51,12 +51,19 @@ def problem(item: Object) -> str:
     return str(said.get("message") or said.get("reason")) if said.get("status") == "False" else ""
 
 
-def write(child: Desired, provider_config: str) -> Object:
+class Connection(NamedTuple):
+    """The provider configuration with which a provider reaches a cluster."""
+
+    name: str
+    kind: str = "ClusterProviderConfig"
+
+
+def write(child: Desired, connection: Connection) -> Object:
     """Return the Object that writes a child to its cluster, or the Release that installs it there."""
     manifest, row = child.manifest, row_of(child.manifest)
     if is_release(manifest):
-        return {**manifest, "spec": {**manifest["spec"], "providerConfigRef": _reference(provider_config)}}
-    written = _object(manifest, provider_config)
+        return {**manifest, "spec": {**manifest["spec"], "providerConfigRef": _reference(connection)}}
+    written = _object(manifest, connection)
     if row is None:
         return written
     spec = written["spec"]
@@ -70,7 +77,7 @@ def write(child: Desired, provider_config: str) -> Object:
     return written
 
 
-def namespace(name: str, provider_config: str, written: Object | None) -> Object:
+def namespace(name: str, connection: Connection, written: Object | None) -> Object:
     """Return the Object that creates a missing namespace and never deletes it, because others use it too.
 
     It changes no namespace, with one exception: one that the Object ``written`` itself has created without a
@@ -85,7 +92,7 @@ def namespace(name: str, provider_config: str, written: Object | None) -> Object
         else ("Observe", "Create", "LateInitialize")
     )
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    return _object(manifest, provider_config, policies=policies)
+    return _object(manifest, connection, policies=policies)
 
 
 def has_created(item: Object) -> bool:
@@ -108,13 +115,13 @@ def seen_namespace(item: Object | None) -> tuple[Object, ...]:
     return ({**found, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **OURS}}},)
 
 
-def look(requirement: Requirement, provider_config: str) -> Object:
+def look(requirement: Requirement, connection: Connection) -> Object:
     """Return the Object that only observes an object on a cluster."""
     metadata = {"name": requirement.name}
     if requirement.namespace:
         metadata["namespace"] = requirement.namespace
     manifest = {"apiVersion": requirement.api_version, "kind": requirement.kind, "metadata": metadata}
-    looking = _object(manifest, provider_config, policies=("Observe",))
+    looking = _object(manifest, connection, policies=("Observe",))
     query = _FOUND.get(requirement.kind)
     spec = {**looking["spec"], **(_ready_when(query) if query else {}), "watch": True}
     return {**looking, "spec": spec}
@@ -137,14 +144,14 @@ def _ready_when(query: str) -> dict[str, Any]:
     return {"readiness": {"policy": "DeriveFromCelQuery", "celQuery": query}}
 
 
-def _reference(provider_config: str) -> dict[str, str]:
-    return {"kind": "ClusterProviderConfig", "name": provider_config}
+def _reference(connection: Connection) -> dict[str, str]:
+    return {"kind": connection.kind, "name": connection.name}
 
 
-def _object(manifest: Object, provider_config: str, *, policies: tuple[str, ...] = ()) -> dict[str, Any]:
+def _object(manifest: Object, connection: Connection, *, policies: tuple[str, ...] = ()) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "forProvider": {"manifest": manifest},
-        "providerConfigRef": _reference(provider_config),
+        "providerConfigRef": _reference(connection),
     }
     if policies:
         spec["managementPolicies"] = list(policies)

@@ -28,24 +28,23 @@ from modelplane.compose.cluster_kubeconfig import KubeconfigReference, kubeconfi
 from modelplane.compose.composition import Credential, Guard, Requirement, Unknown
 from modelplane.compose.definition_owner import CRD_API_VERSION
 from modelplane.compose.guards import matters_only_on_deletion
+from modelplane.compose.inference_gateway import DEFINED, FRONT
 from modelplane.compose.model_replica import CLUSTER_KEY, ENDPOINT_KEY
 from modelplane.compose.readiness import is_true
 from modelplane.crossplane.function.companions import cluster_of_cloud, looks
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
 from modelplane.gateway import gateway_api
-from modelplane.gateway.hosts import authority
 from modelplane.kube import kubeconfig_secret, timestamps
 from modelplane.kube.token_claims import claims_of
 
 _DEFINITION = "definition"
 _REVISION = "revision"
-_GATEWAY_KEY = "front-door"
 _ROUTES = "routes"
 _KUBECONFIG = "kubeconfig"
 
 _GATEWAY = Requirement(
-    _GATEWAY_KEY,
+    FRONT,
     "gateway.networking.k8s.io/v1",
     "Gateway",
     namespace=SYSTEM_NAMESPACE,
@@ -60,7 +59,7 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
     """Return the requirements that only Crossplane has, beside those of the core."""
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
     if kind.type is InferenceGateway:
-        return definition, _GATEWAY
+        return definition, DEFINED, _GATEWAY
     if isinstance(owner, InferenceCluster):
         reference = kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed))
         if isinstance(reference, Rejected):
@@ -76,6 +75,15 @@ def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Require
         routes = Requirement(_ROUTES, _GATEWAY.api_version, "HTTPRoute", owner.metadata.namespace)
         return definition, revisions, routes
     return (definition,)
+
+
+def served(requirements: Iterable[Requirement], request: Any) -> tuple[Requirement, ...]:
+    """Return the requirements without the Gateway, until a ``RunFunctionRequest`` has its definition.
+
+    Crossplane cannot fetch objects of a kind that is not installed, and would not go on.
+    """
+    is_served = DEFINED.key in request.required_resources and request.required_resources[DEFINED.key].items
+    return tuple(each for each in requirements if is_served or each.key != FRONT)
 
 
 def backend_of_leaving(owner: Any, composed: Mapping[str, Object]) -> str:
@@ -197,10 +205,8 @@ class RequiredResources:
 
         It is the Gateway that routes are attached to.
         """
-        for gateway in self._given.get(_GATEWAY_KEY, ()):
-            for address in gateway.get("status", {}).get("addresses") or ():
-                return authority(str(address["value"])), Backend.GATEWAY_API
-        return "", Backend.GATEWAY_API
+        found = (gateway_api.address(each) for each in self._given.get(FRONT, ()))
+        return next(found, ""), Backend.GATEWAY_API
 
     def required(
         self, requirements: Iterable[Requirement], observation: Observation

@@ -20,13 +20,14 @@ from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
+from modelplane.compose.inference_gateway import INSTALLER_KEY
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
 from modelplane.crossplane.function import pace, reach
 from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
 from modelplane.crossplane.function.encoding import desired_before, encode, fatal
 from modelplane.crossplane.function.observation import Observation, observe
-from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving
+from modelplane.crossplane.function.requirements import RequiredResources, backend_of_leaving, served
 from modelplane.crossplane.function.requirements import own as own_requirements
 from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
@@ -87,7 +88,7 @@ class Runner:
         try:
             owner = self._composed(request.observed.composite.resource)
             observation = observe(request.observed.resources, self._composed)
-            question = _question(owner, observation)
+            question = _question(owner, observation, request)
             answer: Answer | Blocked
             if isinstance(question, Blocked):
                 answer = question
@@ -162,7 +163,7 @@ class Runner:
         return composer.compose(replace(request, required={**request.required, "replicas": taken}))
 
 
-def _question(owner: Object, observation: Observation) -> Question | Blocked:
+def _question(owner: Object, observation: Observation, request: Any) -> Question | Blocked:
     """Return the question about an owner, or why there is none.
 
     Raises ``InvalidObject``.
@@ -173,9 +174,11 @@ def _question(owner: Object, observation: Observation) -> Question | Blocked:
         return Blocked(f'"{name}" of "{api_version}" is not a kind that Modelplane composes')
     decoded: Any = decode_as(composer.type, owner)
     own = own_requirements(kind_of(composer.type), decoded, observation.composed)
-    # The function does not look whether a cluster is the control plane: label its namespaces.
-    core = (each for each in composer.requirements(decoded) if each.key != cluster_namespace.HOME_KEY)
-    return Question(owner, decoded, composer, observation, own, tuple(core))
+    # The function does not look whether a cluster is the control plane: label its namespaces. Its charts are
+    # provider-helm's matter.
+    left_out = (cluster_namespace.HOME_KEY, INSTALLER_KEY)
+    core = (each for each in composer.requirements(decoded) if each.key not in left_out)
+    return Question(owner, decoded, composer, observation, served(own, request), served(core, request))
 
 
 def _new_replicas(request: Request[Any], composition: Composition | Blocked) -> tuple[Object, ...]:

@@ -67,13 +67,20 @@ COMPOSED = (
         Grant.PROVIDER,
         "how an inference cluster is reached",
     ),
+    Touched(
+        _KUBERNETES,
+        "ProviderConfig",
+        "providerconfigs",
+        Grant.PROVIDER,
+        "how a serving stack reaches its cluster, until it is gone",
+    ),
     Touched(_HELM, "Release", "releases", Grant.PROVIDER, "what serving needs on a cluster", managed=True),
     Touched(
         _HELM,
-        "ClusterProviderConfig",
-        "clusterproviderconfigs",
+        "ProviderConfig",
+        "providerconfigs",
         Grant.PROVIDER,
-        "how charts are installed on an inference cluster",
+        "how charts are installed on a cluster",
     ),
     Touched(
         _PROTECTION,
@@ -84,6 +91,12 @@ COMPOSED = (
     ),
     Touched(_PROTECTION, "Usage", "usages", Grant.PREREQUISITES, "a cache in use is not deleted"),
     Touched(_GATEWAY, "HTTPRoute", "httproutes", Grant.PREREQUISITES, "the path of a ModelService"),
+    Touched(
+        _GATEWAY, "Gateway", "gateways", Grant.PREREQUISITES, "the gateway that is installed, and its address"
+    ),
+    Touched(
+        _GATEWAY, "GatewayClass", "gatewayclasses", Grant.PREREQUISITES, "the class of an installed gateway"
+    ),
     Touched(
         _GATEWAY,
         "BackendTLSPolicy",
@@ -97,14 +110,6 @@ COMPOSED = (
 """Kinds that the function composes. Modelplane's own come with XRDs, for which the RBAC manager grants."""
 
 REQUIRED = (
-    Touched(
-        _GATEWAY,
-        "Gateway",
-        "gateways",
-        Grant.PREREQUISITES,
-        "the address of the gateway",
-        read_only=True,
-    ),
     Touched(
         _EXTENSIONS,
         "CustomResourceDefinition",

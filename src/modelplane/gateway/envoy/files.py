@@ -9,18 +9,22 @@ directory. Configuration reference: envoy v1.40, ``api-v3``.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from modelplane.gateway.envoy import clusters
+from modelplane.gateway.envoy import clusters, module, tls
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
-from modelplane.gateway.envoy.routes import ROUTES, routes_file
+from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
 from modelplane.gateway.envoy.type_urls import CONFIG
 from modelplane.gateway.envoy.upstream_addresses import destinations_file, policy
-from modelplane.gateway.table import Backend, Table
+from modelplane.gateway.table import Backend, Listener, Table, unshared
 
 LISTENERS = "lds.json"
+"""The listeners of an Envoy without the module, but for those that only the module can guard."""
+
+WITH_MODULE = "lds-with-module.json"
+"""The listeners of an Envoy with the module."""
+
 CLUSTERS = "cds.json"
 
 
@@ -31,11 +35,13 @@ def files(table: Table) -> dict[str, str]:
     """
     backends = dict(sorted(_backends(table)))
     listeners = sorted(table.listeners, key=lambda listener: listener.name)
+    configurations = [
+        *(envoy_routes.route_configuration(each) for each in listeners),
+        *(envoy_routes.without_routes(each, name) for each in listeners for name in former_names(each)),
+    ]
     routes = {
-        routes_file(listener.name): _response(
-            f"{CONFIG}route.v3.RouteConfiguration", [envoy_routes.route_configuration(listener)]
-        )
-        for listener in listeners
+        routes_file(each["name"]): _response(f"{CONFIG}route.v3.RouteConfiguration", [each])
+        for each in configurations
     }
     policies = {
         destinations_file(listener.name): _response(
@@ -46,14 +52,17 @@ def files(table: Table) -> dict[str, str]:
     }
     return {
         **policies,
+        **{path: _dump({"resources": [secret]}) for path, secret in tls.secrets(table.listeners)},
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
             [clusters.cluster(name, each) for name, each in backends.items()],
         ),
         **routes,
-        LISTENERS: _response(
-            f"{CONFIG}listener.v3.Listener", [envoy_listeners.resource(each) for each in listeners]
+        **{path: content for each in listeners for path, content in module.files(each).items()},
+        LISTENERS: _listeners(
+            (each for each in listeners if not module.is_required(each)), with_module=False
         ),
+        WITH_MODULE: _listeners(listeners, with_module=True),
     }
 
 
@@ -76,13 +85,13 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
     """Return the clusters of the old files that the old routes name and the new files lack."""
     staying = {each["name"] for each in json.loads(new[CLUSTERS])["resources"]}
     named = {
-        cluster["name"]
+        name
         for path, content in old.items()
         if path.startswith(ROUTES)
         for configuration in json.loads(content)["resources"]
         for host in configuration["virtual_hosts"]
         for route in host["routes"]
-        for cluster in route.get("route", {}).get("weighted_clusters", {}).get("clusters", ())
+        for name in envoy_routes.clusters_of(route)
     }
     leaving = named - staying
     return (
@@ -92,13 +101,20 @@ def _leaving(new: Mapping[str, str], old: Mapping[str, str]) -> list[dict[str, A
     )
 
 
+def _listeners(listeners: Iterable[Listener], *, with_module: bool) -> str:
+    return _response(
+        f"{CONFIG}listener.v3.Listener",
+        [envoy_listeners.resource(each, with_module=with_module) for each in listeners],
+    )
+
+
 def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
     """Yield each distinct backend by the name of its cluster."""
     seen: dict[str, Backend] = {}
     for listener in table.listeners:
         for backend in (each for route in listener.routes for each in route.backends):
             name = clusters.cluster_name(listener, backend)
-            unweighted = replace(backend, weight=1)
+            unweighted = unshared(backend)
             if name not in seen:
                 seen[name] = unweighted
                 yield name, unweighted

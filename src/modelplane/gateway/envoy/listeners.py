@@ -5,9 +5,9 @@ It names the file of its routes, and so does not change when they do.
 
 from typing import Any
 
-from modelplane.gateway.envoy import replies, rewrite, upstream_addresses
+from modelplane.gateway.envoy import access_log, module, replies, rewrite, tls, upstream_addresses
 from modelplane.gateway.envoy.clusters import BUFFER_BYTES
-from modelplane.gateway.envoy.routes import routes_file
+from modelplane.gateway.envoy.routes import routes_file, routes_name
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.table import Listener
 
@@ -22,28 +22,27 @@ _STREAM_IDLE = "3600s"
 _HEADERS_TIMEOUT = "30s"
 
 
-def resource(listener: Listener) -> dict[str, Any]:
-    """Return the ``Listener`` of a listener of the table."""
+def resource(listener: Listener, *, with_module: bool) -> dict[str, Any]:
+    """Return the ``Listener`` of a listener of the table, for an Envoy with or without the module."""
+    http = {
+        "filters": [
+            {
+                "name": "envoy.filters.network.http_connection_manager",
+                "typed_config": _connection_manager(listener, with_module=with_module),
+            }
+        ]
+    }
     return {
         "name": listener.name,
         "address": {"socket_address": {"address": listener.address, "port_value": listener.port}},
         # If enabled, a second Envoy could take a share of this port's requests unnoticed.
         "enable_reuse_port": False,
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        "filter_chains": [
-            {
-                "filters": [
-                    {
-                        "name": "envoy.filters.network.http_connection_manager",
-                        "typed_config": _connection_manager(listener),
-                    }
-                ]
-            }
-        ],
+        "filter_chains": [tls.secured(http, listener.tls)],
     }
 
 
-def _connection_manager(listener: Listener) -> dict[str, Any]:
+def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, Any]:
     router = {
         "name": "envoy.filters.http.router",
         "typed_config": {
@@ -51,7 +50,11 @@ def _connection_manager(listener: Listener) -> dict[str, Any]:
             "suppress_envoy_headers": True,
             "upstream_http_filters": [
                 *upstream_addresses.below_router(listener),
-                *rewrite.below_router(),
+                *([module.backend(listener)] if with_module else rewrite.below_router()),
+                {
+                    "name": "envoy.filters.http.upstream_codec",
+                    "typed_config": {"@type": f"{HTTP_FILTERS}upstream_codec.v3.UpstreamCodec"},
+                },
             ],
         },
     }
@@ -60,13 +63,18 @@ def _connection_manager(listener: Listener) -> dict[str, Any]:
         "stat_prefix": listener.name,
         "codec_type": "AUTO",
         "rds": {
-            "route_config_name": listener.name,
+            "route_config_name": routes_name(listener),
             "config_source": {
                 "resource_api_version": "V3",
-                "path_config_source": {"path": f"./{routes_file(listener.name)}"},
+                "path_config_source": {"path": f"./{routes_file(routes_name(listener))}"},
             },
         },
-        "http_filters": [*rewrite.before_router(), router],
+        "http_filters": [
+            *access_log.before_all(listener),
+            *_before_router(listener, with_module=with_module),
+            router,
+        ],
+        "access_log": access_log.access_log(listener, with_module=with_module),
         "local_reply_config": replies.own_errors(),
         "server_name": "modelplane",
         "use_remote_address": True,
@@ -84,3 +92,10 @@ def _connection_manager(listener: Listener) -> dict[str, Any]:
         "request_headers_timeout": _HEADERS_TIMEOUT,
         "upgrade_configs": [{"upgrade_type": "websocket"}],
     }
+
+
+def _before_router(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
+    if with_module and listener.front:
+        return [module.front(listener)]
+    internal = rewrite.internal_headers(of_clients=listener.front is not None)
+    return [internal] if with_module else [internal, rewrite.saved_path()]

@@ -7,6 +7,7 @@ reference, "Error codes"); an SDK shows the message to its user.
 import json
 from typing import Any
 
+from modelplane.gateway.envoy.module import ERRORS
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.envoy.upstream_addresses import DENIED
 
@@ -50,9 +51,11 @@ def loop(hops: int) -> dict[str, Any]:
 def own_errors() -> dict[str, Any]:
     """Return the ``LocalReplyConfig`` for Envoy's own errors: no connection, bad request, overload.
 
-    Replies of routes, such as ``not_found``, have the form already.
+    Replies of routes, such as ``not_found``, and of the module have the form already.
     """
-    own = _details("!= 'direct_response'")
+    own = _expression(
+        f"response.code_details != 'direct_response' && !response.code_details.startsWith('{ERRORS}')"
+    )
     failed = {
         "status_code_filter": {
             "comparison": {
@@ -96,12 +99,16 @@ def _destination_refused() -> dict[str, Any]:
 
 def _details(comparison: str) -> dict[str, Any]:
     """Return the filter of replies with certain response code details."""
+    return _expression(f"response.code_details {comparison}")
+
+
+def _expression(expression: str) -> dict[str, Any]:
     return {
         "extension_filter": {
             "name": "envoy.access_loggers.extension_filters.cel",
             "typed_config": {
                 "@type": f"{ENVOY}extensions.access_loggers.filters.cel.v3.ExpressionFilter",
-                "expression": f"response.code_details {comparison}",
+                "expression": expression,
             },
         }
     }

@@ -9,16 +9,20 @@ always from the path that the client sent. See
 
 from typing import Any
 
-from modelplane.gateway.envoy import loops
+from modelplane.gateway.envoy import access_log, loops
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.table import Backend, Route
 
 KEY = "modelplane.rewrite"
 """Name of the rewriting filter, and of the metadata that it reads."""
 
+CLIENT = "modelplane-client"
+"""Header with the id of the client's key, which only the gateway sets."""
+
 _PATH = "modelplane.path"
 _HEADER = "x-modelplane-"
 _PER_BACKEND = ("prefix", "overlap", "host")
+_OF_MODULE = ("model", "credential")
 
 _SCRIPT = f"""
 local function take(headers, key)
@@ -30,6 +34,10 @@ end
 function envoy_on_request(handle)
   local headers = handle:headers()
   local prefix, overlap, host = take(headers, "prefix"), take(headers, "overlap"), take(headers, "host")
+  if take(headers, "model") .. take(headers, "credential") ~= "" then
+    handle:respond({{[":status"] = "503"}}, "")
+    return
+  end
   if host ~= "" then headers:replace(":authority", host) end
   local path = handle:streamInfo():filterState():get("{_PATH}")
   if prefix ~= "" then
@@ -50,39 +58,50 @@ def of_route(route: Route) -> dict[str, Any]:
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:
-    """Return the metadata of an Envoy cluster: the prefix that replaces it, and the Host."""
-    return {"filter_metadata": {KEY: {key: getattr(backend, key) for key in _PER_BACKEND}}}
+    """Return the metadata of an Envoy cluster: how attempts are rewritten, and the name in the log."""
+    credential = backend.credential.name if backend.credential else ""
+    given = {"model": backend.model, "served": backend.served, "credential": credential}
+    rewriting = {key: getattr(backend, key) for key in _PER_BACKEND} | {
+        key: value for key, value in given.items() if value
+    }
+    return {"filter_metadata": {KEY: rewriting} | access_log.of_backend(backend)}
 
 
-def before_router() -> list[dict[str, Any]]:
-    """Return the filters that drop internal headers of the client, count the hop, and save the path."""
+def internal_headers(*, of_clients: bool) -> dict[str, Any]:
+    """Return the filter that drops internal headers, and counts the hop."""
+    # A client's x-envoy headers would change timeouts and retries.
+    prefixes = ("x-envoy-", _HEADER, *([CLIENT] if of_clients else []))
+    dropped = [{"remove_on_match": {"key_matcher": {"prefix": prefix}}} for prefix in prefixes]
+    return {
+        "name": "modelplane.internal_headers",
+        "typed_config": {
+            "@type": f"{HTTP_FILTERS}header_mutation.v3.HeaderMutation",
+            "mutations": {"request_mutations": [*dropped, loops.mark()]},
+        },
+    }
+
+
+def saved_path() -> dict[str, Any]:
+    """Return the filter that saves the path for each attempt; it is the last one before the router."""
     remembered = {
         "object_key": _PATH,
         "factory_key": "envoy.string",
         "format_string": {"text_format_source": {"inline_string": "%REQ(:path)%"}},
     }
-    # A client's x-envoy headers would change timeouts and retries.
-    dropped = [{"remove_on_match": {"key_matcher": {"prefix": prefix}}} for prefix in ("x-envoy-", _HEADER)]
-    return [
-        {
-            "name": "modelplane.internal_headers",
-            "typed_config": {
-                "@type": f"{HTTP_FILTERS}header_mutation.v3.HeaderMutation",
-                "mutations": {"request_mutations": [*dropped, loops.mark()]},
-            },
+    return {
+        "name": _PATH,
+        "typed_config": {
+            "@type": f"{HTTP_FILTERS}set_filter_state.v3.Config",
+            "on_request_headers": [remembered],
         },
-        {
-            "name": _PATH,
-            "typed_config": {
-                "@type": f"{HTTP_FILTERS}set_filter_state.v3.Config",
-                "on_request_headers": [remembered],
-            },
-        },
-    ]
+    }
 
 
 def below_router() -> list[dict[str, Any]]:
-    """Return the filters of each attempt, after its backend has been chosen."""
+    """Return the filters of each attempt, after its backend has been chosen, where Envoy has no module.
+
+    An attempt that needs the module is refused.
+    """
     handed_over = [
         {
             "append": {
@@ -90,7 +109,7 @@ def below_router() -> list[dict[str, Any]]:
                 "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
             }
         }
-        for key in _PER_BACKEND
+        for key in (*_PER_BACKEND, *_OF_MODULE)
     ]
     return [
         {
@@ -106,9 +125,5 @@ def below_router() -> list[dict[str, Any]]:
                 "@type": f"{HTTP_FILTERS}lua.v3.Lua",
                 "default_source_code": {"inline_string": _SCRIPT},
             },
-        },
-        {
-            "name": "envoy.filters.http.upstream_codec",
-            "typed_config": {"@type": f"{HTTP_FILTERS}upstream_codec.v3.UpstreamCodec"},
         },
     ]

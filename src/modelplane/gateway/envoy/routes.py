@@ -3,23 +3,49 @@
 Each listener has a file of its own for them, so that a change of routes does not change the listener.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
-from modelplane.gateway.envoy import loops, paths, replies, rewrite
+from modelplane.gateway.envoy import loops, module, paths, priority_groups, replies, rewrite
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener, Route
+from modelplane.gateway.tiers import Shares, attempts
 
 ROUTES = "routes/"
 """Folder with one file of routes for each listener."""
 
 _RETRIES = 2
+_RETRIED_IN_TIERS = [429, 503]
 _RETRIED_BYTES = 1 << 20
 
 
-def routes_file(listener: str) -> str:
-    """Return the file of a listener's routes."""
-    return f"{ROUTES}{listener}.json"
+def routes_file(name: str) -> str:
+    """Return the file of the routes with a name."""
+    return f"{ROUTES}{name}.json"
+
+
+def routes_name(listener: Listener) -> str:
+    """Return the name of a listener's routes, which tells what a request needs.
+
+    Connections that a former listener accepted keep its routes: so those of a listener that needs less are
+    others, and empty (``former_names``).
+    """
+    return "".join((listener.name, *_guards(listener)))
+
+
+def former_names(listener: Listener) -> tuple[str, ...]:
+    """Return the names that the routes of a listener had while it needed less."""
+    guards = _guards(listener)
+    fewer = (some for number in range(len(guards)) for some in combinations(guards, number))
+    return tuple("".join((listener.name, *some)) for some in fewer)
+
+
+def _guards(listener: Listener) -> list[str]:
+    guards = {"-keys": module.is_required(listener), "-tls": listener.tls is not None}
+    return [guard for guard, applies in guards.items() if applies]
 
 
 def route_configuration(listener: Listener) -> dict[str, Any]:
@@ -27,7 +53,7 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
     # Envoy takes the first route that matches: the most specific one comes first.
     routes = sorted(listener.routes, key=lambda route: -len(route.prefix))
     return {
-        "name": listener.name,
+        "name": routes_name(listener),
         "virtual_hosts": [
             {
                 "name": "all",
@@ -43,15 +69,25 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
     }
 
 
+def without_routes(listener: Listener, name: str) -> dict[str, Any]:
+    """Return the ``RouteConfiguration`` for connections of a former listener, which lead nowhere."""
+    return {**route_configuration(replace(listener, routes=())), "name": name}
+
+
 def _route(listener: Listener, route: Route) -> dict[str, Any]:
     path = route.prefix.rstrip("/")
-    matched = {"name": route.name, "match": {"path_separated_prefix": path} if path else {"prefix": "/"}}
+    matched: dict[str, Any] = {
+        "name": route.name,
+        "match": {"path_separated_prefix": path} if path else {"prefix": "/"},
+    }
     if not route.backends:
         return {**matched, **replies.unavailable(route.unavailable)}
+    matched["metadata"] = rewrite.of_route(route)
+    matched["request_body_buffer_limit"] = _RETRIED_BYTES
+    if groups := attempts(route.backends):
+        return _with_tiers(matched, listener, route, groups)
     return {
         **matched,
-        "metadata": rewrite.of_route(route),
-        "request_body_buffer_limit": _RETRIED_BYTES,
         "route": {
             "weighted_clusters": {
                 "clusters": [
@@ -63,6 +99,28 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
             "retry_policy": _retry_policy(route),
         },
     }
+
+
+def _with_tiers(
+    matched: dict[str, Any], listener: Listener, route: Route, groups: Sequence[Shares]
+) -> dict[str, Any]:
+    """Return the route that asks tier after tier, at most once each backend."""
+    matched["metadata"]["filter_metadata"] |= priority_groups.names(listener, route.backends)
+    retries = {"retriable_status_codes": _RETRIED_IN_TIERS, "num_retries": len(groups) - 1}
+    # Each attempt is at another backend, which need not recover first.
+    waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
+    policy = {**_retry_policy(route), **retries, "retry_back_off": waits}
+    specifier = priority_groups.specifier(listener, groups)
+    action = {**specifier, "timeout": "0s", "retry_policy": policy}
+    return {**matched, **priority_groups.answer(), "route": action}
+
+
+def clusters_of(route: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the clusters that an Envoy route names."""
+    action = route.get("route", {})
+    for cluster in action.get("weighted_clusters", {}).get("clusters", ()):
+        yield cluster["name"]
+    yield from priority_groups.clusters(action)
 
 
 def _retry_policy(route: Route) -> dict[str, Any]:

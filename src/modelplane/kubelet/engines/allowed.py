@@ -105,6 +105,7 @@ _VLLM_FLAGS = Flags(
         **_each("--data-parallel-size -dp --response-role --chat-template-content-format", word),
         **_each("--tool-call-parser --reasoning-parser --uvicorn-log-level --mamba-cache-dtype", word),
         **_each("--mamba-ssm-cache-dtype --stream-interval --scheduling-policy --optimization-level", word),
+        **_each("--shutdown-timeout", word),
         **_each("--model-loader-extra-config", fields(concurrency=word, distributed=word)),
         **_each(
             "--kv-transfer-config",
@@ -207,7 +208,7 @@ HYDRATION = AllowList(
         "ARTIFACT": _artifact,
         "HF_HOME": one_of(_HUB_HOME),
         # The program reads nothing of the machine but a folder for the pod's volume, whatever these say.
-        **_each("SOURCE TOKEN DOCKER_CONFIG", text),
+        **_each("SOURCE TOKEN DOCKER_CONFIG NGC_API_KEY", text),
         **_each("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN", text),
         "LIMIT": word,
     },

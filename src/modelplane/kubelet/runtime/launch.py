@@ -8,6 +8,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from modelplane.kube import errors, resources
@@ -120,7 +121,7 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     command = launchers.command_line(container, own, record.address, host_commands=trusted)
     _check_ports(container, record.address)
     mounted = await volumes.mounts_of(machine, pod, container, record, own, sources)
-    prefix = await _walls(machine, pod, record, mounted)
+    prefix = await _walls(machine, pod, record, mounted, environment_of(command[0]))
     if prefix and "TMPDIR" not in passed:
         inherited.pop("TMPDIR", None)  # it may be in a /tmp that the container does not see
     # What the agent says of the pod's place counts, unless the pod is trusted.
@@ -128,8 +129,14 @@ async def _launch(machine: Machine, pod: Object, record: PodRecord) -> Launch:
     return Launch(prefix + command, variables, container["image"], mounted)
 
 
+def environment_of(program: str) -> tuple[Path, ...]:
+    """Return the Python environment of a program, which a pod has to see even if it is below /tmp."""
+    folder = Path(program).parent.parent
+    return (folder,) if (folder / "pyvenv.cfg").is_file() else ()
+
+
 async def _walls(
-    machine: Machine, pod: Object, record: PodRecord, mounted: tuple[Mount, ...]
+    machine: Machine, pod: Object, record: PodRecord, mounted: tuple[Mount, ...], shown: tuple[Path, ...]
 ) -> tuple[str, ...]:
     """Return the prefix of a command that mounts a pod's volumes and hides the files of the fleet from it."""
     run = volumes.of_pod(machine.directory.pod(record.uid)).run(pod["spec"]["containers"][0]["name"])
@@ -140,14 +147,14 @@ async def _walls(
         made = any(models.glob("[!.]*"))
         try:
             seen = (Mount(models, str(models), read_only=made), *mounted)
-            return await mounts.entering(seen, run, (), machine.hidden)
+            return await mounts.entering(seen, run, shown, machine.hidden)
         except mounts.CannotMount as error:
             if error.refusal.reason != mounts.NAMESPACE_REFUSED:
                 raise
             machine.events.record(pod, Reason.NOT_ISOLATED, f"{_NOT_ISOLATED}: {error.cause}")
     if not mounts.needs_namespace(mounted):
         return ()
-    return await mounts.entering(mounted, run, (machine.directory.path,))
+    return await mounts.entering(mounted, run, (machine.directory.path, *shown))
 
 
 async def sources_of(

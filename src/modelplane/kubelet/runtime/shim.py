@@ -13,6 +13,7 @@ every process that exists.
 It is run by path, isolated and without site packages, to stay small: standard library only.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -146,7 +147,9 @@ def _supervise(directory: Path, work_directory: str, command: list[str]) -> None
     write_record(
         directory / "engine.json", {"pid": engine, "identity": identity(engine), "startedAt": started_at}
     )
-    os.write(gate[1], GO)
+    # An engine that was killed before it is released has ended like any other.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(gate[1], GO)
     _follow(engine, output, woken, log)
     # Once it is reaped, its pid may be reused, and there is nothing left to interrupt.
     for number in _ENDINGS:

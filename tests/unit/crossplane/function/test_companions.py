@@ -5,9 +5,15 @@ from typing import Any
 from modelplane.api.decode import decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.kinds import kind_of
+from modelplane.api.serving_stack import stack_name
 from modelplane.compose.composition import Composition, Desired
 from modelplane.compose.readiness import exists
-from modelplane.crossplane.function.companions import HELM_PROVIDER_CONFIG, companions
+from modelplane.crossplane.function.companions import (
+    HELM_PROVIDER_CONFIG,
+    STACK_PROVIDER_CONFIG,
+    companions,
+    provider_config_name,
+)
 
 STACK = {
     "apiVersion": "infrastructure.modelplane.ai/v1alpha1",
@@ -35,11 +41,32 @@ def _companions(composition: Composition, **existing: Any) -> dict[str, Any]:
 def test_a_cluster_with_a_stack_gets_a_connection_for_helm_with_the_identity_that_installs() -> None:
     stack = Composition((Desired("stack", STACK, exists),))
     config = _companions(stack, installerSecretRef={"name": "installer"})[HELM_PROVIDER_CONFIG]
-    assert (config["apiVersion"], config["kind"]) == ("helm.m.crossplane.io/v1beta1", "ClusterProviderConfig")
+    assert (config["apiVersion"], config["kind"]) == ("helm.m.crossplane.io/v1beta1", "ProviderConfig")
     secret = {"namespace": "modelplane-system", "name": "installer", "key": "kubeconfig"}
     assert config["spec"] == {"credentials": {"source": "Secret", "secretRef": secret}}
     own = _companions(stack)[HELM_PROVIDER_CONFIG]["spec"]["credentials"]["secretRef"]
     assert own == {**secret, "name": "serving"}
+
+
+def test_the_connections_of_a_stack_are_held_until_it_is_gone() -> None:
+    found = _companions(Composition((Desired("stack", STACK, exists),)))
+    name = provider_config_name("east")
+    for key, api_version in (
+        (STACK_PROVIDER_CONFIG, "kubernetes.m.crossplane.io/v1alpha1"),
+        (HELM_PROVIDER_CONFIG, "helm.m.crossplane.io/v1beta1"),
+    ):
+        assert found[key]["metadata"] == {"name": name, "namespace": "modelplane-system"}
+        usage = found[f"{key}-in-use"]
+        assert (usage["kind"], usage["metadata"]) == ("Usage", {"namespace": "modelplane-system"})
+        assert usage["spec"] == {
+            "of": {"apiVersion": api_version, "kind": "ProviderConfig", "resourceRef": {"name": name}},
+            "by": {
+                "apiVersion": "infrastructure.modelplane.ai/v1alpha1",
+                "kind": "ServingStack",
+                "resourceRef": {"name": stack_name("east")},
+            },
+            "replayDeletion": True,
+        }
 
 
 def test_without_a_stack_no_kind_of_provider_helm_is_composed() -> None:

@@ -7,6 +7,7 @@ import pytest
 from modelplane.compose.composition import Desired, Requirement, Unknown
 from modelplane.compose.readiness import exists
 from modelplane.crossplane.function import remote
+from modelplane.crossplane.function.remote import Connection
 
 
 def _child(api_version: str, kind: str, **content: Any) -> Desired:
@@ -25,7 +26,7 @@ def _object(manifest: Any = None, **synced: str) -> dict[str, Any]:
 
 def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
     child = _child("v1", "Service", spec={})
-    assert remote.write(child, "east-config") == {
+    assert remote.write(child, Connection("east-config")) == {
         "apiVersion": "kubernetes.m.crossplane.io/v1alpha1",
         "kind": "Object",
         "spec": {
@@ -38,13 +39,13 @@ def test_a_child_is_written_through_the_connection_of_its_cluster() -> None:
 def test_a_release_is_composed_as_it_is_with_the_connection_of_its_cluster() -> None:
     child = _child("helm.m.crossplane.io/v1beta1", "Release", spec={"forProvider": {"chart": {"name": "c"}}})
     config = {"kind": "ClusterProviderConfig", "name": "east-config"}
-    written = remote.write(child, "east-config")
+    written = remote.write(child, Connection("east-config"))
     assert written == {**child.manifest, "spec": {**child.manifest["spec"], "providerConfigRef": config}}
     assert not remote.is_remote(written), "the core sees the Release itself, with its status"
 
 
 def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves_as_it_is_now() -> None:
-    spec = remote.write(_child("apps/v1", "Deployment"), "c")["spec"]
+    spec = remote.write(_child("apps/v1", "Deployment"), Connection("c"))["spec"]
     assert spec["forProvider"]["deletionPropagationPolicy"] == "Foreground"
     assert spec["readiness"] == {
         "policy": "DeriveFromCelQuery",
@@ -56,7 +57,7 @@ def test_what_has_pods_is_gone_only_with_them_and_is_looked_at_until_it_serves_a
 
 
 def test_a_namespace_is_made_and_never_deleted() -> None:
-    spec = remote.namespace("ml", "c", None)["spec"]
+    spec = remote.namespace("ml", Connection("c"), None)["spec"]
     assert spec["managementPolicies"] == ["Observe", "Create", "LateInitialize"]
     assert spec["forProvider"]["manifest"]["metadata"]["labels"] == {
         "modelplane.ai/managed-by": "modelplane",
@@ -80,7 +81,7 @@ def _labels(namespace: dict[str, Any]) -> Any:
 
 def test_a_namespace_that_an_earlier_version_made_gets_the_label_and_no_other() -> None:
     former = _namespace(created=True, team="ml")
-    spec = remote.namespace("ml", "c", former)["spec"]
+    spec = remote.namespace("ml", Connection("c"), former)["spec"]
     assert "Update" in spec["managementPolicies"]
     assert spec["forProvider"]["manifest"]["metadata"]["labels"] == {"modelplane.ai/managed-by": "modelplane"}
     assert _labels(former) == {"team": "ml", "modelplane.ai/managed-by": "modelplane"}
@@ -88,7 +89,7 @@ def test_a_namespace_that_an_earlier_version_made_gets_the_label_and_no_other() 
 
 def test_a_namespace_of_somebody_else_is_seen_as_it_is_and_not_changed() -> None:
     found = _namespace(created=False, team="monitoring")
-    assert "Update" not in remote.namespace("ml", "c", found)["spec"]["managementPolicies"]
+    assert "Update" not in remote.namespace("ml", Connection("c"), found)["spec"]["managementPolicies"]
     assert _labels(found) == {"team": "monitoring"}
 
 
@@ -96,7 +97,7 @@ GATEWAY = Requirement("gateway", "gateway.networking.k8s.io/v1", "Gateway", "sys
 
 
 def test_a_look_changes_nothing() -> None:
-    spec = remote.look(GATEWAY, "c")["spec"]
+    spec = remote.look(GATEWAY, Connection("c"))["spec"]
     assert spec["managementPolicies"] == ["Observe"]
     assert spec["forProvider"]["manifest"] == {
         "apiVersion": "gateway.networking.k8s.io/v1",

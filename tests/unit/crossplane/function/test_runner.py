@@ -348,17 +348,33 @@ def test_the_gateway_in_use_is_the_one_that_routes_are_attached_to(ask: Ask) -> 
     }
     named = {"name": "modelplane", "namespace": "modelplane-system"}
     open_at: dict[str, Any] = {"kind": "Gateway", "metadata": named}
-    assert conditions(ask(gateway, {"front-door": [open_at]}))["ControllerReady"][0] == "FALSE"
+    defined = {"definition-gateway-api": [{"metadata": {"name": "httproutes.gateway.networking.k8s.io"}}]}
+    assert conditions(ask(gateway, {**defined, "front-door": [open_at]}))["ControllerReady"][0] == "FALSE"
     open_at["status"] = {"addresses": [{"value": "2001:db8::1"}]}
-    answered = ask(gateway, {"front-door": [open_at]})
+    answered = ask(gateway, {**defined, "front-door": [open_at]})
     assert dict(answered.desired.composite.resource["status"]) == {
         "address": "[2001:db8::1]",
         "backend": "GatewayAPI",
     }
     assert conditions(answered)["ControllerReady"][2] == (
         'Gateway "modelplane" in namespace "modelplane-system" accepts requests at [2001:db8::1]; '
-        "spec.backend Traefik is ignored: this version does not install Traefik"
+        'spec.backend Traefik is ignored: Gateway "modelplane" in namespace "modelplane-system" exists and '
+        "is not Modelplane's: delete it to install Traefik"
     )
+
+
+def test_the_gateway_is_not_asked_for_before_its_kind_is_installed(ask: Ask) -> None:
+    gateway = {
+        "apiVersion": "modelplane.ai/v1alpha1",
+        "kind": "InferenceGateway",
+        "metadata": {"name": "default"},
+        "spec": {"backend": "Traefik", "traefik": {"version": "40.2.0"}},
+    }
+    absent = ask(gateway, {"definition-gateway-api": []})
+    assert "front-door" not in absent.requirements.resources
+    assert "gateway-definitions" in absent.desired.resources
+    defined = {"metadata": {"name": "httproutes.gateway.networking.k8s.io"}}
+    assert "front-door" in ask(gateway, {"definition-gateway-api": [defined]}).requirements.resources
 
 
 def test_events_tell_what_is_news(ask: Ask) -> None:

@@ -13,10 +13,9 @@ def test_crossplane_gets_the_permissions_that_it_lacks_and_no_other():
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": SEVEN},
         {
             "apiGroups": ["gateway.networking.k8s.io"],
-            "resources": ["backendtlspolicies", "httproutes"],
+            "resources": ["backendtlspolicies", "gatewayclasses", "gateways", "httproutes"],
             "verbs": SEVEN,
         },
-        {"apiGroups": ["gateway.networking.k8s.io"], "resources": ["gateways"], "verbs": SEVEN[:3]},
         {"apiGroups": ["protection.crossplane.io"], "resources": ["clusterusages", "usages"], "verbs": SEVEN},
     ]
 

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, files, transition
+from modelplane.gateway.envoy.files import CLUSTERS, LISTENERS, WITH_MODULE, files, transition
+from modelplane.gateway.envoy.module import KEYS, MODELS
 from modelplane.gateway.envoy.routes import routes_file
-from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.gateway.keys import KeyEntry, KeyFile
+from modelplane.gateway.models import ModelFile, ServiceEntry
+from modelplane.gateway.table import Backend, Front, Listener, Route, Table
+from modelplane.gateway.tls import Tls
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")
 B = Backend("ml/b", (("10.0.0.2", 80), ("10.0.0.3", 80)), 1, "/v1/", "v1", host="10.0.0.2")
@@ -49,7 +53,9 @@ ROUTES = routes_file("front-door")
             {CLUSTERS, ROUTES},
             id="another backend leaves the listener alone, and adds no file",
         ),
-        pytest.param(table(A), table(A, port=8081), {LISTENERS}, id="a port belongs to its listener"),
+        pytest.param(
+            table(A), table(A, port=8081), {LISTENERS, WITH_MODULE}, id="a port belongs to its listener"
+        ),
     ],
 )
 def test_a_change_reaches_as_few_files_as_it_can(before: Table, after: Table, reached: set[str]) -> None:
@@ -68,6 +74,7 @@ def test_listeners_share_nothing() -> None:
     assert set(files(both)) == {
         CLUSTERS,
         LISTENERS,
+        WITH_MODULE,
         "routes/cluster-local.json",
         "routes/front-door.json",
     }
@@ -82,6 +89,31 @@ def test_a_cluster_stays_until_no_route_names_it() -> None:
         path: content for path, content in new.items() if path != CLUSTERS
     }
     assert transition(new, first) == new
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "staying"),
+    [
+        pytest.param((A, replace(B, priority=1)), (A,), {"front-door/ml/b"}, id="tiers that end"),
+        pytest.param((A, OUTSIDE), (A, replace(B, priority=1)), {"front-door/ml/outside"}, id="tiers begin"),
+    ],
+)
+def test_a_cluster_of_a_tier_stays_until_no_route_names_it(
+    before: tuple[Backend, ...], after: tuple[Backend, ...], staying: set[str]
+) -> None:
+    old, new = files(table(*before)), files(table(*after))
+    first = transition(new, old)
+    assert set(_clusters(first)) == {*_clusters(new), *staying}
+    assert transition(new, first) == new
+
+
+def test_routes_share_a_backend_in_different_tiers() -> None:
+    routes = tuple(
+        Route(name, f"/{name}/", (A, replace(B, priority=priority)), "none")
+        for name, priority in (("ml/x", 1), ("ml/y", 0))
+    )
+    content = files(Table((Listener("front-door", "127.0.0.1", 8080, routes),)))
+    assert _clusters(content) == ["front-door/ml/a", "front-door/ml/b"]
 
 
 def test_clusters_do_not_pile_up_while_routes_keep_changing() -> None:
@@ -110,3 +142,70 @@ def _resources(written: dict[str, str], path: str) -> list[dict[str, Any]]:
 
 def _clusters(written: dict[str, str]) -> list[str]:
     return [each["name"] for each in _resources(written, CLUSTERS)]
+
+
+LIMITED = Front(keys=KeyFile(keys=(KeyEntry(sha256="ab", id="ml/a", namespace="ml", services=("ml/*",)),)))
+
+
+def _listeners(content: dict[str, str], path: str) -> list[dict[str, Any]]:
+    return list(json.loads(content[path])["resources"])
+
+
+@pytest.mark.parametrize("front", [pytest.param(None, id="no front"), pytest.param(Front(), id="open")])
+def test_without_keys_a_listener_opens_with_or_without_the_module(front: Front | None) -> None:
+    content = files(Table((Listener("front-door", "127.0.0.1", 8080, front=front),)))
+    assert [len(_listeners(content, path)) for path in (LISTENERS, WITH_MODULE)] == [1, 1]
+    assert KEYS not in content
+
+
+def test_with_keys_a_listener_opens_with_the_module_only() -> None:
+    content = files(Table((Listener("front-door", "127.0.0.1", 8080, front=LIMITED),)))
+    assert [len(_listeners(content, path)) for path in (LISTENERS, WITH_MODULE)] == [0, 1]
+    assert LIMITED.keys == KeyFile.of_text(content[KEYS].encode())
+
+
+def test_keys_change_no_listener() -> None:
+    one, other = (
+        files(Table((Listener("front-door", "127.0.0.1", 8080, front=front),)))
+        for front in (LIMITED, Front(keys=KeyFile()))
+    )
+    assert {path for path in one if one[path] != other[path]} == {KEYS}
+
+
+def test_the_list_of_models_is_a_file_that_changes_no_listener() -> None:
+    listed = ModelFile(services=(ServiceEntry(name="ml/qwen", created=5),))
+    one, other = (
+        files(Table((Listener("front-door", "127.0.0.1", 8080, front=Front(models=models)),)))
+        for models in (ModelFile(), listed)
+    )
+    assert {path for path in one if one[path] != other[path]} == {MODELS}
+    assert json.loads(other[MODELS]) == {"services": [{"name": "ml/qwen", "created": 5}], "aliases": []}
+    assert f'\\"models\\": \\"./{MODELS}\\"' in other[WITH_MODULE]
+    assert MODELS not in other[LISTENERS]
+
+
+@pytest.mark.parametrize(
+    ("front", "tls", "used", "emptied"),
+    [
+        pytest.param(Front(), None, "front-door", [], id="open"),
+        pytest.param(LIMITED, None, "front-door-keys", ["front-door"], id="keys"),
+        pytest.param(Front(), Tls(()), "front-door-tls", ["front-door"], id="TLS"),
+        pytest.param(
+            LIMITED,
+            Tls(()),
+            "front-door-keys-tls",
+            ["front-door", "front-door-keys", "front-door-tls"],
+            id="both",
+        ),
+    ],
+)
+def test_connections_of_a_listener_that_needed_less_lead_nowhere(
+    front: Front, tls: Tls | None, used: str, emptied: list[str]
+) -> None:
+    routes = (Route("ml/qwen", "/ml/qwen/", (A,)),)
+    content = files(Table((Listener("front-door", "127.0.0.1", 8080, routes, front=front, tls=tls),)))
+    led = {path: "ml/qwen" in text for path, text in content.items() if path.startswith("routes/")}
+    assert led == {routes_file(used): True, **{routes_file(name): False for name in emptied}}
+    for name in (used, *emptied):
+        (configuration,) = _listeners(content, routes_file(name))
+        assert configuration["name"] == name

@@ -1,5 +1,7 @@
 """Which route a request takes, and when it is tried again."""
 
+from dataclasses import replace
+
 import pytest
 
 from modelplane.gateway.envoy.routes import route_configuration
@@ -45,3 +47,37 @@ def test_an_answer_of_503_is_tried_again_where_there_is_somewhere_else(
     )
     assert policy["refresh_cluster_on_retry"] is other_cluster
     assert route["timeout"] == "0s"
+
+
+def test_a_route_with_tiers_asks_another_backend_at_each_attempt() -> None:
+    backends = (A, replace(B, priority=2), replace(OUTSIDE, priority=2, weight=5))
+    routes = (Route("ml/qwen", "/ml/qwen/", backends, "none"),)
+    (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
+    [route] = [each["route"] for each in host["routes"] if "route" in each]
+    groups = route["inline_cluster_specifier_plugin"]["extension"]["typed_config"]["priority_groups"]
+    assert [{each["cluster_name"]: each["weight"] for each in group["clusters"]} for group in groups] == [
+        {"front-door/ml/a": 3},
+        {"front-door/ml/b": 1, "front-door/ml/outside": 5},
+        {"front-door/ml/outside": 1, "front-door/ml/b": 5},
+    ]
+    policy = route["retry_policy"]
+    assert (policy["num_retries"], policy["retriable_status_codes"]) == (2, [429, 503])
+    assert policy["refresh_cluster_on_retry"] is True
+    assert policy["retry_on"].split(",") == [
+        "connect-failure",
+        "refused-stream",
+        "reset",
+        "retriable-status-codes",
+    ]
+
+
+@pytest.mark.parametrize("priority", [0, 7])
+def test_one_priority_is_a_route_without_tiers(priority: int) -> None:
+    plain, same = (
+        Route("ml/qwen", "/ml/qwen/", (replace(A, priority=each), replace(B, priority=each)), "none")
+        for each in (0, priority)
+    )
+    listeners = [Listener("front-door", "127.0.0.1", 80, (route,)) for route in (plain, same)]
+    first, second = map(route_configuration, listeners)
+    assert first == second
+    assert "weighted_clusters" in str(first)

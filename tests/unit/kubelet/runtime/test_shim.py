@@ -64,6 +64,28 @@ def test_a_signal_is_an_exit_code_above_128(tmp_path: Path) -> None:
     assert (ended["exitCode"], ended["signal"]) == (137, 9)
 
 
+def test_an_engine_that_is_killed_before_it_is_released_has_ended(tmp_path: Path) -> None:
+    kill_when_recorded = """
+import os, signal, sys
+sys.path.insert(0, sys.argv.pop(1))
+import shim
+write = shim.write_record
+def write_and_kill(path, record):
+    write(path, record)
+    if path.name == "engine.json":
+        os.kill(record["pid"], signal.SIGKILL)
+        os.waitid(os.P_PID, record["pid"], os.WEXITED | os.WNOWAIT)
+shim.write_record = write_and_kill
+shim.main(sys.argv[1:])
+"""
+    module = Path(shim.__file__)
+    arguments = [str(module.parent), str(tmp_path), str(tmp_path), "touch", str(tmp_path / "started")]
+    ended = subprocess.run([sys.executable, "-c", kill_when_recorded, *arguments], input=shim.GO, check=False)
+    assert ended.returncode == 0
+    assert record(tmp_path, "exit.json")["exitCode"] == 137
+    assert not (tmp_path / "started").exists()
+
+
 def test_a_request_to_end_goes_on_to_the_engine(tmp_path: Path) -> None:
     process = run(tmp_path, "sleep", "100")
     record(tmp_path, "engine.json")

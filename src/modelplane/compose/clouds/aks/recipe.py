@@ -10,7 +10,7 @@ from modelplane.api.cluster_origin import Source
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.node_pools import FabricType, NodePool
 from modelplane.compose.clouds import address_ranges
-from modelplane.compose.clouds.aks import cluster, network, nodes
+from modelplane.compose.clouds.aks import cluster, inside, network, nodes
 from modelplane.compose.clouds.aks.kinds import ACCOUNT, PROVIDERS, TITLE
 from modelplane.compose.clouds.nodes import SYSTEM, system_problems
 from modelplane.compose.clouds.recipe import Recipe
@@ -82,5 +82,6 @@ RECIPE = Recipe(
     secrets,
     pool,
     fabrics=frozenset({FabricType.INFINIBAND}),
+    inside=inside.inside,
 )
 """The row."""

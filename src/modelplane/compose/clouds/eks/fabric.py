@@ -36,7 +36,7 @@ GROUP = "efa-security-group"
 
 def compose(site: Site[EKSCluster]) -> Parts:
     """Compose the security group, if a pool has adapters."""
-    if not any(pool.fabric is EKSFabric.EFA for pool in site.owner.spec.node_pools):
+    if not has_adapters(site):
         return
     region = {"region": site.owner.spec.region}
     name = site.name("efa-sg")
@@ -54,6 +54,11 @@ def compose(site: Site[EKSCluster]) -> Parts:
     }
     yield site.managed("efa-ingress", INGRESS_RULE, rule)
     yield site.managed("efa-egress", EGRESS_RULE, rule)
+
+
+def has_adapters(site: Site[EKSCluster]) -> bool:
+    """Return True if a pool has adapters."""
+    return any(pool.fabric is EKSFabric.EFA for pool in site.owner.spec.node_pools)
 
 
 def security_groups(site: Site[EKSCluster]) -> list[str]:

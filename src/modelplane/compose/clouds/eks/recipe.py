@@ -8,7 +8,7 @@ from modelplane.api.cluster_origin import Source
 from modelplane.api.eks_cluster import EKSCluster, EKSFabric
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.node_pools import FabricType, NodePool
-from modelplane.compose.clouds.eks import cluster, fabric, identity, network, nodes, storage, subnets
+from modelplane.compose.clouds.eks import cluster, fabric, identity, inside, network, nodes, storage, subnets
 from modelplane.compose.clouds.eks.kinds import ACCOUNT, PROVIDERS, TITLE
 from modelplane.compose.clouds.nodes import system_problems
 from modelplane.compose.clouds.recipe import Recipe
@@ -78,5 +78,7 @@ RECIPE = Recipe(
     secrets,
     pool,
     fabrics=frozenset({FabricType.EFA}),
+    inside=inside.inside,
+    file_system=storage.file_system,
 )
 """The row."""

@@ -17,6 +17,12 @@ PURPOSE = "Mount targets of the file system for ModelCaches."
 """Description of the security group. Source: Modelplane."""
 
 
+def file_system(site: Site[EKSCluster]) -> str:
+    """Return the id of the file system, as AWS reports it or as it was known; empty until it is."""
+    cache = site.owner.status.cache
+    return site.text("efs", "id") or (cache.file_system if cache else None) or ""
+
+
 def compose(site: Site[EKSCluster]) -> Parts:
     """Compose the file system, and its access from the VPC."""
     spec = site.owner.spec

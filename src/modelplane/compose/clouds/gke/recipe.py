@@ -9,7 +9,7 @@ from modelplane.api.gke_cluster import GKECluster
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.node_pools import NodePool
 from modelplane.compose.clouds import address_ranges
-from modelplane.compose.clouds.gke import cluster, identity, network, nodes, project, storage
+from modelplane.compose.clouds.gke import cluster, identity, inside, network, nodes, project, storage
 from modelplane.compose.clouds.gke.kinds import ACCOUNT, PROVIDERS, TITLE
 from modelplane.compose.clouds.nodes import system_problems
 from modelplane.compose.clouds.recipe import Recipe
@@ -79,5 +79,6 @@ RECIPE = Recipe(
     secrets,
     pool,
     reads_account=lambda owner: not owner.spec.project,
+    inside=inside.inside,
 )
 """The row."""

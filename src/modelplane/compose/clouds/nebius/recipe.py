@@ -10,7 +10,7 @@ from modelplane.api.fields import DNS_LABEL
 from modelplane.api.inference_class import Provisioning
 from modelplane.api.nebius_cluster import NebiusCluster, NebiusFabricType
 from modelplane.api.node_pools import FabricType, NodePool
-from modelplane.compose.clouds.nebius import cluster, fabric, identity, network, nodes, storage
+from modelplane.compose.clouds.nebius import cluster, fabric, identity, inside, network, nodes, storage
 from modelplane.compose.clouds.nebius.kinds import ACCOUNT, PROVIDERS, TITLE
 from modelplane.compose.clouds.nodes import first_size_problems, system_problems, zone_problems
 from modelplane.compose.clouds.recipe import Recipe
@@ -84,5 +84,6 @@ RECIPE = Recipe(
     pool_problems,
     fabrics=frozenset({FabricType.INFINIBAND}),
     reads_account=lambda _owner: True,
+    inside=inside.inside,
 )
 """The row."""

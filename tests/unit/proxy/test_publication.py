@@ -1,4 +1,5 @@
 import base64
+import hashlib
 import random
 from typing import Any
 
@@ -6,7 +7,7 @@ import pytest
 
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.table import Backend, Listener, Route, Table
-from modelplane.proxy.config_maps import CHUNK_BYTES, INDEX, Incomplete, published, read
+from modelplane.proxy.publication import CHUNK_BYTES, INDEX, Channel, Incomplete, Read, published, read
 
 FILES = {"lds.json": "{}\n", "routes/front-door.json": '{"a": "ü"}\n'}
 
@@ -29,8 +30,8 @@ def _maps(files: dict[str, str]) -> list[dict[str, Any]]:
 )
 def test_what_is_published_is_read_again_in_any_order(files: dict[str, str]) -> None:
     maps = _maps(files)
-    assert read(reversed(maps)) == files
-    assert read([*maps, *_maps({"other": "configuration"})[:-1]]) == files
+    assert read(reversed(maps)) == Read(files)
+    assert read([*maps, *_maps({"other": "configuration"})[:-1]]) == Read(files)
 
 
 def test_the_same_files_make_the_same_config_maps() -> None:
@@ -62,7 +63,7 @@ def test_a_half_written_configuration_is_not_used(left_out: int) -> None:
 
 def test_while_the_index_is_the_old_one_so_is_the_configuration() -> None:
     old, new = _maps(FILES), _maps(LARGE)
-    assert read([*new[:-1], *old]) == FILES
+    assert read([*new[:-1], *old]) == Read(FILES)
 
 
 def _with(maps: list[dict[str, Any]], name: str, **changes: Any) -> list[dict[str, Any]]:
@@ -126,5 +127,46 @@ def test_a_thousand_services_fit_into_one_part() -> None:
     )
     written = files(Table((Listener("front-door", "0.0.0.0", 8080, routes),)))
     found = published(written, "system")
-    assert read([*found.chunks, found.index]) == written
+    assert read([*found.chunks, found.index]) == Read(written)
     assert len(found.chunks) == 1
+
+
+def _keys(number: int, changed: int = -1) -> dict[str, str]:
+    hashes = (hashlib.sha256(str(each).encode()).hexdigest() for each in range(number))
+    blocked = ("Key" if each == changed else "" for each in range(number))
+    return {"private/keys.json": "".join(f"{each}{by}," for each, by in zip(hashes, blocked, strict=True))}
+
+
+def test_private_files_are_secrets_and_read_again() -> None:
+    found = published(FILES, "gateway", Channel.PRIVATE)
+    assert {each["kind"] for each in (*found.chunks, found.index)} == {"Secret"}
+    assert read([*found.chunks, found.index], Channel.PRIVATE) == Read(FILES)
+    damaged = found.index | {"data": {"format": "!"}}
+    assert isinstance(read([*found.chunks, damaged], Channel.PRIVATE), Incomplete)
+
+
+def test_the_index_names_the_private_files_that_belong_to_it() -> None:
+    found = published(FILES, "system", private=("private/keys.json",))
+    assert read([*found.chunks, found.index]) == Read(FILES, ("private/keys.json",))
+    outside = published(FILES, "system", private=("../keys.json",))
+    assert read([*outside.chunks, outside.index]) == Incomplete(
+        "the configuration has a file outside its directory: ../keys.json"
+    )
+
+
+@pytest.mark.parametrize("changed", [0, 50_000, 99_999])
+def test_the_change_of_one_key_makes_few_other_chunks(changed: int) -> None:
+    before = published(_keys(100_000), "gateway", Channel.PRIVATE)
+    after = published(_keys(100_000, changed), "gateway", Channel.PRIVATE, former=before)
+    assert read([*after.chunks, after.index], Channel.PRIVATE) == Read(_keys(100_000, changed))
+    known = {each["metadata"]["name"] for each in before.chunks}
+    assert len(known) > 6
+    assert 1 <= len([each for each in after.chunks if each["metadata"]["name"] not in known]) <= 4
+
+
+@pytest.mark.parametrize("content", ["0" * 9_000_000, _noise(3000).replace("0", "1")])
+def test_content_with_marks_everywhere_or_nowhere_is_published_too(content: str) -> None:
+    found = published({"a": content}, "gateway", Channel.PRIVATE)
+    assert read([*found.chunks, found.index], Channel.PRIVATE) == Read({"a": content})
+    assert len(found.chunks) < 20
+    assert all(len(base64.b64decode(each["data"]["files"])) <= CHUNK_BYTES for each in found.chunks)

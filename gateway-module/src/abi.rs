@@ -1,0 +1,623 @@
+//! Boundary to Envoy: the functions that it calls and those that it offers, and all unsafe code.
+//!
+//! The declarations are the project's own, of the part of the dynamic module ABI v0.2.0 (Envoy 1.40) that is used. Three
+//! rules keep the boundary sound. A buffer that Envoy lends is borrowed from the `Stream`, and each call that can
+//! change it needs the `Stream` exclusively. A panic ends in the hook in which it happens. A hook that Envoy calls
+//! within another one, as it does while an answer is sent, leaves the filter alone.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::backend::BackendFactory;
+use crate::errors::{INTERNAL_ERROR, Refusal};
+use crate::filter::{Factory, Filter, OnBody, OnHeaders};
+use crate::front::FrontFactory;
+use crate::names::DETAILS;
+
+/// Object of Envoy's.
+pub type Handle = *mut c_void;
+
+/// Bytes that one side lends the other for one call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Buffer {
+    pub(crate) start: *const u8,
+    pub(crate) length: usize,
+}
+
+/// Header with its name.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Header {
+    pub(crate) name: Buffer,
+    pub(crate) value: Buffer,
+}
+
+impl Buffer {
+    pub(crate) const NONE: Buffer = Buffer { start: ptr::null(), length: 0 };
+
+    pub(crate) fn of(bytes: &[u8]) -> Buffer {
+        Buffer { start: bytes.as_ptr(), length: bytes.len() }
+    }
+
+    /// Safety: the bytes live as long as `'a`.
+    pub(crate) unsafe fn bytes<'a>(self) -> &'a [u8] {
+        if self.start.is_null() {
+            &[]
+        } else {
+            unsafe { std::slice::from_raw_parts(self.start, self.length) }
+        }
+    }
+}
+
+/// Headers of one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum Headers {
+    /// Of the request.
+    Request = 0,
+    /// Of the answer.
+    Response = 2,
+}
+
+/// Bytes of a body.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum Body {
+    /// Piece of the request that the hook was called for.
+    ReceivedRequest = 0,
+    /// Pieces of the request that are held.
+    BufferedRequest = 1,
+    /// Piece of the answer that the hook was called for.
+    ReceivedResponse = 2,
+    /// Pieces of the answer that are held.
+    BufferedResponse = 3,
+}
+
+/// Owner of static metadata.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum Source {
+    /// Route of the request.
+    Route = 1,
+    /// Cluster of the attempt.
+    Cluster = 2,
+}
+
+/// Severity of a line in Envoy's log.
+const ERROR: u32 = 4;
+
+unsafe extern "C" {
+    fn envoy_dynamic_module_callback_log(level: u32, message: Buffer);
+    fn envoy_dynamic_module_callback_is_validation_mode() -> bool;
+    fn envoy_dynamic_module_callback_http_get_header(
+        stream: Handle,
+        headers: Headers,
+        name: Buffer,
+        value: *mut Buffer,
+        index: usize,
+        count: *mut usize,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_get_headers_size(stream: Handle, headers: Headers) -> usize;
+    fn envoy_dynamic_module_callback_http_get_headers(
+        stream: Handle,
+        headers: Headers,
+        out: *mut Header,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_set_header(
+        stream: Handle,
+        headers: Headers,
+        name: Buffer,
+        value: Buffer,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_send_response(
+        stream: Handle,
+        status: u32,
+        headers: *const Header,
+        count: usize,
+        body: Buffer,
+        details: Buffer,
+    );
+    fn envoy_dynamic_module_callback_http_get_body_chunks_size(stream: Handle, body: Body) -> usize;
+    fn envoy_dynamic_module_callback_http_get_body_chunks(
+        stream: Handle,
+        body: Body,
+        out: *mut Buffer,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_append_body(stream: Handle, body: Body, data: Buffer) -> bool;
+    fn envoy_dynamic_module_callback_http_drain_body(stream: Handle, body: Body, bytes: usize) -> bool;
+    fn envoy_dynamic_module_callback_http_received_buffered_request_body(stream: Handle) -> bool;
+    fn envoy_dynamic_module_callback_http_get_metadata_string(
+        stream: Handle,
+        source: Source,
+        namespace: Buffer,
+        key: Buffer,
+        value: *mut Buffer,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
+        stream: Handle,
+        namespace: Buffer,
+        value: Buffer,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
+        stream: Handle,
+        key: Buffer,
+        value: *mut Buffer,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_set_filter_state_bytes(
+        stream: Handle,
+        key: Buffer,
+        value: Buffer,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_clear_route_cache(stream: Handle);
+    fn envoy_dynamic_module_callback_http_set_buffer_limit(stream: Handle, bytes: u64);
+    fn envoy_dynamic_module_callback_http_filter_config_define_counter(
+        config: Handle,
+        name: Buffer,
+        labels: *const Buffer,
+        count: usize,
+        id: *mut usize,
+    ) -> u32;
+    fn envoy_dynamic_module_callback_http_filter_increment_counter(
+        stream: Handle,
+        id: usize,
+        labels: *const Buffer,
+        count: usize,
+        by: u64,
+    ) -> u32;
+}
+
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// Return the number of panics since the last call.
+pub fn take_panics() -> u64 {
+    if PANICS.load(Ordering::Relaxed) == 0 { 0 } else { PANICS.swap(0, Ordering::Relaxed) }
+}
+
+/// Write an error to Envoy's log.
+pub fn log_error(message: &str) {
+    unsafe { envoy_dynamic_module_callback_log(ERROR, Buffer::of(message.as_bytes())) }
+}
+
+/// Counter that Envoy publishes.
+#[derive(Clone, Copy)]
+pub struct Counter(usize);
+
+/// Envoy while a filter is configured.
+pub struct Setup(Handle);
+
+impl Setup {
+    /// Return whether Envoy only checks its configuration.
+    pub fn is_validation(&self) -> bool {
+        unsafe { envoy_dynamic_module_callback_is_validation_mode() }
+    }
+
+    /// Define a counter with labels.
+    pub fn counter(&mut self, name: &str, labels: &[&str]) -> Result<Counter, String> {
+        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
+        let mut id = 0;
+        let name_ = Buffer::of(name.as_bytes());
+        let failed = unsafe {
+            envoy_dynamic_module_callback_http_filter_config_define_counter(
+                self.0,
+                name_,
+                labels.as_ptr(),
+                labels.len(),
+                &mut id,
+            )
+        };
+        if failed == 0 { Ok(Counter(id)) } else { Err(format!("Envoy refused the counter {name}: {failed}")) }
+    }
+}
+
+/// Stream of Envoy's within one hook.
+pub struct Stream<'hook> {
+    handle: Handle,
+    answered: &'hook Cell<bool>,
+}
+
+impl Stream<'_> {
+    /// Return all headers, which takes less time than to look for a few.
+    pub fn headers(&self, headers: Headers) -> Vec<(&[u8], &[u8])> {
+        let count = unsafe { envoy_dynamic_module_callback_http_get_headers_size(self.handle, headers) };
+        let mut all = vec![Header { name: Buffer::NONE, value: Buffer::NONE }; count];
+        let found = count > 0
+            && unsafe {
+                envoy_dynamic_module_callback_http_get_headers(self.handle, headers, all.as_mut_ptr())
+            };
+        // Safety: borrowed from self, which each setter needs exclusively.
+        let lent = |each: Header| unsafe { (each.name.bytes(), each.value.bytes()) };
+        if found { all.into_iter().map(lent).collect() } else { vec![] }
+    }
+
+    /// Return a header's first value.
+    pub fn header(&self, headers: Headers, name: &str) -> Option<&[u8]> {
+        let (value, count) = self.value(headers, name);
+        // Safety: borrowed from self, which each setter needs exclusively.
+        (count > 0).then(|| unsafe { value.bytes() })
+    }
+
+    /// Return a header's first value, if it is UTF-8.
+    pub fn text(&self, headers: Headers, name: &str) -> Option<&str> {
+        self.header(headers, name).and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// Return the number of a header's values.
+    pub fn count(&self, headers: Headers, name: &str) -> usize {
+        self.value(headers, name).1
+    }
+
+    fn value(&self, headers: Headers, name: &str) -> (Buffer, usize) {
+        let (mut value, mut count) = (Buffer::NONE, 0);
+        let name = Buffer::of(name.as_bytes());
+        let found = unsafe {
+            envoy_dynamic_module_callback_http_get_header(
+                self.handle,
+                headers,
+                name,
+                &mut value,
+                0,
+                &mut count,
+            )
+        };
+        if found { (value, count) } else { (Buffer::NONE, 0) }
+    }
+
+    /// Replace a header, or remove it.
+    pub fn set_header(&mut self, headers: Headers, name: &str, value: Option<&[u8]>) {
+        let name = Buffer::of(name.as_bytes());
+        let value = value.map_or(Buffer::NONE, Buffer::of);
+        unsafe { envoy_dynamic_module_callback_http_set_header(self.handle, headers, name, value) };
+    }
+
+    /// Answer the request.
+    pub fn answer(&mut self, status: u32, headers: &[(&str, &str)], body: &str, details: &str) {
+        if self.answered.replace(true) {
+            return;
+        }
+        let buffer = |text: &str| Buffer::of(text.as_bytes());
+        let headers: Vec<Header> =
+            headers.iter().map(|(name, value)| Header { name: buffer(name), value: buffer(value) }).collect();
+        let details = format!("{DETAILS}{details}");
+        let (body, details) = (buffer(body), buffer(&details));
+        unsafe {
+            envoy_dynamic_module_callback_http_send_response(
+                self.handle,
+                status,
+                headers.as_ptr(),
+                headers.len(),
+                body,
+                details,
+            );
+        }
+    }
+
+    /// Refuse the request.
+    pub fn refuse(&mut self, refusal: &Refusal) {
+        self.answer(refusal.code.status, &refusal.headers(), &refusal.body(), refusal.code.name);
+    }
+
+    /// Return the pieces of a body.
+    pub fn body(&self, body: Body) -> Vec<&[u8]> {
+        let count = unsafe { envoy_dynamic_module_callback_http_get_body_chunks_size(self.handle, body) };
+        let mut pieces = vec![Buffer::NONE; count];
+        let found = count > 0
+            && unsafe {
+                envoy_dynamic_module_callback_http_get_body_chunks(self.handle, body, pieces.as_mut_ptr())
+            };
+        // Safety: borrowed from self, which each setter needs exclusively.
+        if found { pieces.into_iter().map(|piece| unsafe { piece.bytes() }).collect() } else { vec![] }
+    }
+
+    /// Return the pieces of the request's body so far.
+    pub fn request_body(&self) -> Vec<&[u8]> {
+        // Envoy may call with what it held as the piece received.
+        let again = unsafe { envoy_dynamic_module_callback_http_received_buffered_request_body(self.handle) };
+        let mut pieces = if again { vec![] } else { self.body(Body::BufferedRequest) };
+        pieces.extend(self.body(Body::ReceivedRequest));
+        pieces
+    }
+
+    /// Replace the request's body, of which all pieces are there.
+    pub fn set_request_body(&mut self, data: &[u8]) {
+        let received = self.drain(Body::ReceivedRequest);
+        let buffered = self.drain(Body::BufferedRequest);
+        let body = if received > 0 || buffered == 0 { Body::ReceivedRequest } else { Body::BufferedRequest };
+        self.append(body, data);
+        if self.count(Headers::Request, "content-length") > 0 {
+            self.set_header(Headers::Request, "content-length", Some(data.len().to_string().as_bytes()));
+        }
+    }
+
+    /// Replace the piece of the answer's body.
+    pub fn set_response_piece(&mut self, data: &[u8]) {
+        self.drain(Body::ReceivedResponse);
+        self.append(Body::ReceivedResponse, data);
+    }
+
+    /// Add to the answer's body, which has ended with trailers.
+    pub fn append_response(&mut self, data: &[u8]) {
+        self.append(Body::BufferedResponse, data);
+    }
+
+    fn drain(&mut self, body: Body) -> usize {
+        let bytes = self.body(body).iter().map(|piece| piece.len()).sum();
+        if bytes > 0 {
+            unsafe { envoy_dynamic_module_callback_http_drain_body(self.handle, body, bytes) };
+        }
+        bytes
+    }
+
+    fn append(&mut self, body: Body, data: &[u8]) {
+        unsafe { envoy_dynamic_module_callback_http_append_body(self.handle, body, Buffer::of(data)) };
+    }
+
+    /// Return a text of the metadata of a route or cluster; an absent one is empty.
+    pub fn metadata(&self, source: Source, namespace: &str, key: &str) -> &[u8] {
+        let (namespace, key) = (Buffer::of(namespace.as_bytes()), Buffer::of(key.as_bytes()));
+        let mut value = Buffer::NONE;
+        let found = unsafe {
+            envoy_dynamic_module_callback_http_get_metadata_string(
+                self.handle,
+                source,
+                namespace,
+                key,
+                &mut value,
+            )
+        };
+        // Safety: borrowed from self, which each setter needs exclusively.
+        if found { unsafe { value.bytes() } } else { &[] }
+    }
+
+    /// Set dynamic metadata, an encoded `google.protobuf.Struct`.
+    pub fn set_metadata(&mut self, namespace: &str, encoded: &[u8]) {
+        let (namespace, value) = (Buffer::of(namespace.as_bytes()), Buffer::of(encoded));
+        unsafe {
+            envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(self.handle, namespace, value)
+        };
+    }
+
+    /// Return a filter state, which all attempts at a request share.
+    pub fn state(&self, key: &str) -> Option<&[u8]> {
+        let mut value = Buffer::NONE;
+        let key = Buffer::of(key.as_bytes());
+        let found = unsafe {
+            envoy_dynamic_module_callback_http_get_filter_state_bytes(self.handle, key, &mut value)
+        };
+        // Safety: borrowed from self, which each setter needs exclusively.
+        found.then(|| unsafe { value.bytes() })
+    }
+
+    /// Set a filter state, once.
+    pub fn set_state(&mut self, key: &str, value: &[u8]) -> bool {
+        let (key, value) = (Buffer::of(key.as_bytes()), Buffer::of(value));
+        unsafe { envoy_dynamic_module_callback_http_set_filter_state_bytes(self.handle, key, value) }
+    }
+
+    /// Let Envoy choose the route anew.
+    pub fn clear_route_cache(&mut self) {
+        unsafe { envoy_dynamic_module_callback_http_clear_route_cache(self.handle) }
+    }
+
+    /// Set the number of bytes that Envoy holds of a body.
+    pub fn set_buffer_limit(&mut self, bytes: u64) {
+        unsafe { envoy_dynamic_module_callback_http_set_buffer_limit(self.handle, bytes) }
+    }
+
+    /// Add to a counter.
+    pub fn increment(&mut self, counter: Counter, labels: &[&str], by: u64) {
+        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
+        unsafe {
+            envoy_dynamic_module_callback_http_filter_increment_counter(
+                self.handle,
+                counter.0,
+                labels.as_ptr(),
+                labels.len(),
+                by,
+            );
+        }
+    }
+}
+
+/// Filter of one stream, as Envoy keeps it.
+struct Slot {
+    filter: RefCell<Box<dyn Filter>>,
+    answered: Cell<bool>,
+    failed: Cell<bool>,
+}
+
+/// Phase of a stream in which a hook runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Request,
+    Response,
+}
+
+/// Run a hook of a filter. `idle` is the answer of a filter that is busy; `failed` that of one that failed.
+///
+/// Safety: `slot` is one that `envoy_dynamic_module_on_http_filter_new` returned and that is not destroyed.
+unsafe fn hook<T: Copy>(
+    stream: Handle,
+    slot: Handle,
+    phase: Phase,
+    idle: T,
+    failed: T,
+    run: impl FnOnce(&mut dyn Filter, &mut Stream) -> T,
+) -> T {
+    // Shared, because Envoy calls hooks within hooks.
+    let slot = unsafe { &*slot.cast::<Slot>() };
+    if slot.failed.get() {
+        return failed;
+    }
+    let Ok(mut filter) = slot.filter.try_borrow_mut() else { return idle };
+    let mut stream = Stream { handle: stream, answered: &slot.answered };
+    catch_unwind(AssertUnwindSafe(|| run(filter.as_mut(), &mut stream))).unwrap_or_else(|_| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        slot.failed.set(true);
+        if phase == Phase::Request {
+            stream.refuse(&Refusal::new(&INTERNAL_ERROR, "the gateway failed on this request: report it"));
+        }
+        failed
+    })
+}
+
+fn configure(setup: &mut Setup, name: &[u8], text: &[u8]) -> Result<Box<dyn Factory>, String> {
+    match name {
+        b"front" => Ok(Box::new(FrontFactory::new(setup, text)?)),
+        b"backend" => Ok(Box::new(BackendFactory::new(setup, text)?)),
+        _ => Err("the filters are front and backend".into()),
+    }
+}
+
+/// Return the version of the ABI that these declarations follow.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char {
+    c"v0.2.0".as_ptr()
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
+    config: Handle,
+    name: Buffer,
+    text: Buffer,
+) -> Handle {
+    let (name, text) = unsafe { (name.bytes(), text.bytes()) };
+    let configured = catch_unwind(AssertUnwindSafe(|| configure(&mut Setup(config), name, text)));
+    match configured.unwrap_or_else(|_| Err("a defect of the module".into())) {
+        Ok(factory) => Box::into_raw(Box::new(factory)).cast(),
+        Err(problem) => {
+            log_error(&format!("modelplane filter {}: {problem}", String::from_utf8_lossy(name)));
+            ptr::null_mut()
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destroy(factory: Handle) {
+    let factory = unsafe { Box::from_raw(factory.cast::<Box<dyn Factory>>()) };
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(factory)));
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
+    factory: Handle,
+    _stream: Handle,
+) -> Handle {
+    let factory = unsafe { &*factory.cast::<Box<dyn Factory>>() };
+    match catch_unwind(AssertUnwindSafe(|| factory.filter())) {
+        Ok(filter) => {
+            let slot =
+                Slot { filter: RefCell::new(filter), answered: Cell::new(false), failed: Cell::new(false) };
+            Box::into_raw(Box::new(slot)).cast()
+        }
+        Err(_) => ptr::null_mut(),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(slot: Handle) {
+    let slot = unsafe { Box::from_raw(slot.cast::<Slot>()) };
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(slot)));
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_headers(
+    stream: Handle,
+    slot: Handle,
+    end: bool,
+) -> u32 {
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.request_headers(stream, end);
+    unsafe { hook(stream, slot, Phase::Request, OnHeaders::Continue, OnHeaders::Stop, run) as u32 }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
+    stream: Handle,
+    slot: Handle,
+    end: bool,
+) -> u32 {
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.request_body(stream, end);
+    unsafe { hook(stream, slot, Phase::Request, OnBody::Continue, OnBody::Drop, run) as u32 }
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trailers(
+    stream: Handle,
+    slot: Handle,
+) -> u32 {
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.request_trailers(stream);
+    let goes_on = unsafe { hook(stream, slot, Phase::Request, true, false, run) };
+    u32::from(!goes_on)
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_headers(
+    stream: Handle,
+    slot: Handle,
+    _end: bool,
+) -> u32 {
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.response_headers(stream);
+    unsafe { hook(stream, slot, Phase::Response, (), (), run) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_body(
+    stream: Handle,
+    slot: Handle,
+    end: bool,
+) -> u32 {
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.response_body(stream, end);
+    unsafe { hook(stream, slot, Phase::Response, (), (), run) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_trailers(
+    stream: Handle,
+    slot: Handle,
+) -> u32 {
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.response_trailers(stream);
+    unsafe { hook(stream, slot, Phase::Response, (), (), run) };
+    0
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_complete(
+    stream: Handle,
+    slot: Handle,
+) {
+    let run = |filter: &mut dyn Filter, stream: &mut Stream| filter.complete(stream);
+    unsafe { hook(stream, slot, Phase::Response, (), (), run) }
+}
+
+/// Hooks that Envoy demands and that these filters do not use.
+macro_rules! unused {
+    ($($name:ident($($type:ty),*) $(-> $answer:ty = $value:expr)?;)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            pub(crate) extern "C" fn $name($(_: $type),*) $(-> $answer)? { $($value)? }
+        )*
+    };
+}
+
+unused! {
+    envoy_dynamic_module_on_http_filter_scheduled(Handle, Handle, u64);
+    envoy_dynamic_module_on_http_filter_http_callout_done(Handle, Handle, u64, u32, Handle, usize, Handle, usize);
+    envoy_dynamic_module_on_http_filter_http_stream_headers(Handle, Handle, u64, Handle, usize, bool);
+    envoy_dynamic_module_on_http_filter_http_stream_data(Handle, Handle, u64, Handle, usize, bool);
+    envoy_dynamic_module_on_http_filter_http_stream_trailers(Handle, Handle, u64, Handle, usize);
+    envoy_dynamic_module_on_http_filter_http_stream_complete(Handle, Handle, u64);
+    envoy_dynamic_module_on_http_filter_http_stream_reset(Handle, Handle, u64, u32);
+    envoy_dynamic_module_on_http_filter_downstream_above_write_buffer_high_watermark(Handle, Handle);
+    envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark(Handle, Handle);
+    envoy_dynamic_module_on_http_filter_config_scheduled(Handle, Handle, u64);
+    envoy_dynamic_module_on_http_filter_config_http_callout_done(Handle, Handle, u64, u32, Handle, usize, Handle, usize);
+    envoy_dynamic_module_on_http_filter_local_reply(Handle, Handle, u32, Buffer, bool) -> u32 = 0;
+    envoy_dynamic_module_on_http_filter_per_route_config_new(Buffer, Buffer) -> Handle = ptr::null_mut();
+    envoy_dynamic_module_on_http_filter_per_route_config_destroy(Handle);
+}

@@ -1,0 +1,208 @@
+//! Filter `backend`, below the router: form of a request for the backend of one attempt.
+//!
+//! All attempts at a request share its headers. Each one therefore starts from what the client sent: the first attempt
+//! keeps the path as a filter state, and one that replaces another header keeps that.
+
+use std::sync::Arc;
+
+use crate::abi::{Headers, Setup, Source, Stream, log_error};
+use crate::config::{Backend, SPARE_BYTES};
+use crate::credentials::{Credential, HEADERS};
+use crate::errors::{CREDENTIAL_MISSING, Refusal};
+use crate::filter::{Factory, Filter, OnBody, OnHeaders};
+use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, REPLACED, REWRITE};
+use crate::paths::Rewrite;
+use crate::prompt::{Form, Prompt, is_compressed, is_upgrade};
+
+const HOST: &str = ":authority";
+const LENGTH: &str = "content-length";
+
+/// Marks of a state: the header was absent, or had the value that follows.
+const ABSENT: &[u8] = b"-";
+const PRESENT: u8 = b'+';
+
+/// Configuration of the filter.
+pub struct BackendFactory(Arc<Backend>);
+
+impl BackendFactory {
+    /// Read the configuration.
+    pub fn new(setup: &mut Setup, text: &[u8]) -> Result<Self, String> {
+        let follow = (!setup.is_validation()).then_some(log_error as fn(&str));
+        Ok(BackendFactory(Arc::new(Backend::read(text, follow)?)))
+    }
+}
+
+impl Factory for BackendFactory {
+    fn filter(&self) -> Box<dyn Filter> {
+        Box::new(BackendFilter { config: self.0.clone(), rename: None })
+    }
+}
+
+/// New value of `model`, and the body's content type.
+struct Rename {
+    model: String,
+    content_type: String,
+}
+
+struct BackendFilter {
+    config: Arc<Backend>,
+    rename: Option<Rename>,
+}
+
+impl Filter for BackendFilter {
+    fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
+        let credential = match self.credential(stream) {
+            Ok(credential) => credential,
+            Err(refusal) => {
+                stream.refuse(&refusal);
+                return OnHeaders::Stop;
+            }
+        };
+        let again = rewrite_path(stream);
+        let host = cluster(stream, "host").to_vec();
+        replace(stream, HOST, (!host.is_empty()).then_some(Some(&host)), again);
+        if self.config.credentials.is_some() && (again || credential.is_some()) {
+            for name in HEADERS {
+                // A backend with a credential gets no other one: it could be taken for its own, or be another's.
+                let wanted = credential
+                    .as_ref()
+                    .map(|credential| (credential.header == name).then_some(credential.value.as_bytes()));
+                replace(stream, name, wanted, again);
+            }
+            // An outside provider does not learn who asks.
+            replace(stream, CLIENT, credential.is_some().then_some(None), again);
+        }
+        // The body of this attempt is the client's again.
+        replace(stream, LENGTH, None, again);
+        match if end && !is_upgrade(stream) { Ok(None) } else { rename(stream) } {
+            Ok(None) => return OnHeaders::Continue,
+            Ok(rename) => self.rename = rename,
+            Err(refusal) => stream.refuse(&refusal),
+        }
+        stream.set_buffer_limit(self.config.max_body_bytes.saturating_add(SPARE_BYTES));
+        OnHeaders::Stop
+    }
+
+    fn request_body(&mut self, stream: &mut Stream, end: bool) -> OnBody {
+        if self.rename.is_some() && !end {
+            return OnBody::Buffer;
+        }
+        if self.write_model(stream) { OnBody::Continue } else { OnBody::Drop }
+    }
+
+    fn request_trailers(&mut self, stream: &mut Stream) -> bool {
+        self.write_model(stream)
+    }
+}
+
+impl BackendFilter {
+    /// Return the credential of the attempt's cluster.
+    fn credential(&self, stream: &Stream) -> Result<Option<Credential>, Refusal> {
+        let name = String::from_utf8_lossy(cluster(stream, "credential"));
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let known = self.config.credentials.as_ref();
+        let credential = known.and_then(|known| known.with(|known| known.get(&name).cloned()));
+        credential.map(Some).ok_or_else(|| {
+            let message = "the gateway has no credential for this backend: \
+                           ask the platform team to check the Secret that its ModelEndpoint names";
+            Refusal::new(&CREDENTIAL_MISSING, message)
+        })
+    }
+
+    /// Write the model's name into the body, and return whether the request goes on.
+    fn write_model(&mut self, stream: &mut Stream) -> bool {
+        let Some(Rename { model, content_type }) = self.rename.take() else { return true };
+        let body = stream.request_body().concat();
+        if body.is_empty() {
+            return true;
+        }
+        let form = Form::of(&content_type).unwrap_or(Form::Json);
+        match Prompt::read(&body, form).map(|prompt| prompt.renamed(&body, &model)) {
+            Ok(Some(renamed)) => {
+                if stream.header(Headers::Request, LENGTH).is_some() {
+                    replace(stream, LENGTH, Some(Some(renamed.len().to_string().as_bytes())), true);
+                }
+                stream.set_request_body(&renamed);
+            }
+            Ok(None) => {}
+            // A client must not reach a model of its own choice with the backend's credential.
+            Err(cause) => {
+                stream.refuse(&Refusal::invalid(cause));
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn cluster<'a>(stream: &'a Stream, key: &str) -> &'a [u8] {
+    stream.metadata(Source::Cluster, REWRITE, key)
+}
+
+fn rename(stream: &Stream) -> Result<Option<Rename>, Refusal> {
+    // A client that chose the service by its name may not know the engine's.
+    let given = match cluster(stream, "model") {
+        b"" if stream.state(BY_MODEL).is_some() => cluster(stream, "served"),
+        model => model,
+    };
+    let model = String::from_utf8_lossy(given).into_owned();
+    if model.is_empty() {
+        return Ok(None);
+    }
+    // What follows an upgrade is not read: it could name another model.
+    if is_upgrade(stream) {
+        return Err(Refusal::unreadable());
+    }
+    let content_type = stream.text(Headers::Request, "content-type").unwrap_or_default().to_string();
+    if Form::of(&content_type).is_none() || is_compressed(stream) {
+        return Err(Refusal::unreadable());
+    }
+    Ok(Some(Rename { model, content_type }))
+}
+
+/// Rewrite the path of this attempt, and return whether there was one before.
+fn rewrite_path(stream: &mut Stream) -> bool {
+    let kept = stream.state(CLIENT_PATH);
+    let again = kept.is_some();
+    let Some(path) = kept.or_else(|| stream.header(Headers::Request, ":path")) else { return again };
+    let rewrite = Rewrite {
+        strip: stream.metadata(Source::Route, REWRITE, "strip").len(),
+        prefix: cluster(stream, "prefix"),
+        overlap: cluster(stream, "overlap"),
+    };
+    let (path, rewritten) = (path.to_vec(), rewrite.of(path));
+    if again {
+        stream.set_header(Headers::Request, ":path", Some(rewritten.as_ref().unwrap_or(&path)));
+        return true;
+    }
+    stream.set_state(CLIENT_PATH, &path);
+    if let Some(rewritten) = rewritten {
+        stream.set_header(Headers::Request, ":path", Some(&rewritten));
+    }
+    false
+}
+
+/// Replace or remove a header for this attempt; None restores what an attempt before has replaced.
+fn replace(stream: &mut Stream, name: &str, wanted: Option<Option<&[u8]>>, again: bool) {
+    if wanted.is_none() && !again {
+        return;
+    }
+    let key = format!("{REPLACED}{name}");
+    let before = if again { stream.state(&key).map(<[u8]>::to_vec) } else { None };
+    match (wanted, before) {
+        (None, None) => {}
+        (None, Some(before)) => {
+            stream.set_header(Headers::Request, name, before.strip_prefix(&[PRESENT]));
+        }
+        (Some(value), before) => {
+            if before.is_none() {
+                let now = stream.header(Headers::Request, name);
+                let kept = now.map_or(ABSENT.to_vec(), |now| [&[PRESENT], now].concat());
+                stream.set_state(&key, &kept);
+            }
+            stream.set_header(Headers::Request, name, value);
+        }
+    }
+}

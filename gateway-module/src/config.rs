@@ -1,0 +1,155 @@
+//! Configuration of the filters; see `README.md`.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::credentials::Credentials;
+use crate::keys::{Keys, Shares};
+use crate::models::Models;
+use crate::record::Form;
+use crate::watch::{Parse, Report, Watched};
+
+const MAX_BODY_BYTES: u64 = 20 << 20;
+
+/// Room beyond the limit of a body, for what the filters add, and so that they refuse it before Envoy does.
+pub const SPARE_BYTES: u64 = 1 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Authentication {
+    APIKey,
+    None,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FrontOptions {
+    authentication: Authentication,
+    keys: Option<String>,
+    shares: Option<String>,
+    models: Option<String>,
+    usage: Option<bool>,
+    include_usage: Option<bool>,
+    max_body_bytes: Option<u64>,
+    internal_headers: Option<bool>,
+    #[serde(default)]
+    record: Form,
+}
+
+/// Configuration of the filter `front`.
+pub struct Front {
+    /// Keys, if they are demanded.
+    pub keys: Option<Arc<Watched<Keys>>>,
+    /// This gateway's share of the limits.
+    pub shares: Option<Arc<Watched<Shares>>>,
+    /// Services by model, if `/v1/...` is routed by it.
+    pub models: Option<Arc<Watched<Models>>>,
+    /// True to read token counts.
+    pub usage: bool,
+    /// True to ask engines for them.
+    pub include_usage: bool,
+    /// Maximum of a body that is held.
+    pub max_body_bytes: u64,
+    /// True to drop internal headers of the client and to count the hop.
+    pub internal_headers: bool,
+    /// Form of the record for the access log.
+    pub record: Form,
+}
+
+fn open<T: Send + Sync + 'static>(
+    path: Option<String>,
+    parse: Parse<T>,
+    follow: Option<Report>,
+) -> Result<Option<Arc<Watched<T>>>, String> {
+    path.map(|path| Watched::open(&path, parse, follow)).transpose()
+}
+
+impl Front {
+    /// Read the configuration and its files, and follow these if asked.
+    pub fn read(text: &[u8], follow: Option<Report>) -> Result<Self, String> {
+        let options: FrontOptions = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        match options.authentication {
+            Authentication::APIKey if options.keys.is_none() => {
+                return Err("authentication APIKey needs keys".into());
+            }
+            Authentication::None if options.keys.is_some() || options.shares.is_some() => {
+                return Err("authentication None allows neither keys nor shares".into());
+            }
+            _ => {}
+        }
+        let usage = options.usage.unwrap_or(true);
+        let include_usage = options.include_usage.unwrap_or(usage);
+        if include_usage && !usage {
+            return Err("includeUsage needs usage".into());
+        }
+        Ok(Front {
+            keys: open(options.keys, Keys::parse, follow)?,
+            shares: open(options.shares, Shares::parse, follow)?,
+            models: open(options.models, Models::parse, follow)?,
+            usage,
+            include_usage,
+            max_body_bytes: options.max_body_bytes.unwrap_or(MAX_BODY_BYTES),
+            internal_headers: options.internal_headers.unwrap_or(false),
+            record: options.record,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct BackendOptions {
+    credentials: Option<String>,
+    max_body_bytes: Option<u64>,
+}
+
+/// Configuration of the filter `backend`.
+pub struct Backend {
+    /// Credentials of backends.
+    pub credentials: Option<Arc<Watched<Credentials>>>,
+    /// Maximum of a body in which the model gets another name.
+    pub max_body_bytes: u64,
+}
+
+impl Backend {
+    /// Read the configuration and its file, and follow it if asked.
+    pub fn read(text: &[u8], follow: Option<Report>) -> Result<Self, String> {
+        let options: BackendOptions = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        Ok(Backend {
+            credentials: open(options.credentials, Credentials::parse, follow)?,
+            max_body_bytes: options.max_body_bytes.unwrap_or(MAX_BODY_BYTES),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_closed_unless_it_says_otherwise() {
+        for (wrong, cause) in [
+            ("{}", "missing field `authentication`"),
+            ("", "EOF"),
+            (r#"{"authentication":"APIKey"}"#, "needs keys"),
+            (r#"{"authentication":"None","keys":"k"}"#, "allows neither"),
+            (r#"{"authentication":"None","shares":"s"}"#, "allows neither"),
+            (r#"{"authentication":"apikey","keys":"k"}"#, "unknown variant"),
+            (r#"{"authentication":"APIKey","keys":"/nonexistent"}"#, "cannot read /nonexistent"),
+            (r#"{"authentication":"None","models":"/nonexistent"}"#, "cannot read /nonexistent"),
+            (r#"{"authentication":"None","limits":true}"#, "unknown field"),
+            (r#"{"authentication":"None","record":"Other"}"#, "unknown variant"),
+            (r#"{"authentication":"None","usage":false,"includeUsage":true}"#, "needs usage"),
+        ] {
+            let error = Front::read(wrong.as_bytes(), None).err().unwrap();
+            assert!(error.contains(cause), "{error}");
+        }
+        let front = Front::read(br#"{"authentication":"None"}"#, None).ok().unwrap();
+        assert!(front.keys.is_none() && front.usage && front.include_usage);
+    }
+
+    #[test]
+    fn credentials_that_are_named_must_be_there() {
+        assert!(Backend::read(br#"{"credentials":"/nonexistent"}"#, None).is_err());
+        assert!(Backend::read(b"{}", None).ok().unwrap().credentials.is_none());
+    }
+}

@@ -1,0 +1,240 @@
+//! Stream of server-sent events: its token counts, and the event with nothing else, which may be hidden.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::memchr;
+
+use crate::usage::{self, Usage};
+
+/// A longer line or event passes unread.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Reader of a stream of events, in pieces of any size.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Token counts so far.
+    pub usage: Option<Usage>,
+    /// Events so far that carry data.
+    pub count: u64,
+    hide: bool,
+    held: Vec<u8>,
+    skip: bool,
+}
+
+impl Events {
+    /// Return a reader that takes the event with nothing but token counts out of the stream, if asked.
+    pub fn new(hide: bool) -> Self {
+        Events { hide, ..Events::default() }
+    }
+
+    /// Read a piece; `end` if it is the last. Return what replaces it; None if it stays as it is.
+    pub fn push(&mut self, pieces: &[&[u8]], end: bool) -> Option<Vec<u8>> {
+        if self.hide {
+            return self.filter(pieces, end);
+        }
+        for piece in pieces {
+            self.observe(piece);
+        }
+        if end {
+            let line = std::mem::take(&mut self.held);
+            self.read(&line);
+        }
+        None
+    }
+
+    /// Read lines; only a line that goes on in the next piece is copied.
+    fn observe(&mut self, mut piece: &[u8]) {
+        while let Some(end) = memchr(b'\n', piece) {
+            if std::mem::take(&mut self.skip) {
+                // The rest of a line that was too long.
+            } else if self.held.is_empty() {
+                self.read(&piece[..end]);
+            } else {
+                let mut line = std::mem::take(&mut self.held);
+                line.extend_from_slice(&piece[..end]);
+                self.read(&line);
+                line.clear();
+                self.held = line;
+            }
+            piece = &piece[end + 1..];
+        }
+        if self.skip || self.held.len() + piece.len() > MOST_BYTES {
+            self.skip = true;
+            self.held.clear();
+        } else {
+            self.held.extend_from_slice(piece);
+        }
+    }
+
+    /// Hold each event until it is complete, and leave those out that have nothing but token counts.
+    fn filter(&mut self, pieces: &[&[u8]], end: bool) -> Option<Vec<u8>> {
+        let mut held = std::mem::take(&mut self.held);
+        let seen = held.len();
+        let data = match pieces {
+            [piece] if held.is_empty() => Cow::Borrowed(*piece),
+            _ => {
+                pieces.iter().for_each(|piece| held.extend_from_slice(piece));
+                Cow::Owned(held)
+            }
+        };
+        let mut sent: Vec<Range<usize>> = vec![];
+        let mut send = |part: Range<usize>| match sent.last_mut() {
+            Some(before) if before.end == part.start => before.end = part.end,
+            _ => sent.push(part),
+        };
+        // The line break before a blank line may be among the last two bytes that were held.
+        let (mut start, mut from) = (0, seen.saturating_sub(2));
+        while let Some(after) = event_end(&data, start, from) {
+            if !self.is_counts(&data[start..after]) {
+                send(start..after);
+            }
+            (start, from) = (after, after);
+        }
+        if end {
+            if !self.is_counts(&data[start..]) {
+                send(start..data.len());
+            }
+        } else if data.len() - start > MOST_BYTES {
+            send(start..data.len());
+            (self.hide, self.skip) = (false, true);
+        } else if start == 0 {
+            self.held = data.into_owned();
+            return Some(vec![]);
+        } else {
+            self.held = data[start..].to_vec();
+        }
+        let bytes: usize = sent.iter().map(Range::len).sum();
+        if seen == 0 && pieces.len() == 1 && bytes == data.len() {
+            return None;
+        }
+        let mut out = Vec::with_capacity(bytes);
+        sent.into_iter().for_each(|part| out.extend_from_slice(&data[part]));
+        Some(out)
+    }
+
+    /// Read an event, and return whether it has nothing but token counts.
+    fn is_counts(&mut self, event: &[u8]) -> bool {
+        let (mut found, mut rest) = (false, event);
+        while let Some(end) = memchr(b'\n', rest) {
+            found |= self.read(&rest[..end]);
+            rest = &rest[end + 1..];
+        }
+        found | self.read(rest)
+    }
+
+    /// Read a line, and return whether it has nothing but token counts.
+    fn read(&mut self, line: &[u8]) -> bool {
+        let Some(data) = line.strip_prefix(b"data:") else { return false };
+        let data = data.trim_ascii();
+        if data.is_empty() || data == b"[DONE]" {
+            return false;
+        }
+        self.count += 1;
+        if usage::NAME.find(data).is_none() {
+            return false;
+        }
+        let Some(found) = usage::find(data) else { return false };
+        self.usage = Some(self.usage.map_or(found.usage, |before| before.max(found.usage)));
+        if found.alone {
+            self.count -= 1;
+        }
+        found.alone
+    }
+}
+
+/// Return the end of the event that begins at `start`, after its blank line. There is none before `from`.
+fn event_end(data: &[u8], start: usize, from: usize) -> Option<usize> {
+    let line_break = |at: usize| match &data[at..] {
+        [b'\n', ..] => Some(at + 1),
+        [b'\r', b'\n', ..] => Some(at + 2),
+        _ => None,
+    };
+    if from <= start
+        && let Some(end) = line_break(start)
+    {
+        return Some(end);
+    }
+    let mut at = from.max(start);
+    while let Some(length) = memchr(b'\n', &data[at..]) {
+        at += length + 1;
+        if let Some(end) = line_break(at) {
+            return Some(end);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTS: &str = r#"data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}"#;
+
+    fn stream(newline: &str) -> String {
+        let lines =
+            ["data: {\"choices\":[{}]}", "", ": comment", "data: {\"choices\":[{}],\"usage\":null}", ""];
+        lines.iter().chain(&[COUNTS, "", "data: [DONE]", "", ""]).copied().collect::<Vec<_>>().join(newline)
+    }
+
+    fn in_pieces(text: &str, size: usize, hide: bool) -> (Events, Vec<u8>) {
+        let mut events = Events::new(hide);
+        let mut out = vec![];
+        let mut pieces = text.as_bytes().chunks(size).peekable();
+        while let Some(piece) = pieces.next() {
+            let end = pieces.peek().is_none();
+            out.extend(events.push(&[piece], end).unwrap_or(piece.to_vec()));
+        }
+        (events, out)
+    }
+
+    #[test]
+    fn counts_are_read_however_the_stream_is_cut() {
+        for newline in ["\n", "\r\n"] {
+            let text = stream(newline);
+            for size in 1..=text.len() {
+                let (events, out) = in_pieces(&text, size, false);
+                assert_eq!(events.usage, Some(Usage { prompt: 7, completion: 2 }));
+                assert_eq!((events.count, out), (2, text.clone().into_bytes()));
+            }
+        }
+    }
+
+    #[test]
+    fn the_event_with_counts_is_hidden_however_the_stream_is_cut() {
+        for newline in ["\n", "\r\n"] {
+            let text = stream(newline);
+            let expected = text.replace(&format!("{COUNTS}{newline}{newline}"), "");
+            for size in 1..=text.len() {
+                let (events, out) = in_pieces(&text, size, true);
+                assert_eq!(String::from_utf8(out).unwrap(), expected);
+                assert_eq!((events.usage.is_some(), events.count), (true, 2));
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_is_sent_on_as_soon_as_it_is_complete() {
+        let mut events = Events::new(true);
+        assert_eq!(events.push(&[b"data: 1\n\nda"], false).unwrap(), b"data: 1\n\n");
+        assert_eq!(events.push(&[b"ta: 2\n", b"\n"], false).unwrap(), b"data: 2\n\n");
+        assert_eq!(events.push(&[b"data: 3\n\n"], false), None);
+    }
+
+    #[test]
+    fn a_stream_that_breaks_off_keeps_its_last_bytes() {
+        let (_, out) = in_pieces("data: 1\n\ndata: {\"cho", 4, true);
+        assert_eq!(out, b"data: 1\n\ndata: {\"cho");
+    }
+
+    #[test]
+    fn an_endless_line_is_passed_on_and_takes_no_memory() {
+        for hide in [false, true] {
+            let text = format!("data: {}\n\n{COUNTS}\n\n", "x".repeat(3 * MOST_BYTES));
+            let (events, out) = in_pieces(&text, 65_536, hide);
+            assert_eq!(out, text.as_bytes());
+            assert_eq!(events.usage, Some(Usage { prompt: 7, completion: 2 }));
+            assert!(events.held.capacity() <= 3 * MOST_BYTES);
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! Filter `front`: who asks, for which service, within which limits, and how many tokens it took.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use crate::abi::{Body, Headers, Setup, Stream, log_error};
+use crate::answer::Answer;
+use crate::config::{Front, SPARE_BYTES};
+use crate::counters::Counters;
+use crate::errors::{
+    AMBIGUOUS_API_KEY, Code, EXPIRED_API_KEY, INVALID_API_KEY, INVALID_BODY, KEY_BLOCKED, METHOD_NOT_ALLOWED,
+    MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
+};
+use crate::filter::{Factory, Filter, OnBody, OnHeaders};
+use crate::head::Head;
+use crate::keys::{Blocked, Key};
+use crate::limits::Admission;
+use crate::models::not_allowed;
+use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, METADATA, RECORD};
+use crate::paths;
+use crate::prompt::{self, Prompt};
+use crate::record::{Form, Record};
+
+/// Path of the list of models.
+const LIST: &str = "/v1/models";
+
+/// Configuration of the filter.
+pub struct FrontFactory {
+    config: Arc<Front>,
+    counters: Counters,
+}
+
+impl FrontFactory {
+    /// Read the configuration.
+    pub fn new(setup: &mut Setup, text: &[u8]) -> Result<Self, String> {
+        let follow = (!setup.is_validation()).then_some(log_error as fn(&str));
+        Ok(FrontFactory { config: Arc::new(Front::read(text, follow)?), counters: Counters::new(setup)? })
+    }
+}
+
+impl Factory for FrontFactory {
+    fn filter(&self) -> Box<dyn Filter> {
+        Box::new(FrontFilter {
+            config: self.config.clone(),
+            counters: self.counters,
+            started: Instant::now(),
+            key: None,
+            admission: None,
+            service: String::new(),
+            body: RequestBody::default(),
+            hide: false,
+            answer: None,
+            first_token_ms: None,
+            refused: None,
+        })
+    }
+}
+
+/// What the filter does with the request's body.
+#[derive(Default)]
+struct RequestBody {
+    bytes: u64,
+    limit: Option<u64>,
+    path: String,
+    content_type: String,
+    held: bool,
+    by_model: bool,
+    model: String,
+}
+
+/// Stop of the request: an answer was sent, or is to be sent.
+enum Stop {
+    Refuse(Refusal),
+    List(String),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refuse(refusal)
+    }
+}
+
+struct FrontFilter {
+    config: Arc<Front>,
+    counters: Counters,
+    started: Instant,
+    key: Option<Arc<Key>>,
+    admission: Option<Admission>,
+    service: String,
+    body: RequestBody,
+    hide: bool,
+    answer: Option<Answer>,
+    first_token_ms: Option<u64>,
+    refused: Option<&'static Code>,
+}
+
+impl Filter for FrontFilter {
+    fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
+        match self.admit(stream, end) {
+            Ok(()) if self.body.held => OnHeaders::Stop,
+            Ok(()) => OnHeaders::Continue,
+            Err(stop) => {
+                self.stop(stream, stop);
+                OnHeaders::Stop
+            }
+        }
+    }
+
+    fn request_body(&mut self, stream: &mut Stream, end: bool) -> OnBody {
+        let received = stream.body(Body::ReceivedRequest);
+        self.body.bytes += received.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        if self.body.limit.is_some_and(|limit| self.body.bytes > limit) {
+            self.stop(stream, too_large(self.body.limit.unwrap_or_default()).into());
+            return OnBody::Drop;
+        }
+        if !self.body.held {
+            return OnBody::Continue;
+        }
+        if !end {
+            return OnBody::Buffer;
+        }
+        if self.read_body(stream) { OnBody::Continue } else { OnBody::Drop }
+    }
+
+    fn request_trailers(&mut self, stream: &mut Stream) -> bool {
+        !self.body.held || self.read_body(stream)
+    }
+
+    fn response_headers(&mut self, stream: &mut Stream) {
+        let status = stream.text(Headers::Response, ":status").unwrap_or_default();
+        let encoding = stream.text(Headers::Response, "content-encoding").unwrap_or("identity");
+        if !self.config.usage || !status.starts_with('2') || encoding != "identity" {
+            return;
+        }
+        let content_type = stream.text(Headers::Response, "content-type").unwrap_or_default();
+        self.answer = Answer::of(content_type, self.hide);
+        if self.hide && self.answer.as_ref().is_some_and(Answer::is_stream) {
+            // The body that the client gets is shorter.
+            stream.set_header(Headers::Response, "content-length", None);
+        }
+    }
+
+    fn response_body(&mut self, stream: &mut Stream, end: bool) {
+        let Some(answer) = &mut self.answer else { return };
+        let pieces = stream.body(Body::ReceivedResponse);
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if bytes > 0 && self.first_token_ms.is_none() {
+            self.first_token_ms = Some(self.started.elapsed().as_millis() as u64);
+        }
+        if let Some(data) = answer.push(&pieces, end) {
+            stream.set_response_piece(&data);
+        }
+    }
+
+    fn response_trailers(&mut self, stream: &mut Stream) {
+        let rest = self.answer.as_mut().and_then(|answer| answer.push(&[], true));
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+            stream.append_response(&rest);
+        }
+    }
+
+    fn complete(&mut self, stream: &mut Stream) {
+        let counted = self.answer.as_ref().and_then(|answer| answer.count(self.body.bytes));
+        let mut record = Record::new(self.config.record);
+        if let Some(key) = &self.key {
+            record.text("key", &key.id);
+            record.text("namespace", &key.grant.namespace);
+        }
+        record.text("service", &self.service);
+        record.text("model", &self.body.model);
+        if let Some(counted) = &counted {
+            let usage = counted.usage;
+            record.number("prompt_tokens", usage.prompt);
+            record.number("completion_tokens", usage.completion);
+            record.number("total_tokens", usage.total());
+            record.truth("estimated", counted.estimated);
+            self.counters.answered(stream, &self.service, counted);
+            if let Some(admission) = &self.admission {
+                admission.charge(usage.total(), Instant::now());
+            }
+        }
+        if let Some(answer) = &self.answer {
+            record.truth("stream", answer.is_stream());
+        }
+        if let Some(first_token_ms) = self.first_token_ms {
+            record.number("first_token_ms", first_token_ms);
+        }
+        if let Some(code) = self.refused {
+            record.text("error", code.name);
+            self.counters.refused(stream, code);
+        }
+        if let Some(encoded) = record.encoded() {
+            match self.config.record {
+                Form::State => drop(stream.set_state(RECORD, &encoded)),
+                _ => stream.set_metadata(METADATA, &encoded),
+            }
+        }
+        self.counters.catch_up(stream);
+        self.admission = None;
+    }
+}
+
+impl FrontFilter {
+    fn stop(&mut self, stream: &mut Stream, stop: Stop) {
+        match stop {
+            Stop::Refuse(refusal) => {
+                self.refused = Some(refusal.code);
+                stream.refuse(&refusal);
+            }
+            Stop::List(body) => {
+                stream.answer(200, &[("content-type", "application/json")], &body, "models");
+            }
+        }
+    }
+
+    /// Decide on the headers alone; the body is held if it must be read.
+    fn admit(&mut self, stream: &mut Stream, end: bool) -> Result<(), Stop> {
+        let head = Head::read(&stream.headers(Headers::Request));
+        self.drop_headers(stream, &head);
+        if let Some(key) = self.identify(&head)? {
+            self.key = Some(key);
+        }
+        let by_model = self.config.models.is_some() && paths::is_by_model(&head.path);
+        if !by_model {
+            self.set_service(paths::service(&head.path))?;
+        }
+        if let Some(key) = &self.key {
+            let own = || (key.account.clone(), key.grant.account.clone());
+            let shares = self.config.shares.as_ref();
+            let (account, namespace) =
+                shares.map_or_else(own, |shares| shares.with(|shares| shares.apply(key)));
+            let admission = Admission::take(account, namespace, self.started);
+            self.admission = Some(admission.map_err(|exceeded| Refusal::limited(&exceeded))?);
+            for (values, name) in [(&head.authorization, AUTHORIZATION), (&head.api_key, API_KEY)] {
+                if values.first.is_some() {
+                    stream.set_header(Headers::Request, name, None);
+                }
+            }
+            stream.set_header(Headers::Request, CLIENT, Some(key.id.as_bytes()));
+        }
+        if by_model {
+            self.check_method(&head, end)?;
+        }
+        if self.config.usage && head.accepts_encodings {
+            stream.set_header(Headers::Request, "accept-encoding", None);
+        }
+        if !end && !head.is_upgrade {
+            self.expect_body(stream, by_model, head)?;
+        }
+        Ok(())
+    }
+
+    /// Drop what only the gateway may set, and count the hop.
+    fn drop_headers(&self, stream: &mut Stream, head: &Head) {
+        if head.names_client {
+            stream.set_header(Headers::Request, CLIENT, None);
+        }
+        if self.config.internal_headers {
+            for name in &head.internal {
+                stream.set_header(Headers::Request, name, None);
+            }
+            stream.set_header(Headers::Request, HOPS, Some(&[&[HOP], head.hops.as_slice()].concat()));
+        }
+    }
+
+    /// Return the key of the request; None if none is demanded.
+    fn identify(&self, head: &Head) -> Result<Option<Arc<Key>>, Refusal> {
+        let Some(keys) = &self.config.keys else { return Ok(None) };
+        let Some(secret) = secret(head)? else {
+            let message = "an API key is needed: send the header \"Authorization: Bearer KEY\"";
+            return Err(Refusal::new(&MISSING_API_KEY, message));
+        };
+        let Some(key) = keys.with(|keys| keys.find(secret).cloned()) else {
+            return Err(Refusal::new(&INVALID_API_KEY, "this API key is unknown: ask for another one"));
+        };
+        let now = || SystemTime::UNIX_EPOCH.elapsed().map_or(u64::MAX, |since| since.as_secs());
+        if key.expires.is_some_and(|expires| now() >= expires) {
+            return Err(Refusal::new(&EXPIRED_API_KEY, "this API key has expired: ask for another one"));
+        }
+        match key.blocked {
+            None => Ok(Some(key)),
+            Some(Blocked::Budget) => Err(Refusal::out_of_budget()),
+            Some(Blocked::Key) => {
+                Err(Refusal::new(&KEY_BLOCKED, "this API key is blocked: ask the owner of the key"))
+            }
+        }
+    }
+
+    /// Check the service that a path names. With keys, a path without a service leads nowhere.
+    fn set_service(&mut self, service: Option<&str>) -> Result<(), Refusal> {
+        match (service, &self.key) {
+            (Some(service), Some(key)) if !key.allows(service) => return Err(not_allowed(service)),
+            (None, Some(_)) => {
+                return Err(no_route("paths begin with /NAMESPACE/SERVICE/"));
+            }
+            _ => {}
+        }
+        self.service = service.unwrap_or_default().to_string();
+        Ok(())
+    }
+
+    /// Check the method of a path that is routed by a model, and answer the list of models.
+    fn check_method(&self, head: &Head, end: bool) -> Result<(), Stop> {
+        let (method, path) = (head.method.as_str(), paths::without_query(&head.path));
+        if head.is_upgrade {
+            return Err(no_route("a websocket needs a path /NAMESPACE/SERVICE/...").into());
+        }
+        let list = path.strip_prefix(LIST).filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        match (list, method, &self.config.models) {
+            (Some(rest), "GET", Some(models)) => {
+                let only = rest.strip_prefix('/').filter(|name| !name.is_empty()).map(paths::decoded);
+                Err(Stop::List(models.with(|models| models.list(only.as_deref(), self.key.as_deref()))?))
+            }
+            (None, "POST", _) if end => Err(Refusal::new(&INVALID_BODY, "the request has no body").into()),
+            (None, "POST", _) => Ok(()),
+            (None, "GET", _) => Err(no_route("GET below /v1/ is for /v1/models only").into()),
+            _ => {
+                let message = format!("{method} is not a method of {path}");
+                Err(Refusal::new(&METHOD_NOT_ALLOWED, message).into())
+            }
+        }
+    }
+
+    /// Decide whether the body is held, and refuse it if it is known to be too large or unreadable.
+    fn expect_body(&mut self, stream: &mut Stream, by_model: bool, head: Head) -> Result<(), Refusal> {
+        let form = prompt::Form::of(&head.content_type);
+        let asks = self.config.include_usage && paths::is_counted_if_asked(&head.path);
+        let reads = by_model || (asks && form == Some(prompt::Form::Json));
+        if reads && (form.is_none() || head.is_compressed) {
+            return Err(Refusal::unreadable());
+        }
+        self.body.by_model = by_model;
+        self.body.held = reads;
+        let own = self.key.as_ref().and_then(|key| key.max_body_bytes);
+        let held = self.body.held.then_some(self.config.max_body_bytes);
+        self.body.limit = own.into_iter().chain(held).min();
+        if let Some(limit) = self.body.limit {
+            if head.content_length.is_some_and(|length| length > limit) {
+                return Err(too_large(limit));
+            }
+            if self.body.held {
+                stream.set_buffer_limit(limit.saturating_add(SPARE_BYTES));
+            }
+        }
+        self.body.path = head.path;
+        self.body.content_type = head.content_type;
+        Ok(())
+    }
+
+    /// Read the body that was held, and return whether the request goes on.
+    fn read_body(&mut self, stream: &mut Stream) -> bool {
+        self.body.held = false;
+        match self.route_and_ask(stream) {
+            Ok(()) => true,
+            Err(refusal) => {
+                self.stop(stream, refusal.into());
+                false
+            }
+        }
+    }
+
+    fn route_and_ask(&mut self, stream: &mut Stream) -> Result<(), Refusal> {
+        let body = stream.request_body().concat();
+        let form = prompt::Form::of(&self.body.content_type).unwrap_or(prompt::Form::Json);
+        let prompt = Prompt::read(&body, form).map_err(Refusal::invalid)?;
+        self.body.model = prompt.model.as_deref().unwrap_or_default().to_string();
+        let asking = prompt.asking(&body);
+        if self.body.by_model {
+            if prompt.model.is_none() {
+                return Err(Refusal::invalid("it names no model".into()));
+            }
+            self.route(stream)?;
+        }
+        if self.config.include_usage
+            && paths::is_counted_if_asked(&self.body.path)
+            && let Some(asking) = asking
+        {
+            self.hide = true;
+            stream.set_request_body(&asking);
+        }
+        Ok(())
+    }
+
+    /// Replace the path by that of the service that the model names.
+    fn route(&mut self, stream: &mut Stream) -> Result<(), Refusal> {
+        let Some(models) = &self.config.models else { return Ok(()) };
+        let key = self.key.as_deref();
+        self.service = models.with(|models| models.resolve(&self.body.model, key))?;
+        let path = ["/", self.service.as_str(), self.body.path.as_str()].concat();
+        stream.set_header(Headers::Request, ":path", Some(path.as_bytes()));
+        stream.set_state(BY_MODEL, b"1");
+        stream.clear_route_cache();
+        Ok(())
+    }
+}
+
+/// Return the key in the headers of a request.
+fn secret(head: &Head) -> Result<Option<&[u8]>, Refusal> {
+    let ambiguous = || Refusal::new(&AMBIGUOUS_API_KEY, "the request has more than one API key: send one");
+    if head.authorization.several || head.api_key.several {
+        return Err(ambiguous());
+    }
+    let bearer = head.authorization.first.as_deref().and_then(bearer);
+    match (bearer, head.api_key.first.as_deref()) {
+        (Some(one), Some(other)) if one != other => Err(ambiguous()),
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, key) = value.split_at_checked("bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| key.trim_ascii()).filter(|key| !key.is_empty())
+}
+
+fn too_large(limit: u64) -> Refusal {
+    let message = format!("the body is larger than the limit of {limit} bytes: send a shorter one");
+    Refusal::new(&REQUEST_TOO_LARGE, message)
+}
+
+fn no_route(remedy: &str) -> Refusal {
+    Refusal::new(&ROUTE_NOT_FOUND, format!("no route leads to this path: {remedy}"))
+}

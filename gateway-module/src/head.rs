@@ -1,0 +1,91 @@
+//! Headers of a request that the filter `front` decides on, read in one call.
+
+use crate::names::{API_KEY, AUTHORIZATION, CLIENT, HOPS, INTERNAL};
+use crate::prompt::is_identity;
+
+/// Values of one header.
+#[derive(Debug, Default)]
+pub struct Values {
+    /// The first value.
+    pub first: Option<Vec<u8>>,
+    /// True if there are more.
+    pub several: bool,
+}
+
+impl Values {
+    fn add(&mut self, value: &[u8]) {
+        if self.first.is_none() {
+            self.first = Some(value.to_vec());
+        } else {
+            self.several = true;
+        }
+    }
+}
+
+/// Headers of a request. A text is its first value, and empty if that is absent or not UTF-8.
+#[derive(Debug, Default)]
+pub struct Head {
+    /// `:method`.
+    pub method: String,
+    /// `:path`.
+    pub path: String,
+    /// `content-type`.
+    pub content_type: String,
+    /// `content-length`.
+    pub content_length: Option<u64>,
+    /// True if it becomes a websocket, whose data is no body.
+    pub is_upgrade: bool,
+    /// True if its body is compressed.
+    pub is_compressed: bool,
+    /// True if it has `accept-encoding`.
+    pub accepts_encodings: bool,
+    /// True if it has the header that names the key.
+    pub names_client: bool,
+    /// Key in the form of OpenAI's clients.
+    pub authorization: Values,
+    /// Key in the form of Anthropic's clients.
+    pub api_key: Values,
+    /// Marks of the gateways before.
+    pub hops: Vec<u8>,
+    /// Names of headers that only the gateway may set.
+    pub internal: Vec<String>,
+}
+
+impl Head {
+    /// Read the headers.
+    pub fn read(headers: &[(&[u8], &[u8])]) -> Self {
+        let mut head = Head::default();
+        let (mut encoding, mut length, mut hops, mut kind) = (None, None, None, None);
+        let (mut method, mut path) = (None, None);
+        for (name, value) in headers.iter().copied() {
+            match name {
+                b":method" => method = method.or(Some(value)),
+                b":path" => path = path.or(Some(value)),
+                b"content-type" => kind = kind.or(Some(value)),
+                b"content-length" => length = length.or(Some(value)),
+                b"content-encoding" => encoding = encoding.or(Some(value)),
+                b"upgrade" => head.is_upgrade = true,
+                b"accept-encoding" => head.accepts_encodings = true,
+                _ if name == CLIENT.as_bytes() => head.names_client = true,
+                _ if name == AUTHORIZATION.as_bytes() => head.authorization.add(value),
+                _ if name == API_KEY.as_bytes() => head.api_key.add(value),
+                _ if name == HOPS.as_bytes() => hops = hops.or(Some(value)),
+                _ if INTERNAL.iter().any(|prefix| name.starts_with(prefix.as_bytes())) => {
+                    head.internal.push(String::from_utf8_lossy(name).into_owned());
+                }
+                _ => {}
+            }
+        }
+        head.method = text(method);
+        head.path = text(path);
+        head.content_type = text(kind);
+        head.content_length = length.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
+        head.is_compressed = encoding.is_some_and(|encoding| !is_identity(encoding));
+        head.hops = hops.unwrap_or_default().to_vec();
+        head
+    }
+}
+
+fn text(value: Option<&[u8]>) -> String {
+    value.and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default().to_string()
+}

@@ -1,0 +1,34 @@
+//! Two HTTP filters for the gateway's Envoy: `front` for requests, and `backend` for each attempt at one.
+//!
+//! The contract with the control plane, which writes the files, is in `README.md`.
+
+mod abi;
+mod answer;
+mod backend;
+mod config;
+mod counters;
+mod credentials;
+mod errors;
+mod events;
+mod filter;
+mod front;
+mod head;
+mod keys;
+mod limits;
+mod models;
+mod multipart;
+mod names;
+mod paths;
+mod prompt;
+mod record;
+mod usage;
+mod watch;
+
+#[cfg(test)]
+mod backend_tests;
+#[cfg(test)]
+mod front_tests;
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+mod stand_in;

@@ -1,0 +1,40 @@
+//! Names that the module shares with Envoy's configuration and with clients.
+
+/// Namespace of the dynamic metadata that the module writes.
+pub const METADATA: &str = "modelplane";
+
+/// Filter state with the same as a JSON object.
+pub const RECORD: &str = "modelplane.record";
+
+/// Namespace of the metadata of routes and clusters that the module reads.
+pub const REWRITE: &str = "modelplane.rewrite";
+
+/// Filter state with the path as it was before the first attempt.
+pub const CLIENT_PATH: &str = "modelplane.replaced.:path";
+
+/// Filter state that is set if the `model` of the body has chosen the service.
+pub const BY_MODEL: &str = "modelplane.by_model";
+
+/// Prefix of the filter states with other headers as they were before the first attempt.
+pub const REPLACED: &str = "modelplane.replaced.";
+
+/// Prefix of the details of the module's own answers, which Envoy's `local_reply_config` leaves alone.
+pub const DETAILS: &str = "modelplane:";
+
+/// Header with the id of the key, for the engine.
+pub const CLIENT: &str = "modelplane-client";
+
+/// Header of a key in the form of OpenAI's clients.
+pub const AUTHORIZATION: &str = "authorization";
+
+/// Header of a key in the form of Anthropic's clients.
+pub const API_KEY: &str = "x-api-key";
+
+/// Header with a mark of each gateway that has forwarded the request.
+pub const HOPS: &str = "modelplane-hops";
+
+/// Mark of one gateway in it.
+pub const HOP: u8 = b'1';
+
+/// Prefixes of headers that only the gateway may set: a client's would change timeouts and retries.
+pub const INTERNAL: [&str; 2] = ["x-envoy-", "x-modelplane-"];

@@ -1,0 +1,520 @@
+//! Stand-in for Envoy: the functions that the module calls, over one stream in memory.
+//!
+//! It frees what it lent as soon as it changes, so that AddressSanitizer finds a module that reads it later, and it
+//! calls hooks while an answer is sent, as Envoy does.
+#![allow(unsafe_code)]
+#![allow(clippy::missing_safety_doc)]
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::c_void;
+
+use crate::abi::{self, Body, Buffer, Handle, Header, Headers, Source};
+use crate::filter::{Factory, Filter, OnHeaders};
+
+/// Answer of the module's own.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Answer {
+    pub status: u32,
+    pub headers: HashMap<String, String>,
+    pub body: String,
+    pub details: String,
+}
+
+impl Answer {
+    pub fn error(&self) -> serde_json::Value {
+        serde_json::from_str::<serde_json::Value>(&self.body).unwrap()["error"].clone()
+    }
+}
+
+type Pieces = Vec<Vec<u8>>;
+
+/// Stream with all that Envoy knows of it.
+#[derive(Default)]
+pub struct Stream {
+    pub request: Vec<(String, Vec<u8>)>,
+    pub response: Vec<(String, Vec<u8>)>,
+    pub metadata: HashMap<(Source, String), String>,
+    pub state: HashMap<String, Vec<u8>>,
+    pub answer: Option<Answer>,
+    pub answers: usize,
+    pub routed: usize,
+    pub buffer_limit: Option<u64>,
+    /// Dynamic metadata, as text.
+    pub noted: HashMap<String, String>,
+    bodies: HashMap<Body, Pieces>,
+    slot: Option<Handle>,
+}
+
+thread_local! {
+    static COUNTERS: RefCell<(Vec<String>, HashMap<String, u64>)> = RefCell::default();
+}
+
+/// Return the value of a counter, `name{label,label}`, of this thread's filters.
+pub fn counter(name: &str) -> u64 {
+    COUNTERS.with_borrow(|counters| counters.1.get(name).copied().unwrap_or_default())
+}
+
+/// Configured filter.
+pub struct Configured(Handle);
+
+impl Configured {
+    pub fn new(name: &str, text: &str) -> Option<Self> {
+        let (name, text) = (Buffer::of(name.as_bytes()), Buffer::of(text.as_bytes()));
+        let made =
+            unsafe { abi::envoy_dynamic_module_on_http_filter_config_new(std::ptr::null_mut(), name, text) };
+        (!made.is_null()).then(|| Configured(made))
+    }
+
+    /// Begin a request with headers.
+    pub fn open(&self, headers: &[(&str, &str)]) -> Exchange {
+        let mut stream = Box::<Stream>::default();
+        stream.request = owned(headers);
+        self.attach(Box::into_raw(stream))
+    }
+
+    /// Begin another attempt at a request, which keeps its headers and states.
+    pub fn again(&self, mut before: Exchange) -> Exchange {
+        let stream = std::mem::replace(&mut before.stream, Box::into_raw(Box::<Stream>::default()));
+        drop(before);
+        unsafe { &mut *stream }.metadata.clear();
+        self.attach(stream)
+    }
+
+    /// Return a filter whose hooks panic.
+    pub fn that_panics() -> Self {
+        let factory: Box<dyn Factory> = Box::new(Panics);
+        Configured(Box::into_raw(Box::new(factory)).cast())
+    }
+
+    fn attach(&self, stream: *mut Stream) -> Exchange {
+        let slot = unsafe { abi::envoy_dynamic_module_on_http_filter_new(self.0, stream.cast()) };
+        unsafe { &mut *stream }.slot = Some(slot);
+        Exchange { stream, slot }
+    }
+}
+
+impl Drop for Configured {
+    fn drop(&mut self) {
+        unsafe { abi::envoy_dynamic_module_on_http_filter_config_destroy(self.0) }
+    }
+}
+
+struct Panics;
+
+impl Factory for Panics {
+    fn filter(&self) -> Box<dyn Filter> {
+        Box::new(Panics)
+    }
+}
+
+impl Filter for Panics {
+    fn request_headers(&mut self, _stream: &mut abi::Stream, end: bool) -> OnHeaders {
+        if end { OnHeaders::Continue } else { panic!("in a test") }
+    }
+
+    fn response_headers(&mut self, _stream: &mut abi::Stream) {
+        panic!("in a test")
+    }
+}
+
+fn owned(headers: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
+    headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect()
+}
+
+/// Request and answer that pass one filter.
+pub struct Exchange {
+    stream: *mut Stream,
+    slot: Handle,
+}
+
+impl Exchange {
+    pub fn stream(&mut self) -> &mut Stream {
+        unsafe { &mut *self.stream }
+    }
+
+    fn handle(&self) -> *mut c_void {
+        self.stream.cast()
+    }
+
+    /// Send the headers; true if they go on.
+    pub fn headers(&mut self, end: bool) -> bool {
+        let status = unsafe {
+            abi::envoy_dynamic_module_on_http_filter_request_headers(self.handle(), self.slot, end)
+        };
+        status == 0
+    }
+
+    /// Send a body in pieces and return what goes on; None if nothing does. Trailers end it, if asked.
+    pub fn body(&mut self, pieces: &[&[u8]], trailers: bool) -> Option<Vec<u8>> {
+        let mut sent = vec![];
+        for (number, piece) in pieces.iter().enumerate() {
+            let end = !trailers && number + 1 == pieces.len();
+            self.stream().bodies.insert(Body::ReceivedRequest, vec![piece.to_vec()]);
+            let status = unsafe {
+                abi::envoy_dynamic_module_on_http_filter_request_body(self.handle(), self.slot, end)
+            };
+            let received = self.stream().bodies.remove(&Body::ReceivedRequest).unwrap_or_default();
+            let held = self.stream().bodies.entry(Body::BufferedRequest).or_default();
+            match status {
+                0 => {
+                    sent.extend(std::mem::take(held).concat());
+                    sent.extend(received.concat());
+                }
+                1 => held.extend(received),
+                3 => return None,
+                _ => panic!("no such status: {status}"),
+            }
+        }
+        if trailers {
+            let stopped = unsafe {
+                abi::envoy_dynamic_module_on_http_filter_request_trailers(self.handle(), self.slot)
+            };
+            if stopped != 0 {
+                return None;
+            }
+            sent.extend(self.stream().bodies.remove(&Body::BufferedRequest).unwrap_or_default().concat());
+        }
+        Some(sent)
+    }
+
+    /// Answer with a body in pieces and return what the client gets. Without `end` the client leaves.
+    pub fn respond(&mut self, headers: &[(&str, &str)], pieces: &[&[u8]], end: bool) -> Vec<u8> {
+        self.stream().response = owned(headers);
+        let (handle, slot) = (self.handle(), self.slot);
+        unsafe { abi::envoy_dynamic_module_on_http_filter_response_headers(handle, slot, false) };
+        let mut got = vec![];
+        for (number, piece) in pieces.iter().enumerate() {
+            let last = end && number + 1 == pieces.len();
+            self.stream().bodies.insert(Body::ReceivedResponse, vec![piece.to_vec()]);
+            unsafe { abi::envoy_dynamic_module_on_http_filter_response_body(handle, slot, last) };
+            got.extend(self.stream().bodies.remove(&Body::ReceivedResponse).unwrap_or_default().concat());
+        }
+        got
+    }
+
+    /// End an answer with trailers, and return what they add to its body.
+    pub fn respond_trailers(&mut self) -> Vec<u8> {
+        unsafe { abi::envoy_dynamic_module_on_http_filter_response_trailers(self.handle(), self.slot) };
+        self.stream().bodies.remove(&Body::BufferedResponse).unwrap_or_default().concat()
+    }
+
+    /// End the stream.
+    pub fn complete(&mut self) {
+        unsafe { abi::envoy_dynamic_module_on_http_filter_stream_complete(self.handle(), self.slot) }
+    }
+
+    pub fn header(&mut self, name: &str) -> Option<String> {
+        let found = self.stream().request.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| String::from_utf8(value.clone()).unwrap())
+    }
+
+    pub fn answer(&mut self) -> Answer {
+        self.stream().answer.clone().unwrap_or_default()
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        unsafe {
+            abi::envoy_dynamic_module_on_http_filter_destroy(self.slot);
+            drop(Box::from_raw(self.stream));
+        }
+    }
+}
+
+unsafe fn of<'a>(handle: Handle) -> &'a mut Stream {
+    unsafe { &mut *handle.cast::<Stream>() }
+}
+
+unsafe fn text(buffer: Buffer) -> String {
+    String::from_utf8(unsafe { buffer.bytes() }.to_vec()).unwrap()
+}
+
+fn without_prefix(details: String) -> String {
+    details.strip_prefix("modelplane:").expect("the prefix of the module's own answers").to_string()
+}
+
+unsafe fn lend(value: Option<&[u8]>, out: *mut Buffer) -> bool {
+    unsafe { *out = value.map_or(Buffer::NONE, Buffer::of) };
+    value.is_some()
+}
+
+fn map(stream: &mut Stream, headers: Headers) -> &mut Vec<(String, Vec<u8>)> {
+    match headers {
+        Headers::Request => &mut stream.request,
+        Headers::Response => &mut stream.response,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_log(_level: u32, _message: Buffer) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_is_validation_mode() -> bool {
+    true
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_header(
+    stream: Handle,
+    headers: Headers,
+    name: Buffer,
+    value: *mut Buffer,
+    index: usize,
+    count: *mut usize,
+) -> bool {
+    let name = unsafe { text(name) };
+    let values: Vec<&Vec<u8>> = map(unsafe { of(stream) }, headers)
+        .iter()
+        .filter(|(key, _)| *key == name)
+        .map(|(_, value)| value)
+        .collect();
+    unsafe {
+        *count = values.len();
+        lend(values.get(index).map(|value| value.as_slice()), value)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_headers_size(
+    stream: Handle,
+    headers: Headers,
+) -> usize {
+    map(unsafe { of(stream) }, headers).len()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_headers(
+    stream: Handle,
+    headers: Headers,
+    out: *mut Header,
+) -> bool {
+    for (number, (name, value)) in map(unsafe { of(stream) }, headers).iter().enumerate() {
+        unsafe { *out.add(number) = Header { name: Buffer::of(name.as_bytes()), value: Buffer::of(value) } };
+    }
+    true
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_set_header(
+    stream: Handle,
+    headers: Headers,
+    name: Buffer,
+    value: Buffer,
+) -> bool {
+    let name = unsafe { text(name) };
+    let value = (!value.start.is_null()).then(|| unsafe { value.bytes() }.to_vec());
+    let map = map(unsafe { of(stream) }, headers);
+    map.retain(|(key, _)| *key != name);
+    map.extend(value.map(|value| (name, value)));
+    true
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_send_response(
+    handle: Handle,
+    status: u32,
+    headers: *const Header,
+    count: usize,
+    body: Buffer,
+    details: Buffer,
+) {
+    let headers = unsafe { std::slice::from_raw_parts(headers, count) };
+    let (stream, slot) = unsafe {
+        let stream = of(handle);
+        let headers = headers.iter().map(|header| (text(header.name), text(header.value))).collect();
+        stream.answer =
+            Some(Answer { status, headers, body: text(body), details: without_prefix(text(details)) });
+        stream.answers += 1;
+        (handle, stream.slot.unwrap())
+    };
+    unsafe {
+        let details = Buffer::of(b"details");
+        abi::envoy_dynamic_module_on_http_filter_local_reply(stream, slot, status, details, false);
+        abi::envoy_dynamic_module_on_http_filter_response_headers(stream, slot, true);
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_body_chunks_size(
+    stream: Handle,
+    body: Body,
+) -> usize {
+    unsafe { of(stream) }.bodies.get(&body).map_or(0, Vec::len)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_body_chunks(
+    stream: Handle,
+    body: Body,
+    out: *mut Buffer,
+) -> bool {
+    let Some(pieces) = unsafe { of(stream) }.bodies.get(&body) else { return false };
+    for (number, piece) in pieces.iter().enumerate() {
+        unsafe { *out.add(number) = Buffer::of(piece) };
+    }
+    true
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_append_body(
+    stream: Handle,
+    body: Body,
+    data: Buffer,
+) -> bool {
+    let data = unsafe { data.bytes() }.to_vec();
+    unsafe { of(stream) }.bodies.entry(body).or_default().push(data);
+    true
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_drain_body(
+    stream: Handle,
+    body: Body,
+    bytes: usize,
+) -> bool {
+    let pieces = unsafe { of(stream) }.bodies.entry(body).or_default();
+    let rest = pieces.concat().split_off(bytes);
+    *pieces = if rest.is_empty() { vec![] } else { vec![rest] };
+    true
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_received_buffered_request_body(_stream: Handle) -> bool {
+    false
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_metadata_string(
+    stream: Handle,
+    source: Source,
+    namespace: Buffer,
+    key: Buffer,
+    value: *mut Buffer,
+) -> bool {
+    assert_eq!(unsafe { text(namespace) }, "modelplane.rewrite");
+    let found = unsafe { of(stream).metadata.get(&(source, text(key))) };
+    unsafe { lend(found.map(String::as_bytes), value) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
+    stream: Handle,
+    namespace: Buffer,
+    value: Buffer,
+) -> bool {
+    assert_eq!(unsafe { text(namespace) }, "modelplane");
+    let mut rest = unsafe { value.bytes() };
+    while !rest.is_empty() {
+        let member = take(&mut rest, 0x0a);
+        let mut member = member.as_slice();
+        let name = String::from_utf8(take(&mut member, 0x0a)).unwrap();
+        let mut value = take(&mut member, 0x12);
+        let text = match value[0] {
+            0x11 => f64::from_le_bytes(value[1..9].try_into().unwrap()).to_string(),
+            0x20 => (value[1] == 1).to_string(),
+            _ => {
+                let text = take(&mut value.as_slice(), 0x1a);
+                value.clear();
+                String::from_utf8(text).unwrap()
+            }
+        };
+        unsafe { of(stream) }.noted.insert(name, text);
+    }
+    true
+}
+
+/// Take a field with a length from its wire format.
+fn take(rest: &mut &[u8], tag: u8) -> Vec<u8> {
+    assert_eq!(rest[0], tag);
+    let (mut length, mut used) = (0, 1);
+    loop {
+        length |= usize::from(rest[used] & 0x7f) << (7 * (used - 1));
+        used += 1;
+        if rest[used - 1] < 0x80 {
+            break;
+        }
+    }
+    let value = rest[used..used + length].to_vec();
+    *rest = &rest[used + length..];
+    value
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
+    stream: Handle,
+    key: Buffer,
+    value: *mut Buffer,
+) -> bool {
+    let found = unsafe { of(stream).state.get(&text(key)) };
+    unsafe { lend(found.map(Vec::as_slice), value) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_set_filter_state_bytes(
+    stream: Handle,
+    key: Buffer,
+    value: Buffer,
+) -> bool {
+    let (key, value) = unsafe { (text(key), value.bytes().to_vec()) };
+    assert!(unsafe { of(stream) }.state.insert(key, value).is_none(), "a state is set once");
+    true
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_clear_route_cache(stream: Handle) {
+    unsafe { of(stream) }.routed += 1;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_set_buffer_limit(stream: Handle, bytes: u64) {
+    unsafe { of(stream) }.buffer_limit = Some(bytes);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_define_counter(
+    _config: Handle,
+    name: Buffer,
+    _labels: *const Buffer,
+    _count: usize,
+    id: *mut usize,
+) -> u32 {
+    let name = unsafe { text(name) };
+    COUNTERS.with_borrow_mut(|counters| {
+        unsafe { *id = counters.0.len() };
+        counters.0.push(name);
+    });
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_increment_counter(
+    _stream: Handle,
+    id: usize,
+    labels: *const Buffer,
+    count: usize,
+    by: u64,
+) -> u32 {
+    let labels: Vec<String> = (0..count).map(|number| unsafe { text(*labels.add(number)) }).collect();
+    COUNTERS.with_borrow_mut(|counters| {
+        let name = format!("{}{{{}}}", counters.0[id], labels.join(","));
+        *counters.1.entry(name).or_default() += by;
+    });
+    0
+}
+
+#[test]
+fn a_panic_ends_in_its_hook_and_answers_the_request() {
+    let filter = Configured::that_panics();
+    let mut exchange = filter.open(&[]);
+    assert!(!exchange.headers(false));
+    assert_eq!((exchange.answer().status, exchange.answer().details.as_str()), (500, "internal_error"));
+    assert_eq!(exchange.body(&[b"x"], false), None);
+    exchange.complete();
+    // In an answer, what is left of it passes.
+    let mut exchange = filter.open(&[]);
+    assert!(exchange.headers(true));
+    assert_eq!(exchange.respond(&[], &[b"x"], true), b"x");
+    assert_eq!(exchange.stream().answers, 0);
+}

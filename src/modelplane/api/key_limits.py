@@ -1,0 +1,48 @@
+"""Limits of API keys, which a ModelKey and a namespace's grant have in common."""
+
+from typing import Annotated
+
+from modelplane.api.fields import about
+from modelplane.api.meta import Model
+
+MOST_A_MINUTE = 1_000_000_000
+"""Maximum of requests or tokens a minute that a limit can name."""
+
+MOST_STREAMS = 1_000_000
+"""Maximum of concurrent requests that a limit can name."""
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
+SERVICE_NAME = rf"^{_LABEL}/{_LABEL}(\.{_LABEL})*$"
+"""One service."""
+
+SERVICE_PATTERN = rf"^{_LABEL}/(\*|{_LABEL}(\.{_LABEL})*)$"
+"""One service, or all of a namespace."""
+
+ServicePattern = Annotated[
+    str,
+    about(
+        "NAMESPACE/SERVICE, or NAMESPACE/* for every service of a namespace.",
+        min_length=3,
+        max_length=127,
+        pattern=SERVICE_PATTERN,
+    ),
+]
+
+
+class KeyLimits(Model):
+    """Limits of requests."""
+
+    requests_per_minute: (
+        Annotated[int, about("Requests a minute. Absent: no limit.", ge=1, le=MOST_A_MINUTE)] | None
+    ) = None
+    tokens_per_minute: (
+        Annotated[
+            int,
+            about("Tokens a minute, of prompts and answers. Absent: no limit.", ge=1, le=MOST_A_MINUTE),
+        ]
+        | None
+    ) = None
+    streams: (
+        Annotated[int, about("Requests at the same time. Absent: no limit.", ge=1, le=MOST_STREAMS)] | None
+    ) = None

@@ -1,0 +1,76 @@
+"""ModelKey: an API key with which clients call the ModelServices of the fleet."""
+
+import datetime as dt
+from typing import Annotated
+
+from msgspec import Meta
+
+from modelplane.api.fields import about
+from modelplane.api.key_limits import KeyLimits, ServicePattern
+from modelplane.api.meta import Model, ObjectMeta, Status
+
+MAX_HASHES = 4
+"""Keys of one ModelKey that are valid at a time: the current one, and those that it replaces."""
+
+MAX_SERVICES = 16
+"""Entries of a ModelKey: with those of its hashes, they bound its share of what the gateway reads."""
+
+_MOMENT = Meta(extra_json_schema={"maxLength": 35})
+"""A time with nine digits of a second and a zone has 35 characters."""
+
+
+class KeyHash(Model):
+    """A key, by its hash."""
+
+    sha256: Annotated[
+        str,
+        about(
+            "SHA-256 of the key, in hexadecimal digits. The key itself is stored nowhere.",
+            min_length=64,
+            max_length=64,
+            pattern="^[0-9a-f]{64}$",
+        ),
+    ]
+    expires: (
+        Annotated[
+            dt.datetime, about("Time from which the key is refused. Absent: it does not expire."), _MOMENT
+        ]
+        | None
+    ) = None
+
+
+class ModelKeySpec(KeyLimits):
+    """Hashes of the key, and what it may do."""
+
+    hashes: Annotated[
+        tuple[KeyHash, ...],
+        about(
+            "Keys that are valid. They share the limits, so a second one replaces the first with an overlap.",
+            min_length=1,
+            max_length=MAX_HASHES,
+            keys=("sha256",),
+        ),
+    ]
+    services: Annotated[
+        tuple[ServicePattern, ...],
+        about(
+            "ModelServices that the key may use, as far as the namespace's grant has them too. Absent: those "
+            "of its namespace.",
+            min_length=1,
+            max_length=MAX_SERVICES,
+            unique=True,
+        ),
+    ] = ()
+    blocked: Annotated[bool, about("True to refuse the key.")] = False
+
+
+class ModelKeyStatus(Status):
+    """Conditions of the key."""
+
+
+class ModelKey(Model):
+    """An API key of a namespace. It can only narrow what the InferenceGateway grants to the namespace."""
+
+    metadata: ObjectMeta
+    spec: Annotated[ModelKeySpec, about("Hashes of the key, and what it may do.")]
+    status: Annotated[ModelKeyStatus, about("Conditions of the key.")] = ModelKeyStatus()

@@ -1,0 +1,64 @@
+"""API keys as commands make them: their form, their hash, and their rotation."""
+
+import datetime as dt
+import hashlib
+import secrets
+from collections.abc import Sequence
+
+from modelplane.api.model_key import MAX_HASHES, KeyHash
+from modelplane.api.rejected import Rejected
+from modelplane.gateway.keys import seconds_of
+from modelplane.kube.timestamps import at
+
+PREFIX = "mpk_"
+"""Beginning of every key, by which scanners recognize a leaked one: mpk_ and 48 hexadecimal digits."""
+
+_BYTES = 24
+
+
+def new_key() -> str:
+    """Return a new key, of 192 random bits."""
+    return PREFIX + secrets.token_hex(_BYTES)
+
+
+def hashed(key: str, expires: dt.datetime | None) -> KeyHash:
+    """Return the entry of a key in its ModelKey."""
+    return KeyHash(sha256=hashlib.sha256(key.encode()).hexdigest(), expires=expires)
+
+
+def is_valid(each: KeyHash, now: dt.datetime) -> bool:
+    """Return True if a key has not expired."""
+    seconds = seconds_of(each.expires)
+    return seconds is None or seconds > now.timestamp()
+
+
+def rotated(
+    hashes: Sequence[KeyHash], key: str, now: dt.datetime, overlap: dt.timedelta, expires: dt.datetime | None
+) -> tuple[KeyHash, ...] | Rejected:
+    """Return the hashes after a rotation, the new one last; the others expire after the overlap.
+
+    Without ``expires``, the new key has the end of the one before it.
+    """
+    before = hashes[-1]
+    if expires is None and not is_valid(before, now):
+        return Rejected("the key has expired: say with --expires how long the new one is valid")
+    end = now + overlap
+    old = [KeyHash(sha256=each.sha256, expires=_earlier(each, end)) for each in hashes]
+    kept = [each for each in old if is_valid(each, now)]
+    if len(kept) >= MAX_HASHES:
+        return Rejected(
+            f"{len(kept)} keys that it replaced are still valid: rotate it again later, or end them at once "
+            "with --overlap 0s"
+        )
+    return (*kept, hashed(key, expires or before.expires))
+
+
+def _earlier(each: KeyHash, end: dt.datetime) -> dt.datetime:
+    seconds = seconds_of(each.expires)
+    return end if seconds is None or seconds > end.timestamp() else dt.datetime.fromtimestamp(seconds, dt.UTC)
+
+
+def wire(each: KeyHash) -> dict[str, str]:
+    """Return a hash as manifests have it, with whole seconds in UTC."""
+    seconds = seconds_of(each.expires)
+    return {"sha256": each.sha256} | ({} if seconds is None else {"expires": at(seconds)})

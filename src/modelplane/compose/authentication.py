@@ -1,0 +1,56 @@
+"""Conditions of the gateway and of a ModelKey: is a key required, and is this one in force."""
+
+from modelplane.api.inference_gateway import DEFAULT_NAME, Authentication, Backend, InferenceGateway
+from modelplane.api.model_key import ModelKey
+from modelplane.api.reasons import InferenceGatewayCondition, ModelKeyCondition
+from modelplane.api.reasons import InferenceGatewayReason as Reason
+from modelplane.api.reasons import ModelKeyReason as KeyReason
+from modelplane.compose.composition import Request
+from modelplane.compose.conditions import Condition, false, true
+
+_TYPE = InferenceGatewayCondition.AUTHENTICATED
+
+
+def authenticated(request: Request[InferenceGateway]) -> Condition:
+    """State whether a request to the gateway needs a key."""
+    asked = request.owner.spec.authentication
+    if asked is not Authentication.API_KEY:
+        value = "is None" if asked else "is absent"
+        message = (
+            f"the gateway serves every request, because spec.authentication {value}: set it to APIKey, and "
+            "create keys with `modelplane key create`"
+        )
+        return false(_TYPE, Reason.OPEN, message)
+    if request.proxy is not Backend.ENVOY:
+        message = (
+            f"spec.authentication APIKey has no effect: backend {request.proxy} does not read ModelKeys, so "
+            "the gateway serves every request: run Modelplane's controllers, or restrict access to the "
+            "Gateway by other means"
+        )
+        return false(_TYPE, Reason.NOT_ENFORCED, message)
+    if request.gateway_without_module:
+        message = f"the gateway serves no request: {request.gateway_without_module}"
+        return false(_TYPE, Reason.MODULE_MISSING, message)
+    if not request.gateway_asks_for_keys:
+        return false(_TYPE, Reason.CONFIGURING, "the gateway does not ask for keys yet")
+    return true(_TYPE, Reason.API_KEY, "a request needs the key of a ModelKey")
+
+
+def enforced(request: Request[ModelKey], gateway: InferenceGateway | None) -> Condition:
+    """State whether the gateway asks for keys, and has this one."""
+    type_ = ModelKeyCondition.ENFORCED
+    if gateway is None:
+        message = f'there is no InferenceGateway "{DEFAULT_NAME}", so a gateway that runs keeps its settings'
+        return false(type_, KeyReason.GATEWAY_NOT_READY, message)
+    if gateway.spec.authentication is not Authentication.API_KEY:
+        message = "the gateway asks for no key: requests without one are served too"
+        return false(type_, KeyReason.GATEWAY_OPEN, message)
+    said = next((each for each in gateway.status.conditions if each.type == _TYPE), None)
+    if said is None or said.status != "True":
+        cause = (said.message if said else "") or "the gateway does not ask for keys yet"
+        return false(type_, KeyReason.GATEWAY_NOT_READY, f'InferenceGateway "{DEFAULT_NAME}": {cause}')
+    if request.key_problem is None:
+        return false(type_, KeyReason.CONFIGURING, "the gateway does not have the key, or its last edit, yet")
+    if request.key_problem:
+        return false(type_, KeyReason.NOT_IN_FORCE, request.key_problem)
+    return true(type_, KeyReason.IN_FORCE, "the gateway asks for a key, and this one is valid")

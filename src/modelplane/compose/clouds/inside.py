@@ -1,0 +1,33 @@
+"""Inside a cluster of a cloud: components of its serving stack, and storage for ModelCaches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from modelplane.api.clouds import Cloud, traits
+from modelplane.api.serving_stack import StackStorage, VolumeBinding
+from modelplane.api.stack_components import ComponentName
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """The components that only clusters of a cloud need, and its StorageClass."""
+
+    components: Mapping[ComponentName, Mapping[str, Any]] = field(default_factory=dict)
+    """Their values for this cluster, by name."""
+    storage: StackStorage | None = None
+    """None if the cloud has none, or while a parameter is unknown."""
+
+
+def storage(
+    cloud: Cloud, parameters: Mapping[str, str], binding: VolumeBinding, **settings: Any
+) -> StackStorage:
+    """Return the StorageClass of a cloud."""
+    row = traits(cloud)
+    return StackStorage(
+        name=row.cache_storage,
+        provisioner=row.cache_provisioner,
+        parameters=parameters,
+        volume_binding_mode=binding,
+        **settings,
+    )

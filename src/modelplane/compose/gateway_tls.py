@@ -1,0 +1,36 @@
+"""The InferenceGateway's TLS: the condition that says whether its clients are served over it.
+
+Only Envoy takes certificates from Secrets. A gateway in front of it has a configuration of its own, and
+reaches Envoy by plain HTTP.
+"""
+
+from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.reasons import InferenceGatewayCondition as Type
+from modelplane.api.reasons import InferenceGatewayReason as Reason
+from modelplane.compose.composition import Request
+from modelplane.compose.conditions import Condition, false, true
+
+
+def conditions(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
+    """Return the condition of a gateway with TLS; nothing for one without."""
+    spec = request.owner.spec
+    if spec.tls is None:
+        return ()
+    if spec.backend is not Backend.ENVOY:
+        message = (
+            f"spec.tls is ignored, because with backend {spec.backend} another gateway takes the requests of "
+            "clients: configure TLS there, or use backend Envoy"
+        )
+        return (false(Type.SECURED, Reason.UNSUPPORTED_BACKEND, message),)
+    if request.proxy is not Backend.ENVOY:
+        message = (
+            "spec.tls is ignored, because Envoy runs with Modelplane's controllers only: configure TLS on "
+        )
+        return (
+            false(Type.SECURED, Reason.UNSUPPORTED_BACKEND, f"{message}the Gateway that routes requests"),
+        )
+    if request.gateway_tls_problem:
+        return (false(Type.SECURED, Reason.INVALID_CERTIFICATE_REF, request.gateway_tls_problem),)
+    if not (request.gateway_address or request.gateway_problem):
+        return (false(Type.SECURED, Reason.INSTALLING, "the gateway accepts no requests yet"),)
+    return (true(Type.SECURED, Reason.TLS_ONLY, f"clients use TLS {spec.tls.minimum_version} or later"),)

@@ -1,0 +1,53 @@
+"""A ModelKey composes nothing: the gateway reads it. Its conditions compare it with the namespace's grant."""
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway, KeyGrant
+from modelplane.api.listing import listing
+from modelplane.api.model_key import ModelKey
+from modelplane.api.reasons import ModelKeyCondition as Type
+from modelplane.api.reasons import ModelKeyReason as Reason
+from modelplane.compose import authentication, fleet_gateway
+from modelplane.compose.composition import Blocked, Composition, Request, Requirement
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.gateway.grants import grant_of, not_granted, services_of
+
+
+def requirements(_key: ModelKey) -> tuple[Requirement, ...]:
+    """Return the gateway, which has the grants."""
+    return (fleet_gateway.REQUIREMENT,)
+
+
+def compose(request: Request[ModelKey]) -> Composition | Blocked:
+    """State whether the key is within the grant of its namespace."""
+    if unknown := request.unknown(fleet_gateway.KEY):
+        return Blocked(f"cannot read the {fleet_gateway.KEY}: {unknown.cause}")
+    gateway: InferenceGateway | None = None
+    for found in request.found(fleet_gateway.KEY):
+        try:
+            gateway = decode_as(InferenceGateway, found)
+        except InvalidObject as error:
+            return Blocked(str(error))
+    granted = _granted(request.owner, gateway.spec.key_grants if gateway else ())
+    enforced = authentication.enforced(request, gateway)
+    is_ready = granted.holds and enforced.reason != Reason.NOT_IN_FORCE
+    return Composition(conditions=(granted, enforced), ready=is_ready)
+
+
+def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
+    namespace = key.metadata.namespace
+    grant = grant_of(grants, namespace)
+    if grant is None:
+        message = (
+            f'InferenceGateway "{DEFAULT_NAME}" grants nothing to namespace "{namespace}", so the key is not '
+            "valid: ask your platform team to add the namespace to spec.keyGrants"
+        )
+        return false(Type.GRANTED, Reason.NO_GRANT, message)
+    asked = services_of(key.spec.services, namespace)
+    granted = services_of(grant.services, namespace)
+    if missing := not_granted(asked, granted):
+        message = (
+            f'spec.services: {listing(missing)}: not granted to namespace "{namespace}": remove them, or ask '
+            f'your platform team to add them to spec.keyGrants of InferenceGateway "{DEFAULT_NAME}"'
+        )
+        return false(Type.GRANTED, Reason.SERVICE_NOT_GRANTED, message)
+    return true(Type.GRANTED, Reason.WITHIN_GRANT, f'within the grant of namespace "{namespace}"')

@@ -1,0 +1,108 @@
+"""Admission of requests to the gateway: whom it asks for a key, and the keys in force.
+
+In doubt nothing opens: an InferenceGateway that is gone or cannot be read changes nothing, and before one was
+read, a fleet with ModelKeys serves no request without a key.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_gateway import (
+    DEFAULT_NAME,
+    Authentication,
+    InferenceGateway,
+    InferenceGatewaySpec,
+)
+from modelplane.api.model_key import ModelKey
+from modelplane.compose.composition import Blocked
+from modelplane.gateway.envoy.module import KEYS
+from modelplane.gateway.keys import KeyFile, KeyTable, key_table
+from modelplane.gateway.table import Front
+from modelplane.kube.informer import Informer
+
+_log = logging.getLogger(__name__)
+
+
+class Admission:
+    """Reads the settings and the keys of the gateway."""
+
+    def __init__(
+        self,
+        gateways: Informer,
+        keys: Informer,
+        *,
+        former: Callable[[str], str],
+        changed: Callable[[Iterable[str]], None],
+    ) -> None:
+        """``former`` returns a file of the gateway. ``changed`` takes ModelKeys with another ``problem``."""
+        self._gateways = gateways
+        self._keys = keys
+        self._former = former
+        self._changed = changed
+        self._spec: InferenceGatewaySpec | None = None
+        self._problem = ""
+        self._table: KeyTable | None = None
+        self._written = KeyTable()
+
+    def problem(self, key: ModelKey) -> str | None:
+        """Return why a ModelKey is not, or not wholly, in force; None until the gateway has it."""
+        metadata = key.metadata
+        if not self._written.knows(metadata.namespace, metadata.name, metadata.generation):
+            return None
+        return self._written.problems.get(f"{metadata.namespace}/{metadata.name}", "")
+
+    def written(self) -> None:
+        """Note that the gateway has what was read last."""
+        before, self._written = self._written, self._table or self._written
+        if self._written is not before:
+            self._changed(self._written.differing(before))
+
+    async def read(self) -> Front | Blocked:
+        """Return who is admitted."""
+        if problem := self._look():
+            return Blocked(problem)
+        if self._spec is None:
+            # No InferenceGateway since the start: what was closed stays closed, with the keys that it had.
+            published = await asyncio.to_thread(self._published)
+            return Front(keys=published or (KeyFile() if len(self._keys) else None))
+        if self._spec.authentication is not Authentication.API_KEY:
+            return Front()
+        before = self._table
+        if before is None:
+            published = await asyncio.to_thread(self._published)
+            before = KeyTable(published or KeyFile())
+        # A copy of now: the informer changes while a thread reads.
+        keys = tuple(self._keys)
+        self._table = await asyncio.to_thread(key_table, keys, self._spec.key_grants, before)
+        return Front(keys=self._table.file)
+
+    def _look(self) -> str:
+        """Read the settings; return why they are unknown, else empty. The last ones that were known stay."""
+        gateway = self._gateways.get(DEFAULT_NAME)
+        try:
+            if gateway is not None:
+                self._spec = decode_as(InferenceGateway, gateway).spec
+        except InvalidObject as error:
+            if self._spec is None:
+                return str(error)
+            if str(error) != self._problem:
+                _log.warning("the gateway keeps its authentication and grants: %s", error)
+            self._problem = str(error)
+            return ""
+        self._problem = ""
+        return ""
+
+    def _published(self) -> KeyFile | None:
+        """Return the keys that were in force before this process began; None if the gateway was open."""
+        text = self._former(KEYS)
+        try:
+            return KeyFile.of_text(text.encode()) if text else None
+        except msgspec.DecodeError as error:
+            _log.warning(
+                "the former keys cannot be read, so ModelKeys that cannot be read have none: %s", error
+            )
+            return KeyFile()

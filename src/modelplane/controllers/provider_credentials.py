@@ -1,0 +1,65 @@
+"""Credentials of the gateway's backends, from the Secrets that the routes name.
+
+Only named Secrets are read, each in the namespace of its endpoint. One that cannot be read changes nothing:
+what it gave before stays in force.
+"""
+
+from collections.abc import Callable, Iterable
+
+from modelplane.compose.composition import Requirement, Unknown
+from modelplane.compose.model_endpoint import secret_requirement
+from modelplane.gateway.credential_file import CredentialFile, SecretHeader
+from modelplane.gateway.credentials import header_of, references
+from modelplane.gateway.envoy.module import CREDENTIALS
+from modelplane.gateway.table import Route
+from modelplane.kube.informer import Key, key_of
+from modelplane.kube.resources import Object
+
+Find = Callable[[Requirement], tuple[Object, ...] | Unknown]
+"""Returns the objects of a requirement, or why they are unknown."""
+
+
+class ProviderCredentials:
+    """Reads the credentials that routes name."""
+
+    def __init__(self, find: Find, former: Callable[[str], str]) -> None:
+        """``former`` returns a file of the gateway, also one that an earlier process wrote."""
+        self._find = find
+        self._former = former
+        self._file: CredentialFile | None = None
+        self._leaving: frozenset[str] = frozenset()
+        self._named: frozenset[Key] = frozenset()
+        self.loading = False
+        """True if a Secret that was named in the last ``read`` is being read for the first time."""
+
+    def concerns(self, item: Object) -> bool:
+        """Return True if an object is a Secret that was named in the last ``read``."""
+        return item["kind"] == "Secret" and key_of(item) in self._named
+
+    def requires(self, requirement: Requirement) -> bool:
+        """Return True if a requirement is one of the Secrets that were named in the last ``read``."""
+        return requirement.kind == "Secret" and Key(requirement.namespace, requirement.name) in self._named
+
+    def read(self, routes: Iterable[Route]) -> CredentialFile:
+        """Return the credentials that are in force."""
+        wanted = {each.name: each for each in references(routes)}
+        self._named = frozenset(Key(each.namespace, each.secret) for each in wanted.values())
+        self.loading = False
+        if self._file is None:
+            self._file = CredentialFile.of_text(self._former(CREDENTIALS))
+        found: dict[str, SecretHeader] = {}
+        for name, each in wanted.items():
+            secrets = self._find(secret_requirement(each.namespace, each.secret))
+            if not isinstance(secrets, Unknown):
+                header = header_of(each, next(iter(secrets), None))
+                if isinstance(header, SecretHeader):
+                    found[name] = header
+                continue
+            self.loading = self.loading or secrets.loading
+            if name in self._file.credentials:
+                found[name] = self._file.credentials[name]
+        # Backends that routes have left are in use until Envoy has read the others.
+        left = self._file.credentials.keys() - wanted.keys() - self._leaving
+        self._leaving = frozenset(left)
+        self._file = CredentialFile(found | {name: self._file.credentials[name] for name in left})
+        return self._file

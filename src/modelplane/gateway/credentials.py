@@ -1,0 +1,146 @@
+"""Credentials of endpoints: Secrets whose owners permit that the gateway sends them to a host.
+
+A person who writes ModelEndpoints need not be allowed to read Secrets. So a Secret says by its type that it
+is for the gateway, and by its hosts where it may go. See ``docs/decisions/0033-provider-credentials.md``.
+"""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from modelplane.api.meta import Object
+from modelplane.api.model_endpoint import CredentialHeader, ModelEndpoint
+from modelplane.api.rejected import Rejected
+from modelplane.gateway.credential_file import SecretHeader
+from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.table import Backend, CredentialReference, Route
+
+SECRET_TYPE = "modelplane.ai/provider-credential"  # noqa: S105  the type of a Secret, not a secret
+"""Type of the Secrets that may be sent to providers."""
+
+HOSTS = "hosts"
+"""Key of the hosts that may get a Secret's credentials, divided by commas or spaces."""
+
+MOST_HOSTS = 64
+"""Maximum of hosts of a Secret."""
+
+MAX_VALUE = 4096
+"""Maximum of characters of a credential."""
+
+_MAX_HOSTS_BYTES = MOST_HOSTS * 260
+_VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
+
+
+def needs_module(endpoint: ModelEndpoint) -> bool:
+    """Return True if only the gateway's module can send requests to an endpoint as its spec says."""
+    return endpoint.spec.model is not None or endpoint.spec.credential is not None
+
+
+def in_clear_text(endpoint: ModelEndpoint, host: str, *, tls: bool, destinations: Destinations) -> str:
+    """Return why the credential of an endpoint must not be sent to its url; empty if it may be."""
+    if endpoint.spec.credential is None or tls or (destinations.is_local and _is_loopback(host)):
+        return ""
+    return "its spec.credential is not sent in clear text: use https://HOST"
+
+
+def reference(endpoint: ModelEndpoint, authority: str) -> CredentialReference | None:
+    """Return the credential that an endpoint names, for the host of its URL; None if it names none."""
+    if (credential := endpoint.spec.credential) is None:
+        return None
+    secret = credential.secret_ref
+    namespace = endpoint.metadata.namespace
+    return CredentialReference(namespace, secret.name, secret.key, credential.header.lower(), authority)
+
+
+def header_of(wanted: CredentialReference, secret: Object | None) -> SecretHeader | Rejected:
+    """Return the header that a Secret gives, or why it gives none; no reason quotes a value."""
+    named = f'Secret "{wanted.secret}"'
+    if secret is None:
+        return Rejected(f'there is no {named} in namespace "{wanted.namespace}": create it')
+    if secret.get("type") != SECRET_TYPE:
+        return Rejected(
+            f"{named} is not of type {SECRET_TYPE}, by which its owner permits that it is sent to providers: "
+            "create it again with this type"
+        )
+    data = secret.get("data") or {}
+    hosts = _hosts(data.get(HOSTS))
+    if isinstance(hosts, Rejected):
+        return Rejected(f'key "{HOSTS}" of {named} {hosts.message}')
+    if wanted.host not in hosts:
+        return Rejected(
+            f'key "{HOSTS}" of {named} does not list {wanted.host}, so its owner does not permit that the '
+            "credential is sent there: add the host, or name another Secret"
+        )
+    value = _text(data.get(wanted.key), MAX_VALUE)
+    if not _VALUE.fullmatch(value):
+        return Rejected(
+            f'key "{wanted.key}" of {named} is not a credential: it must have 1 to {MAX_VALUE} printable '
+            "ASCII characters, without a line break at the end"
+        )
+    bearer = wanted.header == CredentialHeader.AUTHORIZATION.lower()
+    return SecretHeader(wanted.header, f"Bearer {value}" if bearer else value)
+
+
+def references(routes: Iterable[Route]) -> Iterator[CredentialReference]:
+    """Yield the credentials of the backends of routes."""
+    return (each.credential for route in routes for each in route.backends if each.credential)
+
+
+def usable(
+    routes: Iterable[Route], known: Mapping[str, SecretHeader], *, has_module: bool
+) -> tuple[Route, ...]:
+    """Return routes without the backends that cannot be sent requests.
+
+    These are backends without their credential, and all that need the module where Envoy has none.
+    """
+    return tuple(_usable(route, known, has_module) for route in routes)
+
+
+def _usable(route: Route, known: Mapping[str, SecretHeader], has_module: bool) -> Route:
+    left = tuple(each for each in route.backends if _is_usable(each, known, has_module))
+    if len(left) == len(route.backends):
+        return route
+    if left:
+        return replace(route, backends=left)
+    namespace = route.name.partition("/")[0]
+    why = (
+        f'cannot serve ModelService "{route.name}": the gateway cannot set credential or model of its '
+        f"ModelEndpoints: see kubectl get modelendpoints -n {namespace} -o yaml"
+    )
+    return replace(route, backends=(), unavailable=why)
+
+
+def _is_usable(backend: Backend, known: Mapping[str, SecretHeader], has_module: bool) -> bool:
+    if not backend.needs_module:
+        return True
+    return has_module and (backend.credential is None or backend.credential.name in known)
+
+
+def _hosts(encoded: str | None) -> frozenset[str] | Rejected:
+    if encoded is None:
+        return Rejected("is missing: list the hosts that may get the credential, such as api.example.com")
+    hosts = frozenset(_text(encoded, _MAX_HOSTS_BYTES).lower().replace(",", " ").split())
+    if not 1 <= len(hosts) <= MOST_HOSTS:
+        return Rejected(f"must list 1 to {MOST_HOSTS} hosts, divided by commas or spaces")
+    return hosts
+
+
+def _text(encoded: str | None, most: int) -> str:
+    """Return the text of a member of a Secret; empty if it is absent, too long or not ASCII."""
+    if not encoded or len(encoded) > most * 4 / 3 + 4:
+        return ""
+    try:
+        content = base64.b64decode(encoded, validate=True)
+        return content.decode("ascii") if len(content) <= most else ""
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

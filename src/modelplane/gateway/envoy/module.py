@@ -1,0 +1,69 @@
+"""The filters of the gateway's module, and the files that they read.
+
+The contract is in ``gateway-module/README.md``.
+"""
+
+import json
+from typing import Any
+
+from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
+from modelplane.gateway.table import Front, Listener
+
+NAME = "modelplane_gateway"
+"""Name by which Envoy looks for the library."""
+
+PRIVATE = "private/"
+"""Folder, in Envoy's working directory, of the files that only the gateway may read."""
+
+KEYS = f"{PRIVATE}keys.json"
+MODELS = f"{PRIVATE}models.json"
+CREDENTIALS = f"{PRIVATE}credentials.json"
+
+ERRORS = "modelplane:"
+"""Prefix of the response code details of the module's own answers."""
+
+
+def front(listener: Listener) -> dict[str, Any]:
+    """Return the filter of requests, which also drops internal headers of the client and counts the hop."""
+    settings = listener.front or Front()
+    record = "State" if listener.usage_log else "None"
+    options: dict[str, Any] = {"authentication": "None", "internalHeaders": True, "record": record}
+    if settings.keys is not None:
+        options |= {"authentication": "APIKey", "keys": f"./{KEYS}"}
+    if settings.models is not None:
+        options["models"] = f"./{MODELS}"
+    return _filter("front", options)
+
+
+def backend(listener: Listener) -> dict[str, Any]:
+    """Return the filter of each attempt, after its backend has been chosen; it keeps the path itself."""
+    return _filter("backend", {} if listener.front is None else {"credentials": f"./{CREDENTIALS}"})
+
+
+def files(listener: Listener) -> dict[str, str]:
+    """Return the files that the filters of a listener read."""
+    if listener.front is None:
+        return {}
+    front = listener.front
+    read = {KEYS: front.keys, MODELS: front.models, CREDENTIALS: front.credentials}
+    return {path: content.text().decode() for path, content in read.items() if content is not None}
+
+
+def is_required(listener: Listener) -> bool:
+    """Return True if a listener without the module would admit requests that it has to refuse."""
+    return listener.front is not None and listener.front.keys is not None
+
+
+def _filter(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": f"modelplane.{name}",
+        "typed_config": {
+            "@type": f"{HTTP_FILTERS}dynamic_modules.v3.DynamicModuleFilter",
+            "dynamic_module_config": {"name": NAME, "do_not_close": True, "metrics_namespace": "modelplane"},
+            "filter_name": name,
+            "filter_config": {
+                "@type": "type.googleapis.com/google.protobuf.StringValue",
+                "value": json.dumps(options, sort_keys=True),
+            },
+        },
+    }

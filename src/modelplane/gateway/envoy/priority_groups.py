@@ -1,0 +1,69 @@
+"""Clusters of a route with tiers: Envoy takes the next group of them for each attempt.
+
+Of Envoy's means, only this one both chooses again for each attempt and runs the filters below the router for
+it, so that no backend gets the path, the Host or the credential of another one. It draws one random number
+for a request, and takes the cluster into whose part of the group's weights the number falls.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from modelplane.gateway.envoy.clusters import cluster_name
+from modelplane.gateway.envoy.type_urls import ENVOY
+from modelplane.gateway.table import Backend, Listener
+from modelplane.gateway.tiers import Shares
+
+ASKED = "modelplane-debug"
+"""Header of a request that asks which backend answers, with the value ``true``."""
+
+TOLD = "modelplane-served-by"
+"""Header of the answer: the backend and its priority."""
+
+_NAMES = "modelplane.served_by"
+_KEY = "inline_cluster_specifier_plugin"
+_TYPE = "extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupClusterSpecifier"
+
+
+def specifier(listener: Listener, groups: Sequence[Shares]) -> dict[str, Any]:
+    """Return the part of an Envoy route that chooses the cluster of each attempt."""
+    configuration = {
+        "@type": f"{ENVOY}{_TYPE}",
+        "priority_groups": [
+            {
+                "name": f"attempt-{number}",
+                "clusters": [
+                    {"cluster_name": cluster_name(listener, backend), "weight": weight}
+                    for backend, weight in shares
+                ],
+            }
+            for number, shares in enumerate(groups, start=1)
+        ],
+    }
+    name = "envoy.router.cluster_specifier_plugin.priority_group"
+    return {_KEY: {"extension": {"name": name, "typed_config": configuration}}}
+
+
+def names(listener: Listener, backends: Sequence[Backend]) -> dict[str, Any]:
+    """Return the metadata of an Envoy route for the header of its answers."""
+    return {
+        _NAMES: {
+            cluster_name(listener, backend): f"{backend.name}; priority={backend.priority}"
+            for backend in backends
+        }
+    }
+
+
+def answer() -> dict[str, Any]:
+    """Return the part of an Envoy route that names the backend to a client that asks."""
+    name = f"xds.route_metadata.filter_metadata['{_NAMES}'][xds.cluster_name]"
+    value = f"%CEL(request.headers['{ASKED}'] == 'true' ? {name} : '')%"
+    header = {"header": {"key": TOLD, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    return {"response_headers_to_add": [header]}
+
+
+def clusters(action: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the clusters that such a part of a route names."""
+    configuration = action.get(_KEY, {}).get("extension", {}).get("typed_config", {})
+    for group in configuration.get("priority_groups", ()):
+        for cluster in group["clusters"]:
+            yield cluster["cluster_name"]

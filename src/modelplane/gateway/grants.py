@@ -1,0 +1,42 @@
+"""Grants: what the platform lets the API keys of a namespace use."""
+
+from collections.abc import Callable, Iterable
+
+from modelplane.api.inference_gateway import EVERY_NAMESPACE, KeyGrant
+from modelplane.api.namespaces import reserved
+
+
+def grant_of(grants: Iterable[KeyGrant], namespace: str) -> KeyGrant | None:
+    """Return the grant of a namespace: its own, or that of every namespace; a reserved one has none."""
+    return grant_finder(grants)(namespace)
+
+
+def grant_finder(grants: Iterable[KeyGrant]) -> Callable[[str], KeyGrant | None]:
+    """Return ``grant_of`` for many namespaces of the same grants."""
+    by_namespace = {grant.namespace: grant for grant in grants}
+
+    def find(namespace: str) -> KeyGrant | None:
+        if reserved(namespace):
+            return None
+        return by_namespace.get(namespace) or by_namespace.get(EVERY_NAMESPACE)
+
+    return find
+
+
+def services_of(patterns: tuple[str, ...], namespace: str) -> tuple[str, ...]:
+    """Return the services of a key or a grant: those that it names, else those of its namespace."""
+    return tuple(sorted(patterns)) or (f"{namespace}/*",)
+
+
+def not_granted(asked: Iterable[str], granted: Iterable[str]) -> list[str]:
+    """Return the patterns of a key of which a grant has nothing."""
+    known = frozenset(granted)
+    named = {pattern.partition("/")[0] for pattern in known}
+    return [
+        pattern
+        for pattern in asked
+        if pattern not in known
+        and f"{pattern.partition('/')[0]}/*" not in known
+        # NAMESPACE/* has those of the namespace's services that the grant names.
+        and not (pattern.endswith("/*") and pattern.partition("/")[0] in named)
+    ]

@@ -1,0 +1,244 @@
+"""API keys as the gateway module reads them: the content of ``keys.json``.
+
+A value of ModelKeys and grants: the same objects give the same content, in any order. The contract is in
+``gateway-module/README.md``.
+"""
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_gateway import KeyGrant
+from modelplane.api.listing import number_of
+from modelplane.api.meta import Object
+from modelplane.api.model_key import ModelKey
+from modelplane.gateway.grants import grant_finder, services_of
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Limits, of a key or of a namespace."""
+
+    services: tuple[str, ...]
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    streams: int | None = None
+
+
+class KeyEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One key."""
+
+    sha256: str
+    id: str
+    """NAMESPACE/NAME of its ModelKey: keys with one id share their limits."""
+    namespace: str
+    expires: int | None = None
+    """Seconds since 1970."""
+    blocked: Literal["Key"] | None = None
+
+
+class NamespaceEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Limits of all keys of a namespace together."""
+
+
+class KeyFile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Content of ``keys.json``."""
+
+    keys: tuple[KeyEntry, ...] = ()
+    namespaces: dict[str, NamespaceEntry] = {}
+
+    def text(self) -> bytes:
+        """Return the content as the module reads it."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> bytes:
+        # In pieces, so that other threads have their turns.
+        pieces = (self.keys[at : at + _PIECE] for at in range(0, len(self.keys), _PIECE))
+        keys = b",".join(msgspec.json.encode(piece)[1:-1] for piece in pieces)
+        return b'{"keys":[%b],"namespaces":%b}' % (keys, msgspec.json.encode(self.namespaces))
+
+    @classmethod
+    def of_text(cls, text: bytes) -> "KeyFile":
+        """Return the content that was written. Raises ``msgspec.DecodeError``."""
+        return msgspec.json.decode(text, type=cls)
+
+
+_PIECE = 1000
+
+
+Problems: TypeAlias = Mapping[str, str]
+"""The ModelKeys that are not, or not wholly, in force, as NAMESPACE/NAME, and why."""
+
+_Age: TypeAlias = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Entries and problems of one namespace, before those of others are compared with them."""
+
+    objects: tuple[Object, ...]
+    grant: KeyGrant | None
+    entries: tuple[tuple[_Age, KeyEntry], ...] = ()
+    problems: Problems = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
+    """Of each ModelKey, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTable:
+    """The keys in force, and the problems of the others."""
+
+    file: KeyFile = field(default_factory=KeyFile)
+    problems: Problems = field(default_factory=dict)
+    parts: Mapping[str, _Part] = field(default_factory=dict)
+    """Its parts by namespace, so that the next table looks only at what changed."""
+
+    def knows(self, namespace: str, name: str, generation: int) -> bool:
+        """Return True if it was made of this generation of a ModelKey."""
+        part = self.parts.get(namespace)
+        return part is not None and part.generations.get(name) == generation
+
+    def differing(self, former: "KeyTable") -> set[str]:
+        """Return the ModelKeys, as NAMESPACE/NAME, whose generation or problem is another one."""
+        keys = {id_ for id_, _ in self.problems.items() ^ former.problems.items()}
+        none = _Part((), None)
+        for namespace in self.parts.keys() | former.parts.keys():
+            now, then = self.parts.get(namespace, none), former.parts.get(namespace, none)
+            if now is not then:
+                changed = now.generations.items() ^ then.generations.items()
+                keys |= {f"{namespace}/{name}" for name, _ in changed}
+        return keys
+
+
+def key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], former: KeyTable) -> KeyTable:
+    """Return the keys in force.
+
+    A ModelKey that cannot be read keeps its entries of ``former``, within the grant of now: it gets no
+    further right, and its clients are not cut off. One that was never read opens nothing. One that is being
+    deleted, and one without a grant, is not in force. Of several ModelKeys with one hash, the oldest has it.
+    """
+    find = grant_finder(grants)
+    by_namespace: defaultdict[str, list[Object]] = defaultdict(list)
+    for item in objects:
+        by_namespace[item["metadata"]["namespace"]].append(item)
+    parts: dict[str, _Part] = {}
+    for namespace, items in sorted(by_namespace.items()):
+        found = _Part(tuple(items), find(namespace))
+        known = former.parts.get(namespace)
+        # Objects that are the same ones are equal at once.
+        if known is None or (known.objects, known.grant) != (found.objects, found.grant):
+            known = _part(found, namespace, former)
+        parts[namespace] = known
+    if parts and [*map(id, parts.values())] == [*map(id, former.parts.values())]:
+        return former
+    return _joined(parts)
+
+
+def _part(found: _Part, namespace: str, former: KeyTable) -> _Part:
+    """Return the entries of a namespace, in the order of the file, and the problems."""
+    entries: list[tuple[_Age, KeyEntry]] = []
+    problems: dict[str, str] = {}
+    grant, number = found.grant, 0
+    for item in sorted(found.objects, key=_age):
+        if "deletionTimestamp" in item["metadata"]:
+            continue
+        id_ = _id(item)
+        if grant is None:
+            problems[id_] = f'namespace "{namespace}" has no grant'
+            continue
+        number += 1
+        if number > grant.max_keys:
+            problems[id_] = f'namespace "{namespace}" has more than {number_of(grant.max_keys, "key")}'
+            continue
+        try:
+            read = _entries(decode_as(ModelKey, item))
+        except InvalidObject as error:
+            read = _entries_of(former, namespace, id_)
+            problems[id_] = f"{error}: {'its former state stays in force' if read else 'it is not in force'}"
+        age = _age(item)
+        entries += ((age, entry) for entry in read)
+    entries.sort(key=lambda each: (each[1].id, each[1].sha256))
+    metadata = (item["metadata"] for item in found.objects)
+    generations = {each["name"]: each.get("generation", 0) for each in metadata}
+    return replace(found, entries=tuple(entries), problems=problems, generations=generations)
+
+
+def _entries_of(former: KeyTable, namespace: str, id_: str) -> list[KeyEntry]:
+    if (part := former.parts.get(namespace)) is not None:
+        return [entry for _, entry in part.entries if entry.id == id_]
+    return [entry for entry in former.file.keys if entry.id == id_]
+
+
+def _joined(parts: Mapping[str, _Part]) -> KeyTable:
+    """Return the table of all namespaces, where the oldest of several keys with one hash has it."""
+    oldest: dict[str, tuple[_Age, KeyEntry]] = {}
+    others: list[KeyEntry] = []
+    for part in parts.values():
+        for candidate in part.entries:
+            known = oldest.setdefault(candidate[1].sha256, candidate)
+            if known is not candidate:
+                first, second = (known, candidate) if known[0] <= candidate[0] else (candidate, known)
+                oldest[first[1].sha256] = first
+                others.append(second[1])
+    problems = {id_: problem for part in parts.values() for id_, problem in part.problems.items()}
+    for entry in others:
+        holder = oldest[entry.sha256][1].id
+        problems[entry.id] = f"hash {entry.sha256[:8]} is that of ModelKey {holder}, which is older"
+    used: dict[str, NamespaceEntry] = {}
+    keys: list[KeyEntry] = []
+    for namespace, part in parts.items():
+        own = [entry for _, entry in part.entries if oldest[entry.sha256][1] is entry]
+        keys += own
+        if own and part.grant:
+            used[namespace] = _namespace(part.grant, namespace)
+    return KeyTable(KeyFile(keys=tuple(keys), namespaces=used), problems, parts)
+
+
+def _age(item: Object) -> _Age:
+    metadata = item["metadata"]
+    return str(metadata.get("creationTimestamp", "")), metadata["namespace"], metadata["name"]
+
+
+def _id(item: Object) -> str:
+    return f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+
+
+def _entries(key: ModelKey) -> list[KeyEntry]:
+    metadata, spec = key.metadata, key.spec
+    return [
+        KeyEntry(
+            sha256=each.sha256,
+            id=f"{metadata.namespace}/{metadata.name}",
+            namespace=metadata.namespace,
+            services=services_of(spec.services, metadata.namespace),
+            requests_per_minute=spec.requests_per_minute,
+            tokens_per_minute=spec.tokens_per_minute,
+            streams=spec.streams,
+            expires=seconds_of(each.expires),
+            blocked="Key" if spec.blocked else None,
+        )
+        for each in spec.hashes
+    ]
+
+
+def seconds_of(moment: dt.datetime | None) -> int | None:
+    """Return a time in seconds since 1970; the API server also stores a time without a zone, as UTC."""
+    if moment is None:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return max(0, int(aware.timestamp()))
+
+
+def _namespace(grant: KeyGrant, namespace: str) -> NamespaceEntry:
+    return NamespaceEntry(
+        services=services_of(grant.services, namespace),
+        requests_per_minute=grant.requests_per_minute,
+        tokens_per_minute=grant.tokens_per_minute,
+        streams=grant.streams,
+    )

@@ -1,0 +1,234 @@
+"""Routes of a service on a gateway of the Gateway API: a tree of rules.
+
+A rule has at most sixteen backends, and rules with equal matches do not add up: the oldest gets every
+request. Some gateways replace a path for a whole rule only. So where one rule is not enough, its backends are
+the gateway itself, each with a header that names the next rule, and weighs as much as the endpoints below it.
+
+Each step replaces the path for the whole rule, ``/NAMESPACE/SERVICE/`` by ``/NAMESPACE/SERVICE~20.1/`` and
+so on: a gateway that drops the header answers 404, instead of sending a request to itself again. The first
+number is that of the leaves: a tree of another shape has other paths and routes, so that both can be there
+until the service's route leads to the new one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, TypeVar
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.model_service import ModelService
+from modelplane.api.names import backend_name, child_name, front_name
+from modelplane.gateway.gateway_api import FRONT_PORT, GATEWAY, Manifest
+from modelplane.gateway.services import Selected, ip_version, rewriting
+from modelplane.gateway.weights import limited
+
+ROUTE: Final = "httproute"
+"""Key of the HTTPRoute that takes a service's requests; those of further steps have numbers behind it."""
+
+HEADER: Final = "Modelplane-Step"
+"""Header that names the next rule of a request."""
+
+MOST: Final = 16
+"""Maximum of rules of a route, and of backends of a rule (Gateway API, ``HTTPRouteSpec``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """Endpoints of one rule."""
+
+    endpoints: tuple[Selected, ...]
+
+    @property
+    def weight(self) -> int:
+        """The sum of their weights."""
+        return sum(each.weight for each in self.endpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Rules that a rule divides requests among."""
+
+    below: "tuple[_Leaf | _Step, ...]"
+
+    @property
+    def weight(self) -> int:
+        """The sum of their weights."""
+        return sum(each.weight for each in self.below)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A rule's place in the tree of a service."""
+
+    service: ModelService
+    leaves: int
+    depth: int = 0
+    name: str = ""
+
+    def prefix(self, depth: int) -> str:
+        """Return the path prefix of the rules at a depth."""
+        metadata = self.service.metadata
+        return f"/{metadata.namespace}/{metadata.name}{f'~{self.leaves}.{depth}' if depth else ''}/"
+
+    def match(self, below: str = "") -> Manifest:
+        """Return the match of requests for the rule."""
+        match: Manifest = {"path": {"type": "PathPrefix", "value": f"{self.prefix(self.depth)}{below}"}}
+        if self.name:
+            match["headers"] = [{"name": HEADER, "value": self.name}]
+        return match
+
+    def next(self, number: int) -> "_Place":
+        """Return the place of a rule below."""
+        name = f"{self.name}.{number}" if self.name else str(number)
+        return _Place(self.service, self.leaves, self.depth + 1, name)
+
+
+def has_steps(routes: Mapping[str, Manifest]) -> bool:
+    """Return True if the routes of a service lead back to the gateway."""
+    return len(routes) > 1
+
+
+def leads_to(route: Mapping[str, Any]) -> str:
+    """Return the path that the route of a service replaces the prefix by; empty if it has none for a rule."""
+    for rule in route.get("spec", {}).get("rules", ())[:1]:
+        for each in rule.get("filters", ()):
+            return str(each.get("urlRewrite", {}).get("path", {}).get("replacePrefixMatch", ""))
+    return ""
+
+
+def rewrites_per_backend(route: Mapping[str, Any]) -> bool:
+    """Return True if a route replaces the path for single backends."""
+    rules = route.get("spec", {}).get("rules", ())
+    references = (each for rule in rules for each in rule.get("backendRefs", ()))
+    filters = (each for reference in references for each in reference.get("filters", ()))
+    return any(each.get("type") == "URLRewrite" for each in filters)
+
+
+def routes(service: ModelService, selected: Sequence[Selected], *, per_backend: bool) -> dict[str, Manifest]:
+    """Return the HTTPRoutes of a service by key. ``per_backend``: the gateway rewrites for one backend."""
+    tree = _tree(selected, per_backend=per_backend)
+    leaves = _leaves(tree)
+    first, *rest = _rules(tree, _Place(service, leaves), per_backend=per_backend)
+    found = {ROUTE: _route(service, "route", first)}
+    steps = [rule for rules in rest for rule in rules]
+    for number, chunk in enumerate(_chunks(steps), start=1):
+        part = f"{leaves}-{number}"
+        found[f"{ROUTE}-{part}"] = _route(service, f"route-{part}", chunk)
+    return found
+
+
+def _leaves(node: "_Leaf | _Step") -> int:
+    return 1 if isinstance(node, _Leaf) else sum(map(_leaves, node.below))
+
+
+_T = TypeVar("_T")
+
+
+def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield items in groups of as many as a rule or a route takes."""
+    return (items[start : start + MOST] for start in range(0, len(items), MOST))
+
+
+def _tree(selected: Sequence[Selected], *, per_backend: bool) -> _Leaf | _Step:
+    alike = [tuple(selected)]
+    if not per_backend:
+        ordered = sorted(selected, key=_rewrites)
+        alike = [tuple(group) for _, group in groupby(ordered, key=_rewrites)]
+    nodes: list[_Leaf | _Step] = [_Leaf(tuple(chunk)) for group in alike for chunk in _chunks(group)]
+    nodes = nodes or [_Leaf(())]
+    while len(nodes) > MOST:
+        nodes = [_Step(tuple(chunk)) for chunk in _chunks(nodes)]
+    return nodes[0] if len(nodes) == 1 else _Step(tuple(nodes))
+
+
+def _rewrites(selected: Selected) -> tuple[str, str]:
+    host = selected.target.host
+    return "" if ip_version(host) else host, rewriting(selected.endpoint)[0]
+
+
+def _rules(node: _Leaf | _Step, place: _Place, *, per_backend: bool) -> Iterator[list[Manifest]]:
+    """Yield the rules of each node, the first node first."""
+    if isinstance(node, _Leaf):
+        versions = sorted({overlap for each in node.endpoints if (overlap := rewriting(each.endpoint)[1])})
+        # The longest prefix wins: a path that already has the API version does not get it twice.
+        yield [_leaf(node, place, version, per_backend=per_backend) for version in (*versions, "")]
+        return
+    weights = limited([each.weight for each in node.below])
+    below = [(place.next(number), each) for number, each in enumerate(node.below, start=1)]
+    yield [
+        _rule(
+            place.match(),
+            [_rewrite("", place.prefix(place.depth + 1))],
+            [_to_itself(each, weight) for (each, _), weight in zip(below, weights, strict=True)],
+        )
+    ]
+    for each, inner in below:
+        yield from _rules(inner, each, per_backend=per_backend)
+
+
+def _leaf(leaf: _Leaf, place: _Place, version: str, *, per_backend: bool) -> Manifest:
+    below = f"{version}/" if version else ""
+    # A gateway that has replaced the prefix on the way has to restore it.
+    usual = place.prefix(0) if place.depth else ""
+    filters = [_filter_of(each, version, below, usual) for each in leaf.endpoints]
+    weights = limited([each.weight for each in leaf.endpoints])
+    references = []
+    for each, weight, own in zip(leaf.endpoints, weights, filters, strict=True):
+        name = backend_name(each.endpoint.metadata.name)
+        reference: Manifest = {"name": name, "port": each.target.port, "weight": weight}
+        if per_backend and own:
+            reference["filters"] = [own]
+        references.append(reference)
+    of_rule: list[Manifest] = []
+    if place.depth:
+        of_rule.append({"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": [HEADER]}})
+    if not per_backend:
+        of_rule += [each for each in filters[:1] if each]
+    return _rule(place.match(below), of_rule, references)
+
+
+def _filter_of(selected: Selected, version: str, below: str, usual: str) -> Manifest:
+    """Return the filter for one endpoint; empty if nothing is replaced."""
+    host = "" if ip_version(selected.target.host) else selected.target.host
+    path, overlap = rewriting(selected.endpoint)
+    path = path or usual
+    replacement = path if not path or (version and overlap == version) else f"{path}{below}"
+    return _rewrite(host, replacement) if host or replacement else {}
+
+
+def _rewrite(host: str, path: str) -> Manifest:
+    rewrite: Manifest = {"hostname": host} if host else {}
+    if path:
+        rewrite["path"] = {"type": "ReplacePrefixMatch", "replacePrefixMatch": path}
+    return {"type": "URLRewrite", "urlRewrite": rewrite}
+
+
+def _to_itself(place: _Place, weight: int) -> Manifest:
+    """Return the reference to the gateway itself, with the header for the rule at a place."""
+    named = {"set": [{"name": HEADER, "value": place.name}]}
+    return {
+        "name": front_name(place.service.metadata.name),
+        "port": FRONT_PORT,
+        "weight": weight,
+        "filters": [{"type": "RequestHeaderModifier", "requestHeaderModifier": named}],
+    }
+
+
+def _rule(match: Manifest, filters: list[Manifest], references: list[Manifest]) -> Manifest:
+    return {
+        "matches": [match],
+        **({"filters": filters} if filters else {}),
+        "backendRefs": references,
+        # A stream lasts as long as the model generates.
+        "timeouts": {"request": "0s"},
+    }
+
+
+def _route(service: ModelService, part: str, rules: Sequence[Manifest]) -> Manifest:
+    metadata = service.metadata
+    return {
+        "apiVersion": "gateway.networking.k8s.io/v1",
+        "kind": "HTTPRoute",
+        "metadata": {"name": child_name(metadata.name, part), "namespace": metadata.namespace},
+        "spec": {"parentRefs": [{"name": GATEWAY, "namespace": SYSTEM_NAMESPACE}], "rules": list(rules)},
+    }

@@ -1,0 +1,184 @@
+"""Usage records, and their sums by key, service, model, backend or namespace.
+
+A record is a line of the gateway's access log (``gateway/envoy/access_log.py``). Clients choose some of its
+values, so a reader bounds what it keeps: the length of a line, the number of groups, the size of a group.
+"""
+
+import datetime as dt
+import math
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+MOST_LINE_BYTES = 64 * 1024
+"""A longer line is damaged: Envoy's records have less than a quarter of it."""
+
+MOST_GROUPS = 10_000
+"""Maximum of groups; the records of all further ones have one sum."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class UsageRecord(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """Usage of one request; a text that is empty and a number that is None are unknown."""
+
+    time: Annotated[dt.datetime, msgspec.Meta(tz=True)]
+    status: Count
+    request_id: str = ""
+    method: str = ""
+    path: str = ""
+    key: str = ""
+    namespace: str = ""
+    service: str = ""
+    model: str = ""
+    backend: str = ""
+    attempts: Count = 0
+    flags: str = ""
+    details: str = ""
+    error: str = ""
+    stream: bool = False
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    total_tokens: Count | None = None
+    estimated: bool = False
+    first_token_ms: Count | None = None
+    duration_ms: Count | None = None
+    bytes_received: Count = 0
+    bytes_sent: Count = 0
+
+    @property
+    def failed(self) -> bool:
+        """True if the client got an error, or no answer."""
+        return self.status == 0 or self.status >= 400
+
+
+class _Line(UsageRecord, rename="camel", frozen=True, kw_only=True):
+    """A record as it is written: what the gateway's module knows is a text of its own."""
+
+    record: str = ""
+
+
+class _OfModule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the gateway's module knows (``gateway-module/README.md``, "Record")."""
+
+    key: str = ""
+    namespace: str = ""
+    model: str = ""
+    error: str = ""
+    stream: bool = False
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    total_tokens: Count | None = None
+    estimated: bool = False
+    first_token_ms: Count | None = None
+
+
+_decoder = msgspec.json.Decoder(_Line)
+_of_module = msgspec.json.Decoder(_OfModule)
+
+
+def record_of(line: bytes) -> UsageRecord | None:
+    """Return the record that a line is; None if it is none, or damaged."""
+    if len(line) > MOST_LINE_BYTES:
+        return None
+    try:
+        found = _decoder.decode(line)
+        known = _of_module.decode(found.record) if found.record else _OfModule()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    written = {name: getattr(found, name) for name in UsageRecord.__struct_fields__}
+    told = {name: getattr(known, name) for name in known.__struct_fields__} if found.record else {}
+    return UsageRecord(**written | told)
+
+
+class By(StrEnum):
+    """Fields to sum by."""
+
+    KEY = "key"
+    SERVICE = "service"
+    MODEL = "model"
+    BACKEND = "backend"
+    NAMESPACE = "namespace"
+
+
+class Times:
+    """Distribution of times, in buckets that are 2 % wide: a percentile is off by 1 % at most."""
+
+    _WIDTH = math.log(1.02)
+
+    def __init__(self) -> None:
+        self._buckets: Counter[int] = Counter()
+
+    def add(self, milliseconds: int) -> None:
+        """Add a time."""
+        self._buckets[round(math.log(milliseconds) / self._WIDTH) if milliseconds else -1] += 1
+
+    def percentile(self, share: float) -> int | None:
+        """Return the time that a share of all times does not exceed; None without any."""
+        left = share * self._buckets.total()
+        for bucket, count in sorted(self._buckets.items()):
+            left -= count
+            if left <= 0:
+                return round(math.exp(bucket * self._WIDTH)) if bucket >= 0 else 0
+        return None
+
+
+class Group:
+    """Sum of the records with one value of a field."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors = 0
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+        self.estimated_tokens = 0
+        """The part of both that is estimated."""
+        self.first_token = Times()
+        self.duration = Times()
+
+    def add(self, record: UsageRecord) -> None:
+        """Add a record."""
+        self.requests += 1
+        self.errors += record.failed
+        prompt, completion = record.prompt_tokens or 0, record.completion_tokens or 0
+        self.prompt_tokens += prompt
+        self.completion_tokens += completion
+        self.estimated_tokens += prompt + completion if record.estimated else 0
+        if record.first_token_ms is not None:
+            self.first_token.add(record.first_token_ms)
+        if record.duration_ms is not None:
+            self.duration.add(record.duration_ms)
+
+
+class Usage:
+    """Sums of records by one field, those with most tokens first."""
+
+    def __init__(self, by: By, since: dt.datetime | None = None) -> None:
+        """``since`` leaves out requests that began before."""
+        self._by = by
+        self._since = since
+        self._groups: dict[str, Group] = {}
+        self.others = Group()
+        """Sum of all groups beyond the first ``MOST_GROUPS``."""
+
+    def add(self, record: UsageRecord) -> None:
+        """Add a record."""
+        if self._since is not None and record.time < self._since:
+            return
+        name: str = getattr(record, self._by)
+        group = self._groups.get(name)
+        if group is None:
+            group = self.others
+            if len(self._groups) < MOST_GROUPS:
+                group = self._groups[name] = Group()
+        group.add(record)
+
+    @property
+    def groups(self) -> list[tuple[str, Group]]:
+        """The sums by their value of the field; an empty one is of requests without."""
+        return sorted(
+            self._groups.items(),
+            key=lambda item: (-item[1].prompt_tokens - item[1].completion_tokens, -item[1].requests, item[0]),
+        )

@@ -1,0 +1,44 @@
+"""Permissions about what the controllers publish for the gateway.
+
+A role cannot select Secrets by their label. So the gateway's have a namespace of their own, and the gateway's
+identity reads no others.
+"""
+
+from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.install.identity import CONTROLLER, GATEWAY, labels
+from modelplane.install.roles import Role, Rule, account
+from modelplane.kube.resources import Object
+
+_READ = ("list", "watch")
+
+PUBLISHER = (
+    Rule("", ("secrets",), _READ, "The private part of the gateway's configuration, as it was published."),
+    Rule(
+        "",
+        ("secrets",),
+        ("create", "patch", "delete"),
+        "The private part of the gateway's configuration, such as the hashes of API keys.",
+        unseen="only a gateway that asks for keys has one",
+    ),
+)
+"""In the namespace of the gateway's Secrets."""
+
+COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the controllers publish for it."),)
+"""For the gateway's own identity, in the namespace of the installation."""
+
+COMPANION_PRIVATE = (
+    Rule("", ("secrets",), _READ, "The private part of its configuration. No other Secrets are there."),
+)
+"""For the gateway's own identity, in the namespace of its Secrets."""
+
+
+def installed() -> list[Object]:
+    """Return the roles of an installation and their bindings."""
+    gateway = labels("gateway")
+    publisher = Role("Role", f"{CONTROLLER}-private", PUBLISHER, labels("controller"))
+    private = Role("Role", f"{GATEWAY}-private", COMPANION_PRIVATE, gateway)
+    return [
+        *publisher.bound_to(account(CONTROLLER), GATEWAY_NAMESPACE),
+        *Role("Role", GATEWAY, COMPANION, gateway).bound_to(account(GATEWAY), SYSTEM_NAMESPACE),
+        *private.bound_to(account(GATEWAY), GATEWAY_NAMESPACE),
+    ]

@@ -1,0 +1,121 @@
+"""Kubeconfigs for the control plane: the address of a cluster with a token of an account of ours.
+
+The user's kubeconfig gives only the address and the authority of the API server. Its credential stays where
+it is.
+"""
+
+import base64
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.cluster_kubeconfig import subject_of
+from modelplane.install.refusals import Refused
+from modelplane.kube import errors, kubeconfig_secret
+from modelplane.kube.client import Client
+from modelplane.kube.resources import NAMESPACES, Object
+from modelplane.kube.token_claims import Claims, claims_of
+
+KEY: Final = "kubeconfig"
+"""Key of a kubeconfig in its Secret."""
+
+_NAME: Final = "cluster"
+_USER: Final = "modelplane"
+_FIELD: Final = "certificate-authority"
+_INHERITED: Final = (
+    "server",
+    "certificate-authority-data",
+    "proxy-url",
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An API server, with how to verify it: the cluster of a kubeconfig."""
+
+    fields: Mapping[str, Any]
+    where: str
+    """The file, for messages."""
+
+    @classmethod
+    def of_file(cls, path: Path, context: str) -> "Address":
+        """Read the cluster of a context, or of the current one. Raises ``Refused``."""
+        try:
+            content = yaml.load(path.read_bytes(), kubeconfig_secret.LOADER)  # noqa: S506  a safe loader
+            chosen = context or content["current-context"]
+            [used] = [each["context"] for each in content["contexts"] if each["name"] == chosen]
+            [found] = [each["cluster"] for each in content["clusters"] if each["name"] == used["cluster"]]
+            fields = {key: found[key] for key in _INHERITED if found.get(key)}
+            if named := found.get(_FIELD):
+                authority = (path.parent / named).read_bytes()
+                fields.setdefault("certificate-authority-data", base64.b64encode(authority).decode())
+        except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+            raise Refused(
+                f'cannot read the cluster of the kubeconfig "{path}": name another with --kubeconfig or '
+                "--context"
+            ) from error
+        return cls(fields, f'kubeconfig "{path}"')
+
+    def kubeconfig(self, token: str) -> str:
+        """Return a kubeconfig with a token. Raises ``Refused`` if the controllers would not accept it."""
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": _NAME,
+            "clusters": [{"name": _NAME, "cluster": dict(self.fields)}],
+            "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _USER}}],
+            "users": [{"name": _USER, "user": {"token": token}}],
+        }
+        text = yaml.safe_dump(content, sort_keys=False, width=100_000)
+        try:
+            kubeconfig_secret.parsed(text.encode(), KEY, self.where)
+        except ValueError as error:
+            raise Refused(str(error).removeprefix(f'key "{KEY}" of ')) from error
+        return text
+
+    def is_of(self, kubeconfig: Mapping[str, Any]) -> bool:
+        """Return True if a kubeconfig that was ``parsed`` has the same API server."""
+        [entry] = kubeconfig["clusters"]
+        authority = "certificate-authority-data"
+        return all(entry["cluster"].get(key) == self.fields.get(key) for key in ("server", authority))
+
+
+def stored(secret: Object, key: str, where: str) -> Mapping[str, Any] | None:
+    """Return the kubeconfig of a Secret; None for one that the controllers would not accept either."""
+    try:
+        return kubeconfig_secret.parsed(kubeconfig_secret.content(secret, key, where), key, where)
+    except ValueError:
+        return None
+
+
+def is_fresh(claims: Claims | None, account: str) -> bool:
+    """Return True for a token of an account that has more than a quarter of its life left."""
+    if claims is None or claims.subject != subject_of(account) or claims.lifetime is None:
+        return False
+    return time.time() < claims.lifetime.last_quarter
+
+
+async def is_accepted(kubeconfig: Mapping[str, Any]) -> bool:
+    """Return True if a cluster accepts the credential of a kubeconfig. Raises ``KubernetesError``."""
+    async with Client.from_kubeconfig(kubeconfig, timeout_s=10.0) as client:
+        try:
+            await client.list(NAMESPACES, fields="metadata.name=kube-system")
+        except errors.Forbidden:
+            return False
+    return True
+
+
+async def new_token(client: Client, account: str, lifetime_s: int) -> str:
+    """Return a new token of an account. Raises ``KubernetesError`` or ``Refused``."""
+    token = await client.create_token(account, SYSTEM_NAMESPACE, lifetime_s)
+    claims = claims_of(token)
+    if claims is None or claims.subject != subject_of(account) or claims.lifetime is None:
+        raise Refused(f'the cluster answers no token of ServiceAccount "{account}" that expires')
+    return token

@@ -1,0 +1,187 @@
+"""Devices of nodes in the terms of an InferenceClass: alike ones are one entry with a count.
+
+Only what every device of an entry publishes is declared, and nothing that is a device's own, such as a uuid.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from modelplane import cel
+from modelplane.api.devices import Device, DeviceCapacity
+from modelplane.cel import AttributeValue
+from modelplane.install.registration.observed import DeviceClass, Node, Published, attribute
+
+MOST_KINDS: Final = 16
+"""Kinds of devices of a class."""
+MOST_OF_A_KIND: Final = 64
+
+_NOT_CLAIMED: Final = frozenset({"compute-domain.nvidia.com"})
+"""Drivers whose devices pods claim by other means than a device request."""
+_NETWORKS: Final = frozenset({"dra.net"})
+"""Drivers of network cards, which a node without GPUs has too."""
+_IDENTIFYING: Final = ("type", "productName", "profile", "model")
+"""Attributes by which devices of one driver differ in kind."""
+_OWN: Final = frozenset(
+    {
+        *("uuid", "UUID", "parentUUID", "serial", "index", "minor", "parentIndex", "parentMinor"),
+        *("pciBusID", "pcieRoot", "pciAddr", "pciAddress", "numaNode", "cardIndex", "renderIndex"),
+        *("driverVersion", "cudaDriverVersion", "driverSrcVersion"),
+    }
+)
+"""Attributes of one device, or of the driver that is installed at present."""
+_STANDARD_DOMAIN: Final = "resource.kubernetes.io/"
+"""Attributes that Kubernetes standardizes: where in its node a device is."""
+
+_PREFERRED: Final[Mapping[tuple[str, str], str]] = {
+    ("gpu.nvidia.com", "mig"): "mig.nvidia.com",
+    ("gpu.nvidia.com", "vfio"): "vfio.gpu.nvidia.com",
+}
+'""The DeviceClass that a driver\'s chart installs for a type of its devices; else it is named as the '
+'driver.""'
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Kind:
+    """Properties that devices share if they can be claimed instead of one another."""
+
+    driver: str
+    device_class: str
+    """Empty if no DeviceClass of the cluster selects the devices."""
+    identity: tuple[tuple[str, str], ...]
+    capacity: tuple[tuple[str, str], ...]
+
+    @property
+    def words(self) -> str:
+        """The kind as names have it: product or model, and profile."""
+        named = dict(self.identity)
+        product = (
+            named.get("productName") or named.get("model") or named.get("type") or self.driver.split(".")[0]
+        )
+        return " ".join(filter(None, (product, named.get("profile", ""))))
+
+
+Signature = tuple[tuple[Kind, int], ...]
+"""The devices of a node: each kind, with the number of such devices."""
+
+
+def is_accelerator(driver: str) -> bool:
+    """Return True unless nodes without GPUs have devices of the driver too."""
+    return driver not in _NETWORKS | _NOT_CLAIMED
+
+
+DeviceClassOf = Callable[[Published], str]
+"""Returns the DeviceClass to claim a device through; empty if none of the cluster selects it."""
+
+
+def kinds_of(node: Node, class_of: DeviceClassOf) -> list[tuple[Kind, Published]]:
+    """Return the devices of a node that a class declares, each with its kind."""
+    found = []
+    for device in node.devices:
+        if device.driver in _NOT_CLAIMED:
+            continue
+        if device.driver in _NETWORKS and device.attributes.get("rdma") is not True:
+            continue
+        found.append((Kind(device.driver, class_of(device), *_likeness(device)), device))
+    return found
+
+
+def _likeness(device: Published) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """Return what tells the kinds of devices of a driver apart."""
+    identity = tuple((name, text) for name in _IDENTIFYING if (text := device.text(name)))
+    return identity, tuple(sorted(device.capacity.items()))
+
+
+def signature(kinds: Iterable[Kind]) -> Signature:
+    """Return how many devices of each kind a node has; none if it has no accelerator."""
+    counted = Counter(kinds)
+    if not any(is_accelerator(kind.driver) for kind in counted):
+        return ()
+    return tuple(sorted(counted.items()))[:MOST_KINDS]
+
+
+def entries(counted: Signature, devices: Iterable[tuple[Kind, Published]]) -> tuple[Device, ...]:
+    """Return the entries of a class, with the attributes that all devices of a kind share."""
+    by_kind: dict[Kind, list[Published]] = {kind: [] for kind, _ in counted}
+    for kind, device in devices:
+        if kind in by_kind:
+            by_kind[kind].append(device)
+    names: set[str] = set()
+    found = []
+    for kind, count in counted:
+        name = _name(kind, names)
+        names.add(name)
+        found.append(
+            Device(
+                name=name,
+                driver=kind.driver,
+                device_class_name=kind.device_class or kind.driver.lower(),
+                count=min(count, MOST_OF_A_KIND),
+                attributes={key: attribute(value) for key, value in shared(by_kind[kind]).items()},
+                capacity={key: DeviceCapacity(value=value) for key, value in kind.capacity},
+            )
+        )
+    return tuple(found)
+
+
+def shared(devices: Sequence[Published]) -> dict[str, AttributeValue]:
+    """Return the attributes that all devices have with the same value, without those of a device's own."""
+    first, *others = devices
+    return {
+        key: value
+        for key, value in sorted(first.attributes.items())
+        if key.rpartition("/")[2] not in _OWN
+        and not key.startswith(_STANDARD_DOMAIN)
+        and all(key in each.attributes and each.attributes[key] == value for each in others)
+    }
+
+
+def _name(kind: Kind, taken: set[str]) -> str:
+    """Return a name of an entry that no other one has."""
+    profile = dict(kind.identity).get("profile", "")
+    text = f"mig-{profile}" if profile else kind.driver.partition(".")[0]
+    name = slug(text, 50)
+    places = (f"{name}-{place}" for place in range(1, MOST_KINDS + 1))
+    return name if name not in taken else next(each for each in places if each not in taken)
+
+
+def slug(text: str, longest: int) -> str:
+    """Return a text as a DNS label: lower-case letters, digits and hyphens."""
+    plain = "".join(each if each.isascii() and each.isalnum() else "-" for each in text.lower())
+    return "-".join(filter(None, plain.split("-")))[:longest].strip("-") or "devices"
+
+
+def device_class_of(classes: Iterable[DeviceClass]) -> DeviceClassOf:
+    """Return the choice of a DeviceClass among those of a cluster, which is made once for each kind."""
+    selectors = {each.name: _compiled(each.selectors) for each in classes}
+    known: dict[object, str] = {}
+
+    def choose(device: Published) -> str:
+        key = (device.driver, *_likeness(device))
+        if key not in known:
+            fitting = {
+                name: chosen
+                for name, chosen in selectors.items()
+                if chosen is not None and all(isinstance(each.evaluate(device), cel.Match) for each in chosen)
+            }
+            known[key] = _chosen(device, fitting)
+        return known[key]
+
+    return choose
+
+
+def _chosen(device: Published, fitting: Mapping[str, tuple[cel.Selector, ...]]) -> str:
+    preferred = _PREFERRED.get((device.driver, device.text("type")), device.driver)
+    if preferred in fitting:
+        return preferred
+    # One without selectors selects every device.
+    return min(fitting, key=lambda name: (not fitting[name], name), default="")
+
+
+def _compiled(selectors: Iterable[str]) -> tuple[cel.Selector, ...] | None:
+    """Return the selectors of a class; None if one cannot be read."""
+    try:
+        return tuple(map(cel.compile, selectors))
+    except cel.SelectorError:
+        return None

@@ -1,0 +1,124 @@
+"""Look at a cluster: read what registration needs to know, and write nothing."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.gateway.http_routes import GATEWAY_NAME
+from modelplane.install.registration.observed import (
+    MOST_CLASSES,
+    MOST_NODES,
+    MOST_SLICES,
+    Observed,
+    as_list,
+    controllers_of,
+    device_classes_of,
+    gateway_of,
+    gateways_of,
+    is_staying,
+    nodes_of,
+    uid_of,
+    value_at,
+    version_of,
+)
+from modelplane.install.registration.stack import GATEWAY_DEFINITION, definitions
+from modelplane.kube import errors, resources, responses
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object, Resource
+
+MOST_BYTES: Final = 256 * 2**20
+"""Of one list of a cluster: 5000 nodes have about 100 MiB."""
+_MOST_OF_ONE: Final = 4 * 2**20
+"""Bytes of one object: an API server stores at most 1.5 MiB of one."""
+_PAGE: Final = 500
+_DRA: Final = "resource.k8s.io"
+
+
+async def look(client: Client) -> Observed:
+    """Return what a cluster has. Raises ``KubernetesError``."""
+    version = await _answer(client, "/version")
+    namespace = await _found(client, resources.NAMESPACES, "kube-system")
+    dra = await _versions(client)
+    slices: tuple[Object, ...] = ()
+    classes: tuple[Object, ...] = ()
+    if resources.RESOURCE_SLICES.version in dra:
+        slices = await _listed(client, resources.RESOURCE_SLICES, MOST_SLICES)
+        classes = await _listed(client, resources.DEVICE_CLASSES, MOST_CLASSES)
+    nodes, skipped = nodes_of(await _listed(client, resources.NODES, MOST_NODES), slices)
+    asked = {
+        name: await _found(client, resources.CUSTOM_RESOURCE_DEFINITIONS, name) for name in definitions()
+    }
+    found = frozenset(name for name, each in asked.items() if each and is_staying(each))
+    seen = Observed(
+        uid=uid_of(namespace),
+        version=version_of(version.get("gitVersion")),
+        nodes=nodes,
+        device_classes=device_classes_of(classes),
+        dra_versions=dra,
+        definitions=found,
+        skipped=skipped,
+    )
+    return await _with_gateways(client, seen) if GATEWAY_DEFINITION in found else seen
+
+
+async def _with_gateways(client: Client, seen: Observed) -> Observed:
+    """Return a cluster with its Gateways, and the controllers of its GatewayClasses."""
+    gateways = gateways_of(await _listed(client, resources.GATEWAYS, MOST_NODES))
+    own = await _found(client, resources.GATEWAYS, GATEWAY_NAME, SYSTEM_NAMESPACE)
+    return replace(
+        seen,
+        gateway=gateway_of(own) if own else None,
+        other_gateways=tuple(each for each in gateways if each != f"{SYSTEM_NAMESPACE}/{GATEWAY_NAME}"),
+        gateway_controllers=controllers_of(await _listed(client, resources.GATEWAY_CLASSES, MOST_CLASSES)),
+    )
+
+
+async def _found(
+    client: Client, resource: Resource, name: str, namespace: str | None = None
+) -> Object | None:
+    """Return one object; None if there is none."""
+    try:
+        return await _answer(client, resource.path(namespace, name))
+    except errors.NotFound:
+        return None
+
+
+async def _versions(client: Client) -> tuple[str, ...]:
+    """Return the versions of dynamic resource allocation that a cluster serves."""
+    try:
+        group = await _answer(client, f"/apis/{_DRA}")
+    except errors.NotFound:
+        return ()
+    named = (value_at(each, "version") for each in as_list(group.get("versions")))
+    return tuple(each for each in named if isinstance(each, str) and each.isalnum() and len(each) < 20)
+
+
+async def _listed(client: Client, resource: Resource, most: int) -> tuple[Object, ...]:
+    """Return the objects of a kind, a page at a time; of too many, one more than are used."""
+    items: list[Object] = []
+    left, token = MOST_BYTES, ""
+    for _ in range(most // _PAGE + 1):
+        params = {"limit": str(_PAGE), **({"continue": token} if token else {})}
+        body = await client.read(resource.path(), params, left)
+        left -= len(body)
+        answer = _object(body, resource.path())
+        items += [each for each in as_list(answer.get("items")) if isinstance(each, dict)]
+        token = str(value_at(answer, "metadata", "continue") or "")
+        if not token:
+            break
+    return tuple(items)
+
+
+async def _answer(client: Client, path: str) -> Object:
+    return _object(await client.read(path, {}, _MOST_OF_ONE), path)
+
+
+def _object(body: bytes, path: str) -> Object:
+    try:
+        found: Any = responses.decode(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, Mapping):
+        raise errors.ApiError(200, "", f"{path} answers no object of Kubernetes")
+    return dict(found)

@@ -1,0 +1,197 @@
+"""Proposal: every object that registers a cluster, on the cluster and on the control plane."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from modelplane.api import labels
+from modelplane.api.cluster_origin import ClusterOrigin, Existing, KubeconfigSecret, Source
+from modelplane.api.decode import encode
+from modelplane.api.inference_cluster import InferenceCluster, InferenceClusterSpec
+from modelplane.api.listing import alternatives
+from modelplane.api.meta import SYSTEM_NAMESPACE, ObjectMeta
+from modelplane.api.stack_components import ServingProfile
+from modelplane.catalogue.entries import Catalogue
+from modelplane.install import inference_cluster
+from modelplane.install.registration.hardware import Hardware, hardware
+from modelplane.install.registration.observed import Observed
+from modelplane.install.registration.stack import Stack, stack
+from modelplane.kube.resources import Object
+
+REGION: Final = "modelplane.ai/region"
+"""Label of an InferenceCluster that deployments select regions by, as the examples do."""
+
+LONGEST_NAME: Final = 63
+"""Characters of the name of a cluster: it is part of other names."""
+
+_DRA: Final = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Choices of the user about a registration."""
+
+    name: str
+    """Name of the InferenceCluster."""
+    labels: Mapping[str, str]
+    profile: ServingProfile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The description of a cluster, and what registers it."""
+
+    choices: Choices
+    observed: Observed
+    hardware: Hardware
+    stack: Stack
+
+    @property
+    def name(self) -> str:
+        """Name of the InferenceCluster."""
+        return self.choices.name
+
+    @property
+    def kubeconfig_secret(self) -> str:
+        """Name of the Secret with the kubeconfig of the fleet's identity."""
+        return f"{self.name}-kubeconfig"
+
+    @property
+    def installer_secret(self) -> str:
+        """Name of the Secret with the kubeconfig of the identity that installs charts."""
+        return f"{self.name}-installer"
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Reasons for which the cluster cannot be registered, with remedies."""
+        return (*_of_version(self.observed), *self.hardware.problems, *self.stack.problems)
+
+    @property
+    def refusal(self) -> str:
+        """The problems as a message; empty if there are none."""
+        lines = "".join(f"\n  {each}" for each in self.problems)
+        return f"the cluster cannot be registered:{lines}" if lines else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for the user, to read beforehand."""
+        skipped = self.observed.skipped
+        return (
+            *self.hardware.notes,
+            *self.stack.notes,
+            *([f"{skipped} malformed answers of the cluster are left out"] if skipped else []),
+        )
+
+    def identity(self, *, installer: bool) -> list[Object]:
+        """Return the accounts of the fleet on the cluster, their permissions and limits."""
+        return inference_cluster.manifests(installer=installer)
+
+    def node_labels(self) -> list[Object]:
+        """Return the labels that put nodes into their pools, as Nodes."""
+        return [
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": node, "labels": {labels.POOL: pool.name}},
+            }
+            for pool in self.hardware.pools
+            for node in pool.unlabeled
+        ]
+
+    def classes(self) -> list[Object]:
+        """Return the InferenceClasses."""
+        return [encode(each) for each in self.hardware.classes]
+
+    def cluster(self) -> Object:
+        """Return the InferenceCluster."""
+        own = {each.region for pool in self.hardware.pools for each in pool.nodes}
+        region = {REGION: own.pop()} if len(own) == 1 and "" not in own else {}
+        existing = Existing(
+            secret_ref=KubeconfigSecret(name=self.kubeconfig_secret),
+            installer_secret_ref=(
+                KubeconfigSecret(name=self.installer_secret) if self.stack.needs_installer else None
+            ),
+        )
+        return encode(
+            InferenceCluster(
+                metadata=ObjectMeta(
+                    name=self.name,
+                    labels={**region, **self.choices.labels},
+                    annotations={labels.CLUSTER_UID: self.observed.uid},
+                ),
+                spec=InferenceClusterSpec(
+                    cluster=ClusterOrigin(source=Source.EXISTING, existing=existing),
+                    serving_stack=self.stack.settings,
+                    node_pools=tuple(pool.spec() for pool in self.hardware.pools),
+                ),
+            )
+        )
+
+
+def secret(name: str, kubeconfig: str) -> Object:
+    """Return the Secret of a kubeconfig, as text."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE},
+        "stringData": {KubeconfigSecret(name=name).key: kubeconfig},
+    }
+
+
+def kept(known: Mapping[str, Any], proposed: Object, choices: Choices) -> Iterator[str]:
+    """Yield what of an InferenceCluster that exists already differs from a proposal, and stays."""
+    found = {each["name"]: each["className"] for each in proposed["spec"]["nodePools"]}
+    for pool in known["spec"].get("nodePools") or ():
+        class_name = found.get(pool["name"], pool["className"])
+        if class_name != pool["className"]:
+            yield (
+                f'pool "{pool["name"]}" keeps InferenceClass "{pool["className"]}", and its nodes are like '
+                f'"{class_name}"'
+            )
+    profile = known["spec"].get("servingStack", {}).get("profile", ServingProfile.STANDARD)
+    own = known["metadata"].get("labels") or {}
+    if choices.profile not in (None, profile) or not choices.labels.items() <= own.items():
+        yield "profile and labels stay as they are: edit the InferenceCluster to change them"
+
+
+def propose(choices: Choices, observed: Observed, catalogue: Catalogue) -> Proposal:
+    """Return how to register a cluster, as far as what was seen of it tells."""
+    return Proposal(
+        choices, observed, hardware(choices.name, observed, catalogue), stack(observed, choices.profile)
+    )
+
+
+def gained(known: Mapping[str, Any], proposed: Object) -> Object:
+    """Return the change of an InferenceCluster that exists already: the pools and nodes that it has gained.
+
+    Empty if there are none. Nothing else changes: a node that is not there at the moment is no reason to
+    shrink a pool, and what was installed since is no reason for another profile.
+    """
+    change: Object = {}
+    uid = proposed["metadata"]["annotations"][labels.CLUSTER_UID]
+    if (known["metadata"].get("annotations") or {}).get(labels.CLUSTER_UID) != uid:
+        change["metadata"] = {"annotations": {labels.CLUSTER_UID: uid}}
+    found = {each["name"]: each for each in proposed["spec"]["nodePools"]}
+    before = known["spec"].get("nodePools") or []
+    after = [
+        {
+            **pool,
+            "nodeCount": max(pool.get("nodeCount", 1), found.get(pool["name"], pool).get("nodeCount", 1)),
+        }
+        for pool in before
+    ]
+    after += [each for name, each in found.items() if name not in {pool["name"] for pool in before}]
+    if after != [{**pool, "nodeCount": pool.get("nodeCount", 1)} for pool in before]:
+        change["spec"] = {"nodePools": after}
+    return change
+
+
+def _of_version(observed: Observed) -> tuple[str, ...]:
+    if _DRA in observed.dra_versions:
+        return ()
+    served = alternatives(observed.dra_versions, "and") if observed.dra_versions else "no version"
+    problem = (
+        f"Kubernetes {observed.version or 'of an unknown version'} serves {served} of resource.k8s.io, and "
+        f"models claim devices by resource.k8s.io/{_DRA}: upgrade the cluster to Kubernetes 1.34 or later"
+    )
+    return (problem,)

@@ -1,0 +1,291 @@
+"""Registration: write what was proposed, step by step, and wait until the cluster is ready.
+
+Every step looks first, so a second run changes nothing, and the next run completes an interrupted one. The
+InferenceCluster comes last: before, the controllers do nothing with the cluster.
+"""
+
+import base64
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from modelplane.api import labels
+from modelplane.api.cluster_origin import Source
+from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.compose.cluster_kubeconfig import INSTALLER
+from modelplane.compose.definition_owner import crossplane_owns
+from modelplane.compose.readiness import condition_of, is_true
+from modelplane.controllers import fleet_resources
+from modelplane.install.outcomes import OUTCOMES, apply
+from modelplane.install.permissions import INFERENCE_CLUSTER
+from modelplane.install.refusals import Refused
+from modelplane.install.registration.credentials import (
+    KEY,
+    Address,
+    is_accepted,
+    is_fresh,
+    new_token,
+    stored,
+)
+from modelplane.install.registration.proposal import Proposal, gained, kept, secret
+from modelplane.install.waiting import Deadline, Report
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.kubeconfig_secret import token_of
+from modelplane.kube.resources import Object
+from modelplane.kube.token_claims import claims_of
+
+CONTROL_PLANE: Final = "the control plane"
+_CLUSTERS: Final = fleet_resources.INFERENCE_CLUSTERS
+_CLASSES: Final = fleet_resources.INFERENCE_CLASSES
+_TRIES: Final = 10
+_CONDITIONS: Final = ("ClusterReady", "BackendReady", "Ready", "Synced")
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Clients of the control plane and of the cluster."""
+
+    control_plane: Client
+    cluster: Client
+    address: Address
+    lifetime_s: int
+    """Lifetime of tokens; the cluster may grant less."""
+
+
+@asynccontextmanager
+async def talking_to(side: str) -> AsyncIterator[None]:
+    """Name the API server in the errors that it answers."""
+    try:
+        yield
+    except errors.KubernetesError as error:
+        raise errors.KubernetesError(f"{side}: {errors.sentence(error)}") from error
+
+
+@dataclass(slots=True)
+class Registration:
+    """One run: what is proposed, and where it is written."""
+
+    proposal: Proposal
+    sides: Sides
+    report: Report
+    deadline: Deadline
+    outcomes: list[str] = field(default_factory=list)
+
+    @property
+    def _cluster(self) -> str:
+        return f'cluster "{self.proposal.name}"'
+
+    async def register(self) -> bool:
+        """Register the cluster; return True if anything was changed.
+
+        Raises ``Refused`` before anything is changed, ``NotInTime`` or ``KubernetesError`` after.
+        """
+        if why := self.proposal.refusal:
+            raise Refused(why)
+        async with talking_to(CONTROL_PLANE):
+            known = await self._known()
+            await self._check_secrets()
+        has_installer = self._has_installer(known)
+        async with talking_to(self._cluster):
+            made = await self._identify(installer=has_installer)
+            await self._label()
+        await self._credential(self.proposal.kubeconfig_secret, INFERENCE_CLUSTER, made)
+        if has_installer:
+            await self._credential(self.proposal.installer_secret, INSTALLER, made)
+        async with talking_to(CONTROL_PLANE):
+            await self._publish(known)
+            await self._enter(known)
+            await self._wait()
+        return any(each != "unchanged" for each in self.outcomes)
+
+    async def _known(self) -> Object | None:
+        """Return the InferenceCluster of the name. Raises ``Refused`` if it is of another cluster."""
+        name, uid = self.proposal.name, self.proposal.observed.uid
+        if not uid:
+            raise Refused(f"{self._cluster} answers no uid of namespace kube-system, which identifies it")
+        by_name = {item["metadata"]["name"]: item for item in await self._registered()}
+        for other, item in by_name.items():
+            if other != name and _uid(item) == uid:
+                raise Refused(
+                    f'the cluster is registered as InferenceCluster "{other}" already: register it under '
+                    "that name, or delete that InferenceCluster first"
+                )
+        known = by_name.get(name)
+        if known is None:
+            return None
+        if known["spec"]["cluster"].get("source") != Source.EXISTING:
+            raise Refused(f'InferenceCluster "{name}" is provisioned by Modelplane: choose another name')
+        if _uid(known) not in ("", uid):
+            raise Refused(
+                f'InferenceCluster "{name}" is another cluster, whose namespace kube-system has uid '
+                f"{_uid(known)} and not {uid}: choose another name, or another --kubeconfig or --context"
+            )
+        if known["spec"]["cluster"]["existing"]["secretRef"]["name"] != self.proposal.kubeconfig_secret:
+            raise Refused(
+                f'InferenceCluster "{name}" was registered by hand, with another Secret than '
+                f'"{self.proposal.kubeconfig_secret}": change it by hand too, or choose another name'
+            )
+        return known
+
+    async def _registered(self) -> Sequence[Object]:
+        """Return the InferenceClusters. Raises ``Refused`` where registration has no effect."""
+        plane, name = self.sides.control_plane, f"{_CLUSTERS.plural}.{_CLUSTERS.group}"
+        definition: Object | None = None
+        with suppress(errors.Forbidden):  # platform teams need not read definitions
+            definition = await plane.get(resources.CUSTOM_RESOURCE_DEFINITIONS, name)
+        if definition and crossplane_owns(definition):
+            raise Refused(
+                "Crossplane reconciles this fleet, and needs another identity on the cluster: follow "
+                '"By hand" in docs/how-to/register.md'
+            )
+        try:
+            return (await plane.list(_CLUSTERS)).items
+        except errors.NotFound as error:
+            raise Refused(
+                "Modelplane is not installed on the control plane: run `modelplane install --apply`, or name "
+                "another with --control-plane"
+            ) from error
+
+    async def _check_secrets(self) -> None:
+        """Raise ``Refused`` if a Secret that would be written has a kubeconfig of another API server."""
+        for name in (self.proposal.kubeconfig_secret, self.proposal.installer_secret):
+            found = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
+            content = stored(found, KEY, name) if found else None
+            if found is not None and not (content and self.sides.address.is_of(content)):
+                raise Refused(
+                    f'Secret "{name}" in namespace "{SYSTEM_NAMESPACE}" has a kubeconfig of another API '
+                    "server, or none, and stays as it is: choose another name for the cluster, or delete the "
+                    "Secret if the address of the cluster has changed"
+                )
+
+    def _has_installer(self, known: Object | None) -> bool:
+        if known is None:
+            return self.proposal.stack.needs_installer
+        reference = known["spec"]["cluster"]["existing"].get("installerSecretRef") or {}
+        return reference.get("name") == self.proposal.installer_secret
+
+    async def _identify(self, *, installer: bool) -> frozenset[str]:
+        """Apply accounts, permissions and limits to the cluster; return the accounts that were not there."""
+        wanted = self.proposal.identity(installer=installer)
+        done = [await apply(self.sides.cluster, each) for each in wanted]
+        self._count("accounts, permissions and limits", done)
+        return frozenset(
+            each["metadata"]["name"]
+            for each, outcome in zip(wanted, done, strict=True)
+            if (each["kind"], outcome) == ("ServiceAccount", "created")
+        )
+
+    def _count(self, what: str, done: Iterable[str]) -> None:
+        found = list(done)
+        self.outcomes += found
+        counts = (f"{found.count(each)} {each}" for each in OUTCOMES if each in found)
+        self.report(f"{what}: {', '.join(counts) or 'nothing to do'}")
+
+    async def _label(self) -> None:
+        """Put the nodes into their pools."""
+        for node in self.proposal.node_labels():
+            metadata = node["metadata"]
+            await self.sides.cluster.patch(
+                resources.NODES, metadata["name"], {"metadata": {"labels": metadata["labels"]}}
+            )
+        self._count("node labels", ["changed"] * len(self.proposal.node_labels()))
+
+    async def _credential(self, name: str, account: str, made: frozenset[str]) -> None:
+        """Write a kubeconfig with a new token, unless the Secret has one that works.
+
+        Of an account that was ``made`` none works, although the cluster may accept an old one for seconds.
+        """
+        async with talking_to(CONTROL_PLANE):
+            found = await self.sides.control_plane.get(resources.SECRETS, name, SYSTEM_NAMESPACE)
+        content = stored(found, KEY, name) if found else None
+        async with talking_to(self._cluster):
+            is_kept = content and account not in made and is_fresh(claims_of(token_of(content)), account)
+            if content and is_kept and await is_accepted(content):
+                self._count(f"credential of {account}", ["unchanged"])
+                return
+            token = await new_token(self.sides.cluster, account, self.sides.lifetime_s)
+        manifest = secret(name, "")
+        text = self.sides.address.kubeconfig(token)
+        manifest["data"] = {KEY: base64.b64encode(text.encode()).decode()}
+        del manifest["stringData"]
+        async with talking_to(CONTROL_PLANE):
+            self._count(f"credential of {account}", [await apply(self.sides.control_plane, manifest)])
+
+    async def _publish(self, known_cluster: Object | None) -> None:
+        """Create the InferenceClasses of the pools; one that exists stays: others may have edited it."""
+        pools = (known_cluster or {}).get("spec", {}).get("nodePools") or ()
+        named = {pool["name"]: pool["className"] for pool in pools}
+        needed = {named.get(pool.name, pool.class_name) for pool in self.proposal.hardware.pools}
+        done = []
+        for each in self.proposal.classes():
+            name = each["metadata"]["name"]
+            if name not in needed:
+                continue
+            known = await self.sides.control_plane.get(_CLASSES, name)
+            done.append("unchanged" if known else await apply(self.sides.control_plane, each))
+            if known and known["spec"]["devices"] != each["spec"]["devices"]:
+                self.report(f'InferenceClass "{name}" exists with other devices, and stays as it is')
+        self._count("InferenceClasses", done)
+
+    async def _enter(self, known: Object | None) -> None:
+        """Create the InferenceCluster, or add what it has gained."""
+        proposed = self.proposal.cluster()
+        if known is None:
+            self._count(_CLUSTERS.kind, [await apply(self.sides.control_plane, proposed)])
+            return
+        for line in kept(known, proposed, self.proposal.choices):
+            self.report(line)
+        outcome = "unchanged"
+        for tries_left in reversed(range(_TRIES)):
+            change = gained(known, proposed)
+            if not change:
+                break
+            version = {"resourceVersion": known["metadata"]["resourceVersion"]}
+            change["metadata"] = {**change.get("metadata", {}), **version}
+            try:
+                known = await self.sides.control_plane.patch(_CLUSTERS, self.proposal.name, change)
+                outcome = "changed"
+            except errors.Conflict:  # the controllers write its status meanwhile
+                known = await self.sides.control_plane.get(_CLUSTERS, self.proposal.name)
+                if known is None or not tries_left:
+                    raise
+        self._count(_CLUSTERS.kind, [outcome])
+
+    async def _wait(self) -> None:
+        said = ""
+
+        async def held_up() -> str:
+            nonlocal said
+            what = await self._held_up()
+            if what and what != said:
+                said = what
+                self.report(what)
+            return what
+
+        await self.deadline.until_nothing(partial(held_up))
+        self.report(f'InferenceCluster "{self.proposal.name}" is ready')
+
+    async def _held_up(self) -> str:
+        """Return which condition holds the cluster up; empty once it is ready."""
+        found = await self.sides.control_plane.get(_CLUSTERS, self.proposal.name)
+        if found is None:
+            return f'InferenceCluster "{self.proposal.name}" has been deleted'
+        if is_true(found, "Ready"):
+            return ""
+        for type_ in _CONDITIONS:
+            condition = condition_of(found, type_)
+            if condition and condition["status"] != "True":
+                return (
+                    f'InferenceCluster "{self.proposal.name}": {type_} is {condition["status"]} '
+                    f"({condition['reason']}): {condition.get('message', '')}"
+                )
+        return (
+            f'InferenceCluster "{self.proposal.name}" has no conditions yet: check that the controllers run'
+        )
+
+
+def _uid(cluster: Object) -> str:
+    return str((cluster["metadata"].get("annotations") or {}).get(labels.CLUSTER_UID, ""))

@@ -1,0 +1,41 @@
+"""Metrics of Envoy and of its module, under the names of ours."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from modelplane.host.errors import LocalError
+from modelplane.proxy import admin
+from modelplane.proxy.interface import FLEET_LISTENER
+from modelplane.telemetry import metric_definitions as ours
+from modelplane.telemetry.metric_definitions import Sample
+
+_OF_THE_MODULE = {
+    "envoy_modelplane_tokens": ours.GATEWAY_TOKENS,
+    "envoy_modelplane_estimated": ours.GATEWAY_ESTIMATED,
+    "envoy_modelplane_refused": ours.GATEWAY_REFUSED,
+    "envoy_modelplane_reload_failures": ours.GATEWAY_RELOAD_FAILURES,
+    "envoy_modelplane_panics": ours.GATEWAY_PANICS,
+}
+_REQUESTS = "envoy_http_downstream_rq_xx"
+_IN_PROGRESS = "envoy_http_downstream_rq_active"
+_WANTED = rf"^(modelplane[.]|http[.]{FLEET_LISTENER}[.]downstream_rq_([1-5]xx|active)$)"
+
+
+def samples(directory: Path) -> Iterator[Sample]:
+    """Yield the metrics of an Envoy; none without an answer."""
+    try:
+        text = admin.prometheus(directory, _WANTED)
+    except LocalError:
+        return
+    for family in text_string_to_metric_families(text):
+        for name, labels, value, *_ in family.samples:
+            # The library adds a suffix to the names of counters.
+            stem = name.removesuffix("_total")
+            if metric := _OF_THE_MODULE.get(stem):
+                yield Sample(metric, tuple(labels[label] for label in metric.labels), value)
+            elif stem == _REQUESTS:
+                yield Sample(ours.GATEWAY_REQUESTS, (f"{labels['envoy_response_code_class']}xx",), value)
+            elif stem == _IN_PROGRESS:
+                yield Sample(ours.GATEWAY_IN_PROGRESS, (), value)

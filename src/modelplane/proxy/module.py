@@ -1,0 +1,116 @@
+"""The gateway's module in the directory of an Envoy.
+
+Each Envoy has a copy of its own, which only its start replaces: a running process keeps its module. An Envoy
+that cannot load it runs without, and serves no listener that needs it.
+"""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from modelplane.gateway.envoy import listeners, module
+from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE
+from modelplane.gateway.table import Listener
+from modelplane.host.private_files import write_private
+
+BOOTSTRAP = "bootstrap.json"
+"""Envoy's first configuration, which names the file of the listeners."""
+
+_FOLDER = "modules"
+_SEARCH_PATH = "ENVOY_DYNAMIC_MODULES_SEARCH_PATH"
+_TRIAL = (
+    *("--mode", "validate"),
+    *("--service-node", "trial", "--service-cluster", "trial"),
+    *("--log-level", "info"),
+)
+_TRIAL_S = 60.0
+_MATCHED = re.compile(r"Dynamic module ABI version \S+ matched")
+
+
+def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
+    """Bring the module into the directory of an Envoy that does not run; return why it has none, else empty.
+
+    ``library`` is None if there is none. One that ``envoy`` cannot load is not kept.
+    """
+    ours = directory / _FOLDER / f"lib{module.NAME}.so"
+    if library is None or envoy is None:
+        ours.unlink(missing_ok=True)
+        return "there is no library of the gateway's module: build it with `make gateway-module`"
+    content = library.read_bytes()
+    if not (ours.exists() and ours.read_bytes() == content):
+        ours.parent.mkdir(mode=0o700, exist_ok=True)
+        write_private(ours, content)
+    if problem := _refused(directory, envoy):
+        ours.unlink()
+        return problem
+    return ""
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """Return the environment in which Envoy finds the module."""
+    return {_SEARCH_PATH: str(directory / _FOLDER)}
+
+
+def listeners_file(directory: Path, *, has_module: bool) -> str:
+    """Return the file from which Envoy is to read its listeners.
+
+    An Envoy that has just got the module keeps the file that is there until there is one for the module.
+    """
+    known = [path for path in (WITH_MODULE, LISTENERS) if (directory / path).exists()]
+    wanted = WITH_MODULE if has_module else LISTENERS
+    return known[0] if has_module and known else wanted
+
+
+def listeners_of(directory: Path) -> str:
+    """Return the file from which the Envoy of a prepared directory reads its listeners."""
+    bootstrap = json.loads((directory / BOOTSTRAP).read_text())
+    source = bootstrap["dynamic_resources"]["lds_config"]["path_config_source"]
+    return str(source["path"]).removeprefix("./")
+
+
+def missing(directory: Path) -> str:
+    """Return why the Envoy of a directory runs without the module; empty if it has it."""
+    try:
+        path = listeners_of(directory)
+    except (OSError, ValueError, KeyError) as error:
+        return f"the gateway's Envoy has not been started: {error}"
+    if path == WITH_MODULE:
+        return ""
+    return (
+        "the gateway's Envoy runs without its module: build it with `make gateway-module`, or install "
+        "a wheel of Modelplane, which has it; then start the gateway again"
+    )
+
+
+def _refused(directory: Path, envoy: Path) -> str:
+    """Return why an Envoy cannot load the module of a directory; empty if it can."""
+    listener = listeners.resource(Listener("trial", "127.0.0.1", 0), with_module=True)
+    manager = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    del manager["rds"]  # its file does not exist yet
+    manager["route_config"] = {"name": "trial"}
+    # Not in a file: Envoy must be able to restart on a full disk.
+    trial = json.dumps({"static_resources": {"listeners": [listener]}})
+    try:
+        done = subprocess.run(
+            [envoy, *_TRIAL, "--config-yaml", trial],
+            env={**os.environ, **environment(directory)},
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=_TRIAL_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"envoy did not say within {_TRIAL_S:.0f} s whether it can load the gateway's module"
+    if done.returncode:
+        return f"envoy cannot load the gateway's module: {_last(done.stderr + done.stdout)}"
+    if not _MATCHED.search(done.stderr):
+        return "the gateway's module is made for another Envoy: build it again with `make gateway-module`"
+    return ""
+
+
+def _last(said: str) -> str:
+    lines = [line for line in said.splitlines() if line.strip()]
+    return lines[-1][:500] if lines else "it said nothing"

@@ -1,0 +1,134 @@
+"""vLLM as Modelplane relies on it: readiness, metrics, usage, tool calls, requests in progress at SIGTERM."""
+
+import http.client
+import itertools
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openai.types.chat import ChatCompletionFunctionToolParam
+
+from engines.servers import MODEL, Server, serve
+from modelplane.api.engines import Container
+from modelplane.compose.backends.draining import draining
+
+pytestmark = pytest.mark.engines
+
+IMAGE = "vllm/vllm-openai:v0.23.0"
+COMPOSED = draining(Container(name="engine", image=IMAGE)).arguments
+"""The arguments that Modelplane adds for this version."""
+
+METRICS = {
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "vllm:kv_cache_usage_perc",
+    "vllm:prompt_tokens_total",
+    "vllm:generation_tokens_total",
+    "vllm:time_to_first_token_seconds_bucket",
+    "vllm:inter_token_latency_seconds_bucket",
+    "vllm:e2e_request_latency_seconds_bucket",
+}
+"""Metrics that an endpoint picker, a dashboard or an autoscaler reads."""
+
+WEATHER: ChatCompletionFunctionToolParam = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"celsius": {"type": "boolean"}},
+            "required": ["celsius"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def _port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server(vllm: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    log = tmp_path_factory.mktemp("vllm") / "log"
+    tools = ("--enable-auto-tool-choice", "--tool-call-parser=hermes")
+    with serve(vllm, tiny_model, _port(), log, *COMPOSED, *tools) as running:
+        yield running
+
+
+def test_it_is_asked_for_nothing_but_its_path_of_health(server: Server) -> None:
+    assert server.get("/health") == ""
+    assert [each.id for each in server.client.models.list()] == [MODEL]
+
+
+def test_its_metrics_have_the_names_that_are_read(server: Server) -> None:
+    server.client.completions.create(model=MODEL, prompt="hello", max_tokens=4)
+    lines = server.get("/metrics").splitlines()
+    names = {line.partition("{")[0] for line in lines if not line.startswith("#")}
+    assert sorted(METRICS - names) == []
+
+
+def test_a_stream_tells_its_usage_only_if_it_is_asked(server: Server) -> None:
+    asked = list(
+        server.client.chat.completions.create(
+            model=MODEL,
+            messages=[{"role": "user", "content": "hello"}],
+            max_tokens=5,
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_body={"ignore_eos": True},
+        )
+    )
+    assert asked[-1].choices == []
+    assert asked[-1].usage is not None
+    assert asked[-1].usage.completion_tokens == 5
+    assert all("usage" not in event or event["usage"] is None for event in server.stream(5))
+
+
+def test_it_calls_a_tool(server: Server) -> None:
+    answer = server.client.chat.completions.create(
+        model=MODEL,
+        messages=[{"role": "user", "content": "weather?"}],
+        tools=[WEATHER],
+        tool_choice={"type": "function", "function": {"name": "weather"}},
+        max_tokens=200,
+    )
+    [call] = answer.choices[0].message.tool_calls or []
+    assert call.type == "function"
+    assert call.function.name == "weather"
+    assert isinstance(json.loads(call.function.arguments)["celsius"], bool)
+
+
+def test_a_stream_ends_whole_after_the_signal_with_what_is_composed(server: Server) -> None:
+    events = server.stream(2000)
+    before = list(itertools.islice(events, 20))
+    server.stop()
+    after = list(events)
+    assert len(before) + len(after) == 2000
+    assert after[-1]["choices"][0]["finish_reason"] == "length"
+    assert server.process.wait(timeout=60) == 0
+
+
+def test_without_it_a_stream_is_broken(vllm: Path, tiny_model: Path, tmp_path: Path) -> None:
+    """The reason for the flag; once this fails, vLLM finishes its requests by itself."""
+    with serve(vllm, tiny_model, _port(), tmp_path / "log") as server:
+        events = server.stream(3000)
+        assert len(list(itertools.islice(events, 20))) == 20
+        server.stop()
+        try:
+            after = list(events)
+        except (OSError, http.client.HTTPException):
+            return
+        assert len(after) < 2980
+
+
+def test_a_flag_that_it_does_not_know_is_named_in_the_last_lines(vllm: Path, tiny_model: Path) -> None:
+    command = [str(vllm / "vllm"), "serve", str(tiny_model), "--tensor-parallel-sise=2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode != 0
+    assert "unrecognized arguments: --tensor-parallel-sise=2" in done.stderr.splitlines()[-1]

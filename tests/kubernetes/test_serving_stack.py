@@ -1,0 +1,218 @@
+"""A cluster that exists gets a serving stack of stand-in charts, and a model is placed on it.
+
+The test plays the parts of the gateway's controller and of the nodes.
+"""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from modelplane.api.serving_stack import ServingStack, stack_name
+from modelplane.compose.readiness import condition_of
+from modelplane.controllers import fleet_resources
+from modelplane.controllers.fleet_resources import resource_of_kind
+from modelplane.controllers.helm.process import Program
+from modelplane.gateway.http_routes import GATEWAY_NAME
+from modelplane.kube import errors, resources
+from modelplane.kube.client import Client
+from modelplane.kube.resources import Object
+from modelplane.local import cluster_objects, permissions
+from support import kinds
+from support.charts import Repository, pack
+from support.controllers import running_controllers
+from support.fleets import ControlPlane
+
+pytestmark = [
+    pytest.mark.kubernetes,
+    # Controllers that stop while they connect leave a connection to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed (transport|<socket):ResourceWarning"),
+]
+
+PATIENCE_S = 60
+SYSTEM = "modelplane-system"
+TEAM = "ml-team"
+STACKS = resource_of_kind(ServingStack)
+API = "modelplane.ai/v1alpha1"
+POD = "192.0.2.5"
+CHARTS = {
+    "envoy-gateway": "gateway-helm",
+    "node-feature-discovery": "node-feature-discovery",
+    "dra-driver": "dra-driver-nvidia-gpu",
+}
+SETTINGS = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}}
+"""
+
+
+@pytest.fixture
+def repository(kubernetes_binary: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of a repository with charts of the stack's names; Envoy Gateway's has the definitions."""
+    definitions = {
+        f"crds/{each['metadata']['name']}.yaml": yaml.safe_dump(each)
+        for each in cluster_objects.gateway_api()
+    }
+    packed = []
+    for name in CHARTS.values():
+        files = {"templates/settings.yaml": SETTINGS, **(definitions if name == "gateway-helm" else {})}
+        packed.append(pack(kubernetes_binary, tmp_path, name, "9.9.9", files))
+    with Repository(*packed).serving() as serving:
+        yield f"http://{serving.host}/charts"
+
+
+async def _until(check: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await check():
+            await asyncio.sleep(0.05)
+
+
+class Bench:
+    """An administrator, in the parts of the gateway's controller and of the nodes."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def said(self, resource: resources.Resource, name: str, type_: str, *parts: str) -> None:
+        namespace = SYSTEM if resource is STACKS else TEAM if resource.namespaced else None
+
+        async def holds() -> bool:
+            found = condition_of(await self.client.get(resource, name, namespace) or {}, type_)
+            return all(part in str(found) for part in parts)
+
+        await _until(holds)
+
+    async def listed(self, resource: resources.Resource, namespace: str) -> list[Object]:
+        """Return the objects of a kind, once there are any."""
+        found: list[Object] = []
+
+        async def some() -> bool:
+            try:
+                found[:] = (await self.client.list(resource, namespace)).items
+            except errors.ApiError:
+                return False  # not installed yet
+            return bool(found)
+
+        await _until(some)
+        return found
+
+    async def report(self, resource: resources.Resource, item: Object, status: Object) -> None:
+        metadata = item["metadata"]
+        body = {"status": status}
+        await self.client.patch(resource, metadata["name"], body, metadata["namespace"], subresource="status")
+
+    async def run_pods(self) -> None:
+        """Report every pod of the team as ready."""
+        for pod in await self.listed(resources.PODS, TEAM):
+            ready = [{"type": "Ready", "status": "True"}]
+            addresses = {"podIP": POD, "podIPs": [{"ip": POD}]}
+            await self.report(resources.PODS, pod, {"phase": "Running", "conditions": ready, **addresses})
+
+    async def accept_routes(self) -> None:
+        """Accept the route of each replica."""
+        for route in await self.listed(resources.HTTP_ROUTES, TEAM):
+            accepted = {
+                "type": "Accepted",
+                "status": "True",
+                "reason": "Accepted",
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            parent = {
+                "parentRef": {"name": GATEWAY_NAME, "namespace": SYSTEM},
+                "controllerName": "gateway.envoyproxy.io/gatewayclass-controller",
+                "conditions": [accepted],
+            }
+            await self.report(resources.HTTP_ROUTES, route, {"parents": [parent]})
+
+
+def _fleet(plane: ControlPlane, repository: str) -> list[Object]:
+    device = {
+        "name": "gpu",
+        "driver": "test.example",
+        "deviceClassName": "test.example",
+        "capacity": {"memory": {"value": "24Gi"}},
+    }
+    components: list[Object] = [
+        {"name": name, "version": "9.9.9", "repository": repository} for name in CHARTS
+    ]
+    # Its repository has no such chart, and the cluster serves without it.
+    components.append({"name": "prometheus", "enabled": True, "repository": repository})
+    existing = {"secretRef": {"name": "member"}, "installerSecretRef": {"name": "installer"}}
+    return [
+        _own("InferenceClass", "gpu", {"devices": [device]}),
+        _secret("member", plane.home.controller_kubeconfig),
+        _secret("installer", plane.kubeconfig),
+        _own(
+            "InferenceCluster",
+            "member",
+            {
+                "cluster": {"source": "Existing", "existing": existing},
+                "servingStack": {"profile": "Minimal", "components": components},
+                "nodePools": [{"name": "pool", "className": "gpu", "nodeCount": 1}],
+            },
+        ),
+    ]
+
+
+def _own(kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _secret(name: str, file: Path) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": SYSTEM},
+        "data": {"kubeconfig": base64.b64encode(file.read_bytes()).decode()},
+    }
+
+
+def _model() -> list[Object]:
+    selector = 'device.capacity["test.example"].memory.compareTo(quantity("20Gi")) >= 0'
+    member = {
+        "nodeSelector": {"devices": [{"name": "gpu", "selectors": [{"cel": selector}]}]},
+        "template": {"spec": {"containers": [{"name": "engine", "image": "engine:1"}]}},
+    }
+    spec = {"replicas": 1, "engines": [{"name": "engine", "members": [member]}]}
+    deployment = _own("ModelDeployment", "model", spec)
+    deployment["metadata"]["namespace"] = TEAM
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}}, deployment]
+
+
+async def test_a_cluster_gets_its_stack_and_a_model_although_an_optional_chart_fails(
+    own_control_plane: ControlPlane, repository: str
+) -> None:
+    plane = own_control_plane
+    async with Client.from_kubeconfig(str(plane.kubeconfig), known=fleet_resources.known) as client:
+        await kinds.install(client)
+        for manifest in (*permissions.manifests(), *_fleet(plane, repository)):
+            await client.apply(manifest)
+        bench = Bench(client)
+        async with running_controllers(plane, helm=Program((str(plane.binary), "helm"))):
+            [gateway] = [
+                each
+                for each in await bench.listed(resources.GATEWAYS, SYSTEM)
+                if each["metadata"]["name"] == GATEWAY_NAME
+            ]
+            address = {"addresses": [{"type": "IPAddress", "value": "127.0.0.1"}]}
+            await bench.report(resources.GATEWAYS, gateway, address)
+            await bench.said(fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'")
+            await bench.said(
+                STACKS, stack_name("member"), "Installed", "Degraded", "prometheus:", "not found in"
+            )
+            await bench.said(
+                fleet_resources.INFERENCE_CLUSTERS, "member", "BackendReady", "'True'", "prometheus:"
+            )
+            for manifest in _model():
+                await client.apply(manifest)
+            await bench.run_pods()
+            await bench.accept_routes()
+            await bench.said(fleet_resources.MODEL_DEPLOYMENTS, "model", "Ready", "'True'")
+            [endpoint] = await bench.listed(fleet_resources.MODEL_ENDPOINTS, TEAM)
+            url = endpoint["spec"]["url"]
+            assert url.startswith("http://127.0.0.1/ml-team/model-"), "it leads to the gateway of the cluster"

@@ -1,0 +1,182 @@
+"""Usage records of a real Envoy: their fields, and that none is lost or doubled."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
+from modelplane.gateway.table import Backend
+from modelplane.gateway.usage import UsageRecord, record_of
+from modelplane.proxy import envoy_metrics, usage_files
+from modelplane.proxy.usage_files import USAGE_LOG, Rotation
+from modelplane.telemetry import metric_definitions
+from support.envoys import Gateway, engines, free_ports, running_envoy, service
+from support.gateway_module import Module, gateway_with, hashed, running_model, write_keys
+
+pytestmark = pytest.mark.kubernetes
+
+CHAT = "/ml/qwen/v1/chat/completions"
+
+
+def records(directory: Path) -> list[UsageRecord]:
+    found = [record_of(line) for line in usage_files.lines(directory)]
+    assert None not in found
+    return [each for each in found if each]
+
+
+async def recorded(directory: Path, request_id: str) -> UsageRecord:
+    """Return the record of a request, once it is written."""
+    async with asyncio.timeout(30):
+        while not (found := [each for each in records(directory) if each.request_id == request_id]):
+            await asyncio.sleep(0.05)
+    return found[0]
+
+
+def plain(record: UsageRecord) -> dict[str, Any]:
+    """Return the fields of a record that are the same each time."""
+    varying = {"time", "duration_ms", "first_token_ms", "bytes_received", "bytes_sent"}
+    return {name: getattr(record, name) for name in record.__struct_fields__ if name not in varying}
+
+
+async def ask(gateway: Gateway, path: str, number: str, **options: Any) -> str:
+    headers = {"x-request-id": number} | options.pop("headers", {})
+    async with gateway.client.post(gateway.url(path), headers=headers, **options) as response:
+        return await response.text()
+
+
+async def test_a_record_has_what_the_module_and_envoy_know_and_nothing_secret(
+    tmp_path: Path, module_library: Path
+) -> None:
+    write_keys(tmp_path, hashed("sk-1", "ml/ci"))
+    (tmp_path / "models.json").write_text('{"services": [{"name": "ml/qwen"}]}')
+    front = {"authentication": "APIKey", "keys": "keys.json", "models": "models.json"}
+    module = Module(module_library, front)
+    async with running_model() as model, gateway_with(tmp_path, module, usage_log=USAGE_LOG) as gateway:
+        gone = Backend("ml/gone", (("127.0.0.1", next(free_ports())),), 10_000, "/")
+        await gateway.apply(service(gone, Backend("ml/own", (("127.0.0.1", model.port),), prefix="/deep/")))
+        key = {"authorization": "Bearer sk-1"}
+        asked = {"model": "a\x1b[2J\n\u202e", "stream": True, "prompt": "secret-prompt"}
+        await ask(gateway, f"{CHAT}?key=secret-query", "one", json=asked, headers=key)
+        await ask(gateway, CHAT, "two", json={}, headers={"authorization": "Bearer sk-secret"})
+        await ask(gateway, "/not/there/x?key=secret", "three", json={}, headers=key)
+        await ask(gateway, "/v1/chat/completions", "by-model", json={"model": "qwen"}, headers=key)
+        left = await gateway.client.post(
+            gateway.url(CHAT), json={"stream": True}, headers=key | {"x-request-id": "four", "x-wait": "1"}
+        )
+        for _ in range(3):
+            await left.content.readline()
+        left.close()
+        one, two, three, four = [await recorded(tmp_path, name) for name in ("one", "two", "three", "four")]
+        assert plain(one) == {
+            "request_id": "one",
+            "method": "POST",
+            "path": CHAT,
+            "key": "ml/ci",
+            "namespace": "ml",
+            "service": "ml/qwen",
+            "model": "a\x1b[2J\n\u202e",
+            "backend": "ml/own",
+            "attempts": one.attempts,
+            "status": 200,
+            "flags": one.flags,
+            "details": "via_upstream",
+            "error": "",
+            "stream": True,
+            "prompt_tokens": 7,
+            "completion_tokens": 3,
+            "total_tokens": 10,
+            "estimated": False,
+        }
+        assert one.first_token_ms is not None
+        assert one.duration_ms is not None
+        assert one.first_token_ms <= one.duration_ms
+        assert one.bytes_received > 0 < one.bytes_sent
+        assert (two.status, two.error, two.service, two.key) == (401, "invalid_api_key", "ml/qwen", "")
+        assert (three.status, three.service, three.path) == (404, "not-found", "/not/there/x")
+        by_model = await recorded(tmp_path, "by-model")
+        assert (by_model.service, by_model.path) == ("ml/qwen", "/v1/chat/completions")
+        assert (by_model.model, by_model.total_tokens) == ("qwen", 33)
+        # A client that left: the answer had begun, and its tokens are an estimate.
+        assert (four.status, four.details) == (200, "downstream_remote_disconnect")
+        assert (four.prompt_tokens, four.completion_tokens, four.estimated) == (4, 2, True)
+        assert "secret" not in (tmp_path / USAGE_LOG).read_text()
+        samples = {
+            (each.metric, each.labels): each.value
+            for each in await asyncio.to_thread(lambda: list(envoy_metrics.samples(tmp_path)))
+        }
+    assert samples[metric_definitions.GATEWAY_TOKENS, ("ml/qwen", "completion")] == 27
+    assert samples[metric_definitions.GATEWAY_ESTIMATED, ("ml/qwen",)] == 1
+    assert samples[metric_definitions.GATEWAY_REFUSED, ("invalid_api_key",)] == 1
+    assert samples[metric_definitions.GATEWAY_REQUESTS, ("2xx",)] == 3
+
+
+REQUESTS = 1600
+CLIENTS = 16
+
+
+async def test_no_record_is_lost_or_doubled_however_often_files_are_rotated(tmp_path: Path) -> None:
+    async with engines("a") as (engine,), running_envoy(tmp_path, usage_log=USAGE_LOG) as gateway:
+        await gateway.apply(service(engine.backend()))
+
+        async def load(client: int) -> None:
+            for number in range(REQUESTS // CLIENTS):
+                await ask(gateway, "/ml/qwen/x", f"load-{client}-{number}", data=b"x")
+
+        running = asyncio.gather(*(load(client) for client in range(CLIENTS)))
+        rotation = Rotation(tmp_path, 10_000, 1000)
+        while not running.done():
+            await asyncio.to_thread(rotation.look)
+            if (tmp_path / USAGE_LOG).stat().st_size >= 10_000:
+                # As a process that ends between the rename and the request to Envoy.
+                (tmp_path / USAGE_LOG).rename(rotation._next())
+                rotation = Rotation(tmp_path, 10_000, 1000)
+            await asyncio.sleep(0.02)
+        await running
+        await asyncio.to_thread(rotation.look)
+        wanted = {
+            f"load-{client}-{number}": 1 for client in range(CLIENTS) for number in range(REQUESTS // 16)
+        }
+        async with asyncio.timeout(30):
+            while (found := load_ids(tmp_path)).total() < REQUESTS:
+                await asyncio.sleep(0.05)
+        assert found == wanted
+        assert usage_files._rotated(tmp_path)
+        modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "usage").rglob("*")}
+        assert modes == {0}
+
+
+def load_ids(directory: Path) -> Counter[str]:
+    return Counter(each.request_id for each in records(directory) if each.request_id.startswith("load-"))
+
+
+async def test_what_is_written_survives_a_kill(tmp_path: Path) -> None:
+    async with engines("a") as (engine,), running_envoy(tmp_path, usage_log=USAGE_LOG) as gateway:
+        await gateway.apply(service(engine.backend()))
+        await asyncio.gather(
+            *(ask(gateway, "/ml/qwen/x", f"load-{number}", data=b"x") for number in range(50))
+        )
+        async with asyncio.timeout(30):
+            while load_ids(tmp_path).total() < 50:
+                await asyncio.sleep(0.05)
+        await ask(gateway, "/ml/qwen/x", "load-last", data=b"x")
+        os.kill(gateway.pid, signal.SIGKILL)
+    assert load_ids(tmp_path).items() >= {f"load-{number}": 1 for number in range(50)}.items()
+
+
+@pytest.mark.parametrize("log", ["/dev/full", STANDARD_OUTPUT])
+async def test_a_request_is_answered_wherever_its_record_goes(tmp_path: Path, log: str) -> None:
+    async with engines("a") as (engine,), running_envoy(tmp_path, usage_log=log) as gateway:
+        await gateway.apply(service(engine.backend()))
+        await ask(gateway, "/ml/qwen/x", "load-1", data=b"x")
+        async with asyncio.timeout(30):
+            while log != STANDARD_OUTPUT and gateway.stat("filesystem.write_failed") == 0:
+                await asyncio.sleep(0.05)
+        assert (await gateway.get("/ml/qwen/x"))["by"] == "a"
+    lines = (tmp_path / "log").read_bytes().splitlines()
+    found = [each.request_id for each in map(record_of, lines) if each and each.request_id == "load-1"]
+    assert found == (["load-1"] if log == STANDARD_OUTPUT else [])

@@ -1,0 +1,80 @@
+"""What is installed for an InferenceGateway, beyond what the golden files show."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import decode_as
+from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.stack_components import ComponentName
+from modelplane.compose import inference_gateway, installed_gateway
+from modelplane.compose.installed_gateway import IMPLEMENTATIONS
+from modelplane.compose.serving_stack.table import COMPONENTS
+from modelplane.gateway import implementations
+from modelplane.install import identity
+from support.third_party_crds import problems, schemas
+
+
+def _gateway(**traefik: Any) -> InferenceGateway:
+    spec = {"backend": "Traefik", "traefik": {"version": "40.2.0", **traefik}}
+    return decode_as(InferenceGateway, {"metadata": {"name": "default"}, "spec": spec})
+
+
+@pytest.mark.parametrize("pool", ["172.18.255.200-172.18.255.250", "10.0.0.0/24", "2001:db8::/64"])
+def test_the_schemas_of_metallb_know_the_objects_in_traefiks_release(pool: str) -> None:
+    values = IMPLEMENTATIONS[Backend.TRAEFIK].values(
+        _gateway(loadBalancer="MetalLB", metallb={"addressPool": pool})
+    )
+    found = values["extraObjects"]
+    assert [each["kind"] for each in found] == ["IPAddressPool", "L2Advertisement"]
+    assert found[0]["spec"] == {"addresses": [pool]}
+    known = schemas("metallb")
+    assert [list(problems(each, known[each["apiVersion"], each["kind"]])) for each in found] == [[], []]
+
+
+@pytest.mark.parametrize("traefik", [{}, {"metallb": {"addressPool": "10.0.0.0/24"}}])
+def test_without_a_load_balancer_there_is_no_pool(traefik: dict[str, Any]) -> None:
+    assert IMPLEMENTATIONS[Backend.TRAEFIK].values(_gateway(**traefik))["extraObjects"] == []
+
+
+def test_the_chart_of_envoy_gateway_is_that_of_serving_stacks() -> None:
+    [row] = [each for each in COMPONENTS if each.name is ComponentName.ENVOY_GATEWAY]
+    installed = IMPLEMENTATIONS[Backend.ENVOY_GATEWAY]
+    assert (installed.chart, installed.namespace) == (row.chart, row.namespace)
+
+
+def test_the_route_leads_to_the_envoy_of_an_installation() -> None:
+    assert inference_gateway._ENVOY_SERVICE == identity.GATEWAY
+
+
+def test_the_routes_of_an_installed_gateway_are_made_for_its_controller() -> None:
+    of_routes = {key: implementations.implementation(key, ()).controller for key in IMPLEMENTATIONS}
+    assert of_routes == {key: row.controller for key, row in IMPLEMENTATIONS.items()}
+
+
+def test_the_page_of_components_has_every_chart() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "components.md").read_text()
+    charts = [row.chart for row in IMPLEMENTATIONS.values()]
+    charts += [installed_gateway.DEFINITIONS_CHART, installed_gateway.METALLB_CHART]
+    assert [chart.address for chart in charts if f"`{chart.address}`" not in page] == []
+    assert f"`{installed_gateway._DEFINITIONS_VERSION}`" in page
+    assert f"`{installed_gateway._METALLB_VERSION}`" in page
+
+
+def test_the_page_of_the_request_path_has_what_each_implementation_does() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "explanation" / "request-path.md").read_text()
+    rows = {
+        line.split("|")[1].strip(): [cell.strip().split(",")[0] for cell in line.split("|")[2:5]]
+        for line in page.splitlines()
+        if line.startswith(("| Traefik", "| Envoy Gateway", "| any other"))
+    }
+    said = {
+        name: [each.rewrites_per_backend, each.sets_headers_per_backend, each.has_timeouts]
+        for name, each in (
+            ("Traefik", implementations.TRAEFIK),
+            ("Envoy Gateway", implementations.ENVOY_GATEWAY),
+            ("any other", implementations.OTHER),
+        )
+    }
+    assert {name: [cell == "yes" for cell in cells] for name, cells in rows.items()} == said

@@ -1,0 +1,53 @@
+import tomllib
+
+import pytest
+
+from modelplane.host.errors import LocalError
+from modelplane.local import gateway_module
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("MODELPLANE_GATEWAY_MODULE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def without_cargo(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+
+
+def test_the_environment_variable_names_the_library(tmp_path, monkeypatch):
+    library = tmp_path / "library.so"
+    monkeypatch.setenv("MODELPLANE_GATEWAY_MODULE", str(library))
+    with pytest.raises(
+        LocalError, match=r"^MODELPLANE_GATEWAY_MODULE names .*library.so, which is not a file$"
+    ):
+        gateway_module.find()
+    library.touch()
+    assert gateway_module.find() == library
+
+
+@pytest.mark.usefixtures("without_cargo")
+def test_without_cargo_the_error_says_what_to_install():
+    assert (gateway_module.find(), gateway_module.can_build()) == (None, False)
+    with pytest.raises(LocalError, match=r"`cargo` of Rust 1\.88 or later: install both, or set MODELPLANE_"):
+        gateway_module.find_or_build(lambda _progress: None)
+
+
+def test_an_installation_without_sources_has_the_library_of_its_wheel_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(gateway_module, "SOURCES", tmp_path / "absent")
+    monkeypatch.setattr(gateway_module, "_PACKAGE", tmp_path / "modelplane")
+    assert gateway_module.find() is None
+    shipped = tmp_path / "modelplane" / "_bin" / gateway_module.LIBRARY
+    shipped.parent.mkdir(parents=True)
+    shipped.touch()
+    assert gateway_module.find() == shipped
+
+
+def test_the_crate_pins_each_dependency_exactly_because_there_is_no_lock_file():
+    manifest = tomllib.loads((gateway_module.SOURCES / "Cargo.toml").read_text())
+    versions = [
+        each if isinstance(each, str) else each["version"] for each in manifest["dependencies"].values()
+    ]
+    assert [each for each in versions if not each.startswith("=")] == []

@@ -1,0 +1,41 @@
+"""Envoy's metrics and those of its module, under the names of ours."""
+
+from pathlib import Path
+
+import pytest
+
+from modelplane.host.errors import LocalError
+from modelplane.proxy import admin, envoy_metrics
+from modelplane.telemetry import metric_definitions as ours
+
+TEXT = """\
+# TYPE envoy_http_downstream_rq_xx counter
+envoy_http_downstream_rq_xx{envoy_response_code_class="2",envoy_http_conn_manager_prefix="front-door"} 3
+# TYPE envoy_modelplane_panics counter
+envoy_modelplane_panics{} 0
+# TYPE envoy_modelplane_refused counter
+envoy_modelplane_refused{code="invalid_body"} 1
+# TYPE envoy_modelplane_tokens counter
+envoy_modelplane_tokens{service="ml/qwen",kind="prompt"} 7
+# TYPE envoy_modelplane_new counter
+envoy_modelplane_new{service="ml/qwen"} 7
+# TYPE envoy_http_downstream_rq_active gauge
+envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix="front-door"} 2
+"""
+
+
+def test_what_envoy_counts_has_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "prometheus", lambda _directory, _pattern: TEXT)
+    assert [tuple(each) for each in envoy_metrics.samples(Path("envoy"))] == [
+        (ours.GATEWAY_REQUESTS, ("2xx",), 3),
+        (ours.GATEWAY_PANICS, (), 0),
+        (ours.GATEWAY_REFUSED, ("invalid_body",), 1),
+        (ours.GATEWAY_TOKENS, ("ml/qwen", "prompt"), 7),
+        (ours.GATEWAY_IN_PROGRESS, (), 2),
+    ]
+
+
+def test_an_envoy_that_does_not_answer_has_no_metrics(tmp_path: Path) -> None:
+    with pytest.raises(LocalError):
+        admin.prometheus(tmp_path, "x")
+    assert list(envoy_metrics.samples(tmp_path)) == []

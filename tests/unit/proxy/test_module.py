@@ -1,0 +1,88 @@
+"""The module in the directory of an Envoy: copied, tried, and left out if it cannot be loaded."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from modelplane.gateway.envoy.files import LISTENERS, WITH_MODULE
+from modelplane.gateway.table import Listener
+from modelplane.proxy import bootstrap, module
+
+LISTENER = Listener("front-door", "127.0.0.1", 8080)
+
+MATCHED = "echo '[info] Dynamic module ABI version v9.9.9 matched.' >&2"
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    path = tmp_path / "built.so"
+    path.write_bytes(b"library")
+    return path
+
+
+@pytest.fixture
+def envoy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a stand-in of Envoy that loads every module."""
+    path = tmp_path / "envoy"
+    monkeypatch.setattr(bootstrap, "binary", lambda: path)
+    says(path, MATCHED)
+    return path
+
+
+def says(envoy: Path, script: str) -> None:
+    envoy.write_text(f"#!/bin/sh\n{script}\n")
+    envoy.chmod(0o700)
+
+
+def copies(directory: Path) -> list[Path]:
+    return list((directory / "modules").glob("*"))
+
+
+@pytest.mark.usefixtures("envoy")
+def test_envoy_has_a_copy_of_its_own(tmp_path: Path, library: Path) -> None:
+    directory = tmp_path / "run"
+    assert bootstrap.prepare(directory, (LISTENER,), library=library) == ""
+    library.unlink()
+    (copy,) = copies(directory)
+    assert (copy.read_bytes(), stat.S_IMODE(copy.stat().st_mode)) == (b"library", 0o600)
+    assert (module.listeners_of(directory), module.missing(directory)) == (WITH_MODULE, "")
+
+
+def test_without_a_library_envoy_runs_without(tmp_path: Path) -> None:
+    problem = bootstrap.prepare(tmp_path, (LISTENER,))
+    assert "make gateway-module" in problem
+    assert module.listeners_of(tmp_path) == LISTENERS
+    assert "make gateway-module" in module.missing(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        pytest.param("echo 'undefined symbol' >&2; exit 1", "undefined symbol", id="it cannot be loaded"),
+        pytest.param(
+            "echo 'Dynamic module ABI version v0.1.0 is deprecated' >&2", "another Envoy", id="another ABI"
+        ),
+    ],
+)
+def test_a_module_that_envoy_does_not_take_is_not_kept(
+    tmp_path: Path, library: Path, envoy: Path, script: str, said: str
+) -> None:
+    directory = tmp_path / "run"
+    bootstrap.prepare(directory, (LISTENER,), library=library)
+    says(envoy, script)
+    assert said in bootstrap.prepare(directory, (LISTENER,), library=library)
+    assert copies(directory) == []
+    assert module.listeners_of(directory) == LISTENERS
+
+
+@pytest.mark.usefixtures("envoy")
+def test_listeners_of_an_earlier_version_serve_until_there_are_others(tmp_path: Path, library: Path) -> None:
+    directory = tmp_path / "run"
+    bootstrap.prepare(directory, (LISTENER,))
+    (directory / WITH_MODULE).unlink()
+    bootstrap.prepare(directory, (LISTENER,), library=library)
+    assert module.listeners_of(directory) == LISTENERS
+    (directory / WITH_MODULE).write_text((directory / LISTENERS).read_text())
+    bootstrap.prepare(directory, (LISTENER,), library=library)
+    assert module.listeners_of(directory) == WITH_MODULE
