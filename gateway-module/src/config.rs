@@ -8,6 +8,7 @@ use crate::credentials::Credentials;
 use crate::keys::{Keys, Shares};
 use crate::models::Models;
 use crate::record::Form;
+use crate::services::Services;
 use crate::watch::{Parse, Report, Watched};
 
 const MAX_BODY_BYTES: u64 = 20 << 20;
@@ -28,6 +29,7 @@ struct FrontOptions {
     keys: Option<String>,
     shares: Option<String>,
     models: Option<String>,
+    services: Option<String>,
     usage: Option<bool>,
     include_usage: Option<bool>,
     max_body_bytes: Option<u64>,
@@ -44,6 +46,8 @@ pub struct Front {
     pub shares: Option<Arc<Watched<Shares>>>,
     /// Services by model, if `/v1/...` is routed by it.
     pub models: Option<Arc<Watched<Models>>>,
+    /// Settings of services.
+    pub services: Option<Arc<Watched<Services>>>,
     /// True to read token counts.
     pub usage: bool,
     /// True to ask engines for them.
@@ -86,6 +90,7 @@ impl Front {
             keys: open(options.keys, Keys::parse, follow)?,
             shares: open(options.shares, Shares::parse, follow)?,
             models: open(options.models, Models::parse, follow)?,
+            services: open(options.services, Services::parse, follow)?,
             usage,
             include_usage,
             max_body_bytes: options.max_body_bytes.unwrap_or(MAX_BODY_BYTES),

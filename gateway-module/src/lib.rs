@@ -21,6 +21,7 @@ mod names;
 mod paths;
 mod prompt;
 mod record;
+mod services;
 mod usage;
 mod watch;
 

@@ -11,6 +11,7 @@ from modelplane.gateway.credential_file import CredentialFile
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.keys import KeyFile
 from modelplane.gateway.models import ModelFile
+from modelplane.gateway.service_file import ServiceEntry
 from modelplane.gateway.tls import Tls
 
 
@@ -94,6 +95,8 @@ class Route:
     backends: tuple[Backend, ...] = ()
     unavailable: str = ""
     """Message to clients while ``backends`` is empty: the cause, and the command that shows more."""
+    settings: ServiceEntry = field(default_factory=ServiceEntry)
+    """What the gateway's module does with its requests before they are routed."""
 
 
 @dataclass(frozen=True, slots=True)

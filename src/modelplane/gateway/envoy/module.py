@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
+from modelplane.gateway.service_file import ServiceEntry, ServiceFile
 from modelplane.gateway.table import Front, Listener
 
 NAME = "modelplane_gateway"
@@ -17,6 +18,7 @@ PRIVATE = "private/"
 
 KEYS = f"{PRIVATE}keys.json"
 MODELS = f"{PRIVATE}models.json"
+SERVICES = f"{PRIVATE}services.json"
 CREDENTIALS = f"{PRIVATE}credentials.json"
 
 ERRORS = "modelplane:"
@@ -32,6 +34,8 @@ def front(listener: Listener) -> dict[str, Any]:
         options |= {"authentication": "APIKey", "keys": f"./{KEYS}"}
     if settings.models is not None:
         options["models"] = f"./{MODELS}"
+    if listener.front is not None:
+        options["services"] = f"./{SERVICES}"
     return _filter("front", options)
 
 
@@ -45,7 +49,9 @@ def files(listener: Listener) -> dict[str, str]:
     if listener.front is None:
         return {}
     front = listener.front
-    read = {KEYS: front.keys, MODELS: front.models, CREDENTIALS: front.credentials}
+    settings = {route.name: route.settings for route in listener.routes if route.settings != ServiceEntry()}
+    services = ServiceFile(services=settings)
+    read = {KEYS: front.keys, MODELS: front.models, SERVICES: services, CREDENTIALS: front.credentials}
     return {path: content.text().decode() for path, content in read.items() if content is not None}
 
 

@@ -1,0 +1,41 @@
+//! Settings of services, beside their routes.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+/// Settings of one service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Service {}
+
+/// Settings of the services that have any.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Services {
+    services: HashMap<String, Service>,
+}
+
+impl Services {
+    /// Read the file of services.
+    pub fn parse(text: &[u8], _before: Option<&Services>) -> Result<Self, String> {
+        serde_json::from_slice(text).map_err(|error| error.to_string())
+    }
+
+    /// Return the settings of a service, `NAMESPACE/SERVICE`.
+    pub fn get(&self, name: &str) -> Option<&Service> {
+        self.services.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_without_settings_is_not_in_the_file() {
+        let services = Services::parse(br#"{"services":{"ml/qwen":{}}}"#, None).unwrap();
+        assert!(services.get("ml/qwen").is_some() && services.get("ml/other").is_none());
+        assert!(Services::parse(br#"{"services":{"ml/qwen":{"other":1}}}"#, None).is_err());
+    }
+}
