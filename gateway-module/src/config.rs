@@ -42,7 +42,7 @@ struct FrontOptions {
 pub struct Front {
     /// Keys, if they are demanded.
     pub keys: Option<Arc<Watched<Keys>>>,
-    /// This gateway's share of the limits.
+    /// Number of gateways that share the limits.
     pub shares: Option<Arc<Watched<Shares>>>,
     /// Services by model, if `/v1/...` is routed by it.
     pub models: Option<Arc<Watched<Models>>>,

@@ -13,8 +13,8 @@ use crate::errors::{
 };
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
 use crate::head::Head;
-use crate::keys::{Blocked, Key};
-use crate::limits::Admission;
+use crate::keys::{Blocked, Key, Shares};
+use crate::limits::{Admission, Gateways};
 use crate::models::not_allowed;
 use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, METADATA, RECORD};
 use crate::paths;
@@ -225,11 +225,10 @@ impl FrontFilter {
             self.set_service(paths::service(&head.path))?;
         }
         if let Some(key) = &self.key {
-            let own = || (key.account.clone(), key.grant.account.clone());
             let shares = self.config.shares.as_ref();
-            let (account, namespace) =
-                shares.map_or_else(own, |shares| shares.with(|shares| shares.apply(key)));
-            let admission = Admission::take(account, namespace, self.started);
+            let gateways = shares.map_or(Gateways::ONE, |shares| shares.with(Shares::gateways));
+            let (account, namespace) = (key.account.clone(), key.grant.account.clone());
+            let admission = Admission::take(account, namespace, gateways, self.started);
             self.admission = Some(admission.map_err(|exceeded| Refusal::limited(&exceeded))?);
             for (values, name) in [(&head.authorization, AUTHORIZATION), (&head.api_key, API_KEY)] {
                 if values.first.is_some() {

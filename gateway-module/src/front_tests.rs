@@ -350,7 +350,7 @@ fn shares_lower_the_limits() {
     let files = Files::new("shares");
     let key = json!({"sha256": hex("a"), "id": "ml/ci", "namespace": "ml", "services": ["*"], "requestsPerMinute": 4});
     let keys = files.write("keys.json", &json!({"keys": [key], "namespaces": {"ml": {}}}).to_string());
-    let shares = files.write("shares.json", r#"{"others":0.5}"#);
+    let shares = files.write("shares.json", r#"{"gateways":2}"#);
     let text = json!({"authentication": "APIKey", "keys": keys, "shares": shares}).to_string();
     let filter = Configured::new("front", &text).unwrap();
     let passed = (0..4).filter(|_| refusal(&filter, &[("x-api-key", "a")]).0 == 0).count();

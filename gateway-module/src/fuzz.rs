@@ -152,7 +152,7 @@ fn files() {
     let keys = crate::keys::tests::file("a", serde_json::json!({"requestsPerMinute": 5, "expires": 5}));
     let models: &[u8] = br#"{"services":[{"name":"ml/qwen"}],"aliases":[{"name":"a","service":"ml/qwen","namespaces":["*"]}]}"#;
     let credentials: &[u8] = br#"{"credentials":{"a":{"header":"api-key","value":"b"}}}"#;
-    fuzz(&[&keys, models, credentials, br#"{"others":0.5,"keys":{"a":{"streams":3}}}"#], |text, _| {
+    fuzz(&[&keys, models, credentials, br#"{"gateways":2}"#], |text, _| {
         if let Ok(keys) = Keys::parse(text, None) {
             assert!(Keys::parse(text, Some(&keys)).is_ok());
             keys.find(text);

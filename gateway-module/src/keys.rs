@@ -3,12 +3,13 @@
 //! A key is looked up by its hash, so the time of a look-up says nothing about any key.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::limits::{Account, Limits, State};
+use crate::limits::{Account, Gateways, Limits, State};
 
 /// Reason why a key is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -94,7 +95,7 @@ pub struct Grant {
 /// API key without its secret.
 #[derive(Debug)]
 pub struct Key {
-    /// Name in headers, logs and shares.
+    /// Name in headers and logs.
     pub id: Arc<str>,
     /// What it uses, and may use.
     pub account: Account,
@@ -216,38 +217,22 @@ fn hash_of(text: &str) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-/// This gateway's share of the limits, where there are several gateways.
+/// Number of gateways that share the limits.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
-    others: f64,
-    #[serde(default)]
-    keys: HashMap<String, Limits>,
-    #[serde(default)]
-    namespaces: HashMap<String, Limits>,
+    gateways: NonZeroU32,
 }
 
 impl Shares {
     /// Read the file of shares.
     pub fn parse(text: &[u8], _before: Option<&Shares>) -> Result<Self, String> {
-        let shares: Shares = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        if (0.0..=1.0).contains(&shares.others) {
-            Ok(shares)
-        } else {
-            Err(format!("others is {}, not a number from 0 to 1", shares.others))
-        }
+        serde_json::from_slice(text).map_err(|error| error.to_string())
     }
 
-    /// Return a key's and its namespace's accounts with the limits of this gateway.
-    pub fn apply(&self, key: &Key) -> (Account, Account) {
-        let limited = |account: &Account, named| Account {
-            state: account.state.clone(),
-            limits: account.limits.share(named, self.others),
-        };
-        (
-            limited(&key.account, self.keys.get(key.id.as_ref())),
-            limited(&key.grant.account, self.namespaces.get(&key.grant.namespace)),
-        )
+    /// Return the number of gateways.
+    pub fn gateways(&self) -> Gateways {
+        Gateways(self.gateways)
     }
 }
 
@@ -338,13 +323,11 @@ pub mod tests {
     }
 
     #[test]
-    fn shares_are_between_nothing_and_all() {
-        for wrong in ["{}", r#"{"others":1.5}"#, r#"{"others":-0.1}"#, r#"{"others":0.5,"x":1}"#] {
+    fn at_least_one_gateway_has_the_limits() {
+        for wrong in ["{}", r#"{"gateways":0}"#, r#"{"gateways":-1}"#, r#"{"gateways":2,"x":1}"#] {
             assert!(Shares::parse(wrong.as_bytes(), None).is_err(), "{wrong}");
         }
-        let keys = Keys::parse(&file("a", serde_json::json!({"streams": 4, "requestsPerMinute": 9})), None);
-        let shares = br#"{"others":0.5,"keys":{"ml/ci":{"streams":3}}}"#;
-        let (key, _) = Shares::parse(shares, None).unwrap().apply(keys.unwrap().find(b"a").unwrap());
-        assert_eq!((key.limits.streams, key.limits.requests_per_minute), (Some(3), Some(4)));
+        let shares = Shares::parse(br#"{"gateways":1}"#, None).unwrap();
+        assert_eq!(shares.gateways(), Gateways::ONE);
     }
 }

@@ -1,18 +1,17 @@
 //! Limits of a key and of its namespace, exact across the workers of one Envoy.
 //!
 //! Requests and tokens are buckets of a minute's limit that refill evenly; streams are counted. One lock per
-//! namespace and one per key, always in this order, make "both or none" exact.
+//! namespace and one per key, always in this order, make "both or none" exact. Several gateways have equal parts of
+//! each limit.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use serde::Deserialize;
-
 const MINUTE_S: f64 = 60.0;
 
-/// Limits of a key, of a namespace's grant, or of this gateway's share; an absent one does not limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// Limits of a key or of a namespace's grant; an absent one does not limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Requests in a minute.
     pub requests_per_minute: Option<u64>,
@@ -20,21 +19,6 @@ pub struct Limits {
     pub tokens_per_minute: Option<u64>,
     /// Requests under way.
     pub streams: Option<u64>,
-}
-
-impl Limits {
-    /// Return these limits as far as a share allows: those it names, and a fraction of the others.
-    pub fn share(self, named: Option<&Limits>, others: f64) -> Limits {
-        let part = |own: Option<u64>, named: Option<u64>| {
-            own.map(|limit| named.map_or((limit as f64 * others) as u64, |share| share.min(limit)))
-        };
-        let named = named.copied().unwrap_or_default();
-        Limits {
-            requests_per_minute: part(self.requests_per_minute, named.requests_per_minute),
-            tokens_per_minute: part(self.tokens_per_minute, named.tokens_per_minute),
-            streams: part(self.streams, named.streams),
-        }
-    }
 }
 
 /// Limited quantity.
@@ -91,19 +75,36 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Refill up to now and return what is left of a limit.
-    fn left(&mut self, limit: u64, now: Instant) -> f64 {
+    /// Refill up to now, at a number of units per minute, and return what is left of them.
+    fn left(&mut self, per_minute: f64, now: Instant) -> f64 {
         if let Some(at) = self.at {
-            let refilled = limit as f64 / MINUTE_S * now.saturating_duration_since(at).as_secs_f64();
+            let refilled = per_minute / MINUTE_S * now.saturating_duration_since(at).as_secs_f64();
             self.used = (self.used - refilled).max(0.0);
         }
         self.at = Some(self.at.map_or(now, |at| at.max(now)));
-        limit as f64 - self.used
+        per_minute - self.used
     }
 
     /// Return the seconds until `missing` units have refilled.
-    fn seconds(missing: f64, limit: u64) -> u64 {
-        if limit == 0 { MINUTE_S as u64 } else { ((missing * MINUTE_S / limit as f64).ceil() as u64).max(1) }
+    fn seconds(missing: f64, per_minute: f64) -> u64 {
+        if per_minute == 0.0 {
+            MINUTE_S as u64
+        } else {
+            ((missing * MINUTE_S / per_minute).ceil() as u64).max(1)
+        }
+    }
+}
+
+/// Number of gateways that have equal parts of each limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gateways(pub NonZeroU32);
+
+impl Gateways {
+    /// The only gateway, which has all of each limit.
+    pub const ONE: Gateways = Gateways(NonZeroU32::MIN);
+
+    fn part(self, limit: u64) -> f64 {
+        limit as f64 / f64::from(self.0.get())
     }
 }
 
@@ -115,23 +116,37 @@ struct Used {
 }
 
 impl Used {
-    fn check(&mut self, owner: &'static str, limits: &Limits, now: Instant) -> Result<(), Exceeded> {
+    fn check(
+        &mut self,
+        owner: &'static str,
+        limits: &Limits,
+        gateways: Gateways,
+        now: Instant,
+    ) -> Result<(), Exceeded> {
         let refuse = |kind, limit, left: f64, reset_s| {
             Err(Exceeded { owner, kind, limit, remaining: left.max(0.0) as u64, reset_s })
         };
-        if let Some(limit) = limits.streams.filter(|limit| self.streams >= *limit) {
-            return refuse(Kind::Streams, limit, 0.0, 1);
+        if let Some(limit) = limits.streams {
+            // A part of less than one would refuse every request.
+            let part = (gateways.part(limit) as u64).max(limit.min(1));
+            if self.streams >= part {
+                return refuse(Kind::Streams, limit, 0.0, 1);
+            }
         }
         if let Some(limit) = limits.tokens_per_minute {
-            let left = self.tokens.left(limit, now);
+            let part = gateways.part(limit);
+            let left = self.tokens.left(part, now);
             if left <= 0.0 {
-                return refuse(Kind::Tokens, limit, left, Bucket::seconds(1.0 - left, limit));
+                return refuse(Kind::Tokens, limit, left, Bucket::seconds(1.0 - left, part));
             }
         }
         if let Some(limit) = limits.requests_per_minute {
-            let left = self.requests.left(limit, now);
-            if left < 1.0 {
-                return refuse(Kind::Requests, limit, left, Bucket::seconds(1.0 - left, limit));
+            let part = gateways.part(limit);
+            // Whatever the part is, a full bucket holds one request.
+            let least = part.min(1.0);
+            let left = self.requests.left(part, now);
+            if limit == 0 || left < least {
+                return refuse(Kind::Requests, limit, left, Bucket::seconds(least - left, part));
             }
         }
         Ok(())
@@ -154,10 +169,10 @@ impl State {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn charge(&self, limits: &Limits, tokens: u64, now: Instant) {
+    fn charge(&self, limits: &Limits, gateways: Gateways, tokens: u64, now: Instant) {
         if let Some(limit) = limits.tokens_per_minute {
             let mut used = self.lock();
-            used.tokens.left(limit, now);
+            used.tokens.left(gateways.part(limit), now);
             used.tokens.used += tokens as f64;
         }
     }
@@ -177,26 +192,32 @@ pub struct Account {
 pub struct Admission {
     key: Account,
     namespace: Account,
+    gateways: Gateways,
 }
 
 impl Admission {
     /// Take one request and one stream from both accounts, or nothing from either.
-    pub fn take(key: Account, namespace: Account, now: Instant) -> Result<Self, Exceeded> {
+    pub fn take(
+        key: Account,
+        namespace: Account,
+        gateways: Gateways,
+        now: Instant,
+    ) -> Result<Self, Exceeded> {
         {
             let mut of_namespace = namespace.state.lock();
             let mut of_key = key.state.lock();
-            of_key.check("API key", &key.limits, now)?;
-            of_namespace.check("namespace", &namespace.limits, now)?;
+            of_key.check("API key", &key.limits, gateways, now)?;
+            of_namespace.check("namespace", &namespace.limits, gateways, now)?;
             of_key.take(&key.limits);
             of_namespace.take(&namespace.limits);
         }
-        Ok(Admission { key, namespace })
+        Ok(Admission { key, namespace, gateways })
     }
 
     /// Take tokens that the answer has used.
     pub fn charge(&self, tokens: u64, now: Instant) {
         for account in [&self.namespace, &self.key] {
-            account.state.charge(&account.limits, tokens, now);
+            account.state.charge(&account.limits, self.gateways, tokens, now);
         }
     }
 }
@@ -223,7 +244,7 @@ mod tests {
     }
 
     fn take(key: &Account, namespace: &Account, now: Instant) -> Result<Admission, Exceeded> {
-        Admission::take(key.clone(), namespace.clone(), now)
+        Admission::take(key.clone(), namespace.clone(), Gateways::ONE, now)
     }
 
     #[test]
@@ -294,11 +315,31 @@ mod tests {
     }
 
     #[test]
-    fn a_share_never_exceeds_the_limit() {
-        let own = limits(Some(10), Some(7), None);
-        let named = limits(Some(99), None, Some(5));
-        assert_eq!(own.share(Some(&named), 0.5), limits(Some(10), Some(3), None));
-        assert_eq!(own.share(None, 0.25), limits(Some(2), Some(1), None));
+    fn several_gateways_have_equal_parts_of_each_limit() {
+        let three = Gateways(NonZeroU32::new(3).unwrap());
+        let start = Instant::now();
+        let passed = |limits: Limits, tokens: u64, requests: usize, at: &[u64]| {
+            let (key, namespace) = (account(limits), account(Limits::default()));
+            let taken: Vec<_> = at
+                .iter()
+                .flat_map(|second| (0..requests).map(move |_| start + Duration::from_secs(*second)))
+                .filter_map(|now| {
+                    let taken = Admission::take(key.clone(), namespace.clone(), three, now).ok()?;
+                    taken.charge(tokens, now);
+                    Some(taken)
+                })
+                .collect();
+            taken.len()
+        };
+        assert_eq!(passed(limits(Some(9), None, None), 0, 20, &[0]), 3);
+        assert_eq!(passed(limits(Some(9), None, None), 0, 20, &[0, 60]), 6);
+        assert_eq!(passed(limits(None, Some(30), None), 5, 20, &[0, 60]), 4);
+        assert_eq!(passed(limits(None, None, Some(8)), 0, 20, &[0]), 2);
+        // A part of less than one request or stream still passes one, at the rate of the part.
+        assert_eq!(passed(limits(Some(1), None, None), 0, 5, &[0, 60, 120, 180, 181]), 2);
+        assert_eq!(passed(limits(None, None, Some(2)), 0, 5, &[0]), 1);
+        assert_eq!(passed(limits(Some(0), None, None), 0, 5, &[0, 600]), 0);
+        assert_eq!(passed(limits(None, None, Some(0)), 0, 5, &[0]), 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,23 @@ async def test_limits_are_exact_with_two_workers_for_a_key_and_for_its_namespace
     refused = next(response for status, _, response in answers if status == 429)
     assert int(refused.headers["retry-after"]) >= 1
     assert refused.headers["x-ratelimit-limit-requests"] in {"12", "15"}
+
+
+async def test_limits_are_exact_over_two_gateways(tmp_path: Path, module_library: Path, model: Model) -> None:
+    async with AsyncExitStack() as running:
+        gateways = []
+        for name in ("one", "other"):
+            directory = tmp_path / name
+            directory.mkdir()
+            write_keys(directory, hashed("sk-1", "ml/ci", requestsPerMinute=10), hashed("sk-2", "ml/other"))
+            (directory / "shares.json").write_text('{"gateways":2}')
+            module = Module(module_library, CLOSED | {"shares": "shares.json"})
+            gateway = await running.enter_async_context(gateway_with(directory, module))
+            await gateway.apply(service(at(model)))
+            await until_status(gateway, "sk-2", 200)
+            gateways.append(gateway)
+        answers = await asyncio.gather(*(ask(gateways[number % 2], CHAT, {}) for number in range(40)))
+        assert Counter(status for status, _, _ in answers) == {200: 10, 429: 30}
 
 
 async def test_streams_under_way_are_limited_and_given_back(closed: Gateway, model: Model) -> None:

@@ -125,6 +125,7 @@ class Envoy:
     listens = ("0.0.0.0", 8080)
     serves_clusters = False
     usage_log = ""
+    gateways = 1
     informers = ()
 
     async def bring(self, _files: Mapping[str, str]) -> bool:

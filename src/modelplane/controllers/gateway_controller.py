@@ -205,7 +205,7 @@ class GatewayController(Runnable):
             port,
             usable(routes, credentials.credentials, has_module=not proxy.address().without_module),
             self._known_destinations,
-            replace(front, credentials=credentials),
+            replace(front, credentials=credentials, gateways=proxy.gateways),
             self._settings.certificates.tls,
             proxy.usage_log,
         )

@@ -165,6 +165,12 @@ SYSTEM = (
     ),
     Rule("", ("services",), _READ, "The address of the gateway for clients."),
     Rule(
+        "discovery.k8s.io",
+        ("endpointslices",),
+        _READ,
+        "The number of the gateway's pods, which have equal parts of the limits of API keys.",
+    ),
+    Rule(
         "gateway.networking.k8s.io",
         ("gateways", "httproutes"),
         _WRITE,

@@ -54,7 +54,24 @@ class GatewayDeployment:
         self._services = Informer(
             client, resources.SERVICES, namespace=namespace, fields=f"metadata.name={service}"
         )
-        self.informers = (self._public.informer, self._services, self._private.informer)
+        self._slices = Informer(
+            client,
+            resources.ENDPOINT_SLICES,
+            namespace=namespace,
+            labels=f"kubernetes.io/service-name={service}",
+        )
+        self.informers = (self._public.informer, self._services, self._private.informer, self._slices)
+
+    @property
+    def gateways(self) -> int:
+        """Return the number of pods that are ready; a pod with two addresses is in two EndpointSlices."""
+        ready = {
+            endpoint.get("targetRef", {}).get("uid", endpoint["addresses"][0])
+            for each in self._slices
+            for endpoint in each.get("endpoints") or ()
+            if endpoint.get("conditions", {}).get("ready", True)
+        }
+        return max(len(ready), 1)
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Publish files, first the private ones, which the others name."""

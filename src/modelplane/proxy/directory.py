@@ -18,6 +18,7 @@ class GatewayDirectory:
 
     serves_clusters = True
     usage_log = USAGE_LOG
+    gateways = 1
     informers: tuple[Informer, ...] = ()
 
     def __init__(self, directory: Path, address: str, write: Write) -> None:

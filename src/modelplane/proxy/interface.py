@@ -42,6 +42,10 @@ class Proxy(Protocol):
         """The ``usage_log`` of the gateway's listener."""
 
     @property
+    def gateways(self) -> int:
+        """Return the number of Envoys that serve with its files, at least 1."""
+
+    @property
     def informers(self) -> tuple[Informer, ...]:
         """Informers to run, and to sync before the first write."""
 

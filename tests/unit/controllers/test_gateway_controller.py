@@ -263,6 +263,7 @@ class Elsewhere:
     listens = ("0.0.0.0", 8080)
     serves_clusters = False
     usage_log = ""
+    gateways = 1
     informers = ()
 
     def __init__(self, bench: Bench) -> None:

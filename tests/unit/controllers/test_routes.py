@@ -150,6 +150,7 @@ class Recorded:
     listens = ("0.0.0.0", 8080)
     serves_clusters = False
     usage_log = ""
+    gateways = 1
     informers = ()
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ class Bench:
     def __init__(self, client: Client, plane: Any) -> None:
         self.plane = plane
         self.proxy = GatewayDeployment(client, "modelplane-system", "modelplane-gateway")
-        self.config_maps, self.services, self.secrets = self.proxy.informers
+        self.config_maps, self.services, self.secrets, self.slices = self.proxy.informers
 
     def has(self, files: dict[str, str], version: int = 900) -> None:
         found = published(files, "modelplane-system")
@@ -229,3 +229,27 @@ async def test_private_files_that_are_gone_are_not_published_any_more(bench: Ben
 async def test_without_private_files_no_secret_is_written(bench: Bench) -> None:
     await bench.proxy.bring(NEW)
     assert not [path for _, path, _, _ in bench.plane.writes if "secrets" in path]
+
+
+def _slice(name: str, *pods: tuple[str, str, bool]) -> dict[str, Any]:
+    """Return an EndpointSlice of pods, each with its uid, its address and whether it is ready."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": name, "namespace": "modelplane-system", "uid": name, "resourceVersion": "1"},
+        "endpoints": [
+            {"addresses": [address], "conditions": {"ready": ready}, "targetRef": {"kind": "Pod", "uid": uid}}
+            for uid, address, ready in pods
+        ],
+    }
+
+
+def test_each_ready_pod_is_a_gateway_whatever_its_addresses(bench: Bench) -> None:
+    assert bench.proxy.gateways == 1, "a gateway has its limits before any EndpointSlice is there"
+    bench.slices.remember(_slice("ipv4", ("a", "10.0.0.1", True), ("b", "10.0.0.2", True)))
+    bench.slices.remember(_slice("ipv6", ("a", "fd00::1", True), ("b", "fd00::2", True)))
+    assert bench.proxy.gateways == 2
+    bench.slices.remember(_slice("ipv4-2", ("c", "10.0.0.3", True), ("ending", "10.0.0.4", False)))
+    assert bench.proxy.gateways == 3
+    bench.slices.remember({**_slice("empty"), "endpoints": None})
+    assert bench.proxy.gateways == 3

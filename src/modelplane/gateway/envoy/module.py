@@ -17,6 +17,7 @@ PRIVATE = "private/"
 """Folder, in Envoy's working directory, of the files that only the gateway may read."""
 
 KEYS = f"{PRIVATE}keys.json"
+SHARES = f"{PRIVATE}shares.json"
 MODELS = f"{PRIVATE}models.json"
 SERVICES = f"{PRIVATE}services.json"
 CREDENTIALS = f"{PRIVATE}credentials.json"
@@ -31,7 +32,7 @@ def front(listener: Listener) -> dict[str, Any]:
     record = "State" if listener.usage_log else "None"
     options: dict[str, Any] = {"authentication": "None", "internalHeaders": True, "record": record}
     if settings.keys is not None:
-        options |= {"authentication": "APIKey", "keys": f"./{KEYS}"}
+        options |= {"authentication": "APIKey", "keys": f"./{KEYS}", "shares": f"./{SHARES}"}
     if settings.models is not None:
         options["models"] = f"./{MODELS}"
     if listener.front is not None:
@@ -52,7 +53,8 @@ def files(listener: Listener) -> dict[str, str]:
     settings = {route.name: route.settings for route in listener.routes if route.settings != ServiceEntry()}
     services = ServiceFile(services=settings)
     read = {KEYS: front.keys, MODELS: front.models, SERVICES: services, CREDENTIALS: front.credentials}
-    return {path: content.text().decode() for path, content in read.items() if content is not None}
+    texts = {path: content.text().decode() for path, content in read.items() if content is not None}
+    return texts if front.keys is None else texts | {SHARES: json.dumps({"gateways": front.gateways})}
 
 
 def is_required(listener: Listener) -> bool:
