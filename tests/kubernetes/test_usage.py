@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
-from modelplane.gateway.table import Backend
+from modelplane.gateway.table import Backend, Front, Route
 from modelplane.gateway.usage import UsageRecord, record_of
 from modelplane.proxy import envoy_metrics, usage_files
 from modelplane.proxy.usage_files import USAGE_LOG, Rotation
@@ -74,6 +74,7 @@ async def test_a_record_has_what_the_module_and_envoy_know_and_nothing_secret(
         one, two, three, four = [await recorded(tmp_path, name) for name in ("one", "two", "three", "four")]
         assert plain(one) == {
             "request_id": "one",
+            "client_address": "127.0.0.1",
             "method": "POST",
             "path": CHAT,
             "key": "ml/ci",
@@ -113,6 +114,19 @@ async def test_a_record_has_what_the_module_and_envoy_know_and_nothing_secret(
     assert samples[metric_definitions.GATEWAY_ESTIMATED, ("ml/qwen",)] == 1
     assert samples[metric_definitions.GATEWAY_REFUSED, ("invalid_api_key",)] == 1
     assert samples[metric_definitions.GATEWAY_REQUESTS, ("2xx",)] == 3
+
+
+@pytest.mark.parametrize(
+    ("hops", "address"), [(0, "127.0.0.1"), (1, "203.0.113.2"), (2, "203.0.113.1"), (3, "127.0.0.1")]
+)
+async def test_only_the_proxies_in_front_say_who_the_client_is(
+    tmp_path: Path, hops: int, address: str
+) -> None:
+    front = Front(trusted_hops=hops)
+    async with running_envoy(tmp_path, usage_log=USAGE_LOG, front=front) as gateway:
+        await gateway.apply(Route("none", "/none/"))
+        await ask(gateway, "/none/x", "one", headers={"x-forwarded-for": "203.0.113.1, 203.0.113.2"})
+        assert (await recorded(tmp_path, "one")).client_address == address
 
 
 REQUESTS = 1600

@@ -114,6 +114,10 @@ MAX_KEYS = 100
 """ModelKeys of a namespace, where its grant does not say how many."""
 
 
+MOST_HOPS = 8
+"""Maximum of proxies in front of the gateway."""
+
+
 class KeyGrant(KeyLimits):
     """What the ModelKeys of a namespace may use together."""
 
@@ -260,6 +264,16 @@ class InferenceGatewaySpec(Model):
             keys=("namespace",),
         ),
     ] = ()
+    num_trusted_hops: Annotated[
+        int,
+        about(
+            "Proxies in front of the gateway, such as load balancers, whose entries in X-Forwarded-For and "
+            "whose X-Forwarded-Proto count: with 1, the client's address is the last entry. With 0, it is "
+            "the address of the connection.",
+            ge=0,
+            le=MOST_HOPS,
+        ),
+    ] = 0
     tls: (
         Annotated[
             GatewayTLS,

@@ -11,6 +11,9 @@ MOST_A_MINUTE = 1_000_000_000
 MOST_STREAMS = 1_000_000
 """Maximum of concurrent requests that a limit can name."""
 
+MOST_BODY_BYTES = 1 << 30
+"""Maximum of a request's body that a limit can name."""
+
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 SERVICE_NAME = rf"^{_LABEL}/{_LABEL}(\.{_LABEL})*$"
@@ -45,4 +48,15 @@ class KeyLimits(Model):
     ) = None
     streams: (
         Annotated[int, about("Requests at the same time. Absent: no limit.", ge=1, le=MOST_STREAMS)] | None
+    ) = None
+    max_body_bytes: (
+        Annotated[
+            int,
+            about(
+                "Bytes of a request's body. Absent: no limit, but 20 MiB for a body that the gateway reads.",
+                ge=1,
+                le=MOST_BODY_BYTES,
+            ),
+        ]
+        | None
     ) = None

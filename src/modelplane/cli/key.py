@@ -68,6 +68,11 @@ def _services(_context: click.Context, _parameter: click.Parameter, texts: tuple
     help="Limit of tokens of prompts and answers; by default none.",
 )
 @click.option("--streams", type=click.IntRange(min=1), help="Limit of requests at a time; by default none.")
+@click.option(
+    "--max-body-bytes",
+    type=click.IntRange(min=1),
+    help="Limit of a request's body; by default the gateway's.",
+)
 @_expires_option("How long the key is valid, such as 90d; by default without end.")
 @_namespace_option
 @live_options
@@ -88,6 +93,7 @@ def create(
         "requests_per_minute": "requestsPerMinute",
         "tokens_per_minute": "tokensPerMinute",
         "streams": "streams",
+        "max_body_bytes": "maxBodyBytes",
     }
     spec |= {names[limit]: value for limit, value in limits.items() if value is not None}
     kind = kind_of(ModelKey)

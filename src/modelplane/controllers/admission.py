@@ -70,7 +70,7 @@ class Admission:
             published = await asyncio.to_thread(self._published)
             return Front(keys=published or (KeyFile() if len(self._keys) else None))
         if self._spec.authentication is not Authentication.API_KEY:
-            return Front()
+            return Front(trusted_hops=self._spec.num_trusted_hops)
         before = self._table
         if before is None:
             published = await asyncio.to_thread(self._published)
@@ -78,7 +78,7 @@ class Admission:
         # A copy of now: the informer changes while a thread reads.
         keys = tuple(self._keys)
         self._table = await asyncio.to_thread(key_table, keys, self._spec.key_grants, before)
-        return Front(keys=self._table.file)
+        return Front(keys=self._table.file, trusted_hops=self._spec.num_trusted_hops)
 
     def _look(self) -> str:
         """Read the settings; return why they are unknown, else empty. The last ones that were known stay."""

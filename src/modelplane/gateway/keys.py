@@ -37,6 +37,7 @@ class KeyEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=
     id: str
     """NAMESPACE/NAME of its ModelKey: keys with one id share their limits."""
     namespace: str
+    max_body_bytes: int | None = None
     expires: int | None = None
     """Seconds since 1970."""
     blocked: Literal["Key"] | None = None
@@ -162,7 +163,7 @@ def _part(found: _Part, namespace: str, former: KeyTable) -> _Part:
             read = _entries_of(former, namespace, id_)
             problems[id_] = f"{error}: {'its former state stays in force' if read else 'it is not in force'}"
         age = _age(item)
-        entries += ((age, entry) for entry in read)
+        entries += ((age, _within(grant, entry)) for entry in read)
     entries.sort(key=lambda each: (each[1].id, each[1].sha256))
     metadata = (item["metadata"] for item in found.objects)
     generations = {each["name"]: each.get("generation", 0) for each in metadata}
@@ -220,11 +221,19 @@ def _entries(key: ModelKey) -> list[KeyEntry]:
             requests_per_minute=spec.requests_per_minute,
             tokens_per_minute=spec.tokens_per_minute,
             streams=spec.streams,
+            max_body_bytes=spec.max_body_bytes,
             expires=seconds_of(each.expires),
             blocked="Key" if spec.blocked else None,
         )
         for each in spec.hashes
     ]
+
+
+def _within(grant: KeyGrant, entry: KeyEntry) -> KeyEntry:
+    """Return a key with the grant's limit of each request, which no sum over keys can bound."""
+    limits = [limit for limit in (entry.max_body_bytes, grant.max_body_bytes) if limit is not None]
+    least = min(limits, default=None)
+    return entry if least == entry.max_body_bytes else msgspec.structs.replace(entry, max_body_bytes=least)
 
 
 def seconds_of(moment: dt.datetime | None) -> int | None:

@@ -81,6 +81,8 @@ class Front:
     """Keys of which a request needs one; None admits every request."""
     models: ModelFile | None = None
     """Services that ``/v1/...`` leads to by the model of the body; None gives such paths no meaning."""
+    trusted_hops: int = 0
+    """Proxies in front of the gateway whose entries in X-Forwarded-For are true."""
     gateways: int = 1
     """Number of Envoys with this table: each has an equal part of the limits of keys."""
     credentials: CredentialFile = field(default_factory=CredentialFile)

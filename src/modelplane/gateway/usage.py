@@ -27,6 +27,7 @@ class UsageRecord(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     time: Annotated[dt.datetime, msgspec.Meta(tz=True)]
     status: Count
     request_id: str = ""
+    client_address: str = ""
     method: str = ""
     path: str = ""
     key: str = ""

@@ -73,6 +73,15 @@ async def test_without_the_field_and_with_none_every_request_is_admitted(bench: 
         assert await bench.admission.read() == Front(keys=None)
 
 
+@pytest.mark.parametrize("authentication", ["None", "APIKey"])
+async def test_the_proxies_in_front_are_those_of_the_gateway(bench: Bench, authentication: str) -> None:
+    spec = {"backend": "Envoy", "authentication": authentication, "numTrustedHops": 2}
+    bench.has(bench.gateways, "default", spec)
+    front = await bench.admission.read()
+    assert isinstance(front, Front)
+    assert front.trusted_hops == 2
+
+
 async def test_without_a_gateway_a_fleet_with_keys_admits_none(bench: Bench) -> None:
     assert await bench.admission.read() == Front(keys=None)
     bench.has(bench.keys, "ci", _key(A))

@@ -70,6 +70,17 @@ def test_every_field_is_written_as_the_module_reads_it() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("of_key", "of_grant", "least"), [(10, 20, 10), (20, 10, 10), (None, 10, 10), (10, None, 10)]
+)
+def test_the_grant_bounds_the_bodies_of_each_of_its_keys(
+    of_key: int | None, of_grant: int | None, least: int
+) -> None:
+    limited = key() if of_key is None else key(maxBodyBytes=of_key)
+    grant = KeyGrant(namespace="ml", max_body_bytes=of_grant)
+    assert written(limited, grants=(grant,))["keys"][0]["maxBodyBytes"] == least
+
+
 def test_a_key_and_a_grant_that_name_nothing_have_the_services_of_the_namespace() -> None:
     assert written(key(), grants=(KeyGrant(namespace="ml"),)) == {
         "keys": [{"services": ["ml/*"], "sha256": A, "id": "ml/ci", "namespace": "ml"}],
@@ -167,6 +178,5 @@ def test_every_field_is_one_of_the_contract_which_the_module_refuses_others_of()
     documented = json.loads(example)
     of_key = {each.encode_name for each in msgspec.structs.fields(KeyEntry)}
     of_namespace = {each.encode_name for each in msgspec.structs.fields(NamespaceEntry)}
-    assert set(documented["keys"][0]) - of_key == {"maxBodyBytes"}, "not written yet"
-    assert of_key < set(documented["keys"][0])
+    assert of_key == set(documented["keys"][0])
     assert of_namespace == set(documented["namespaces"]["ml"])

@@ -21,6 +21,7 @@ _BACKEND = "modelplane.usage"
 FIELDS = {
     "time": "%START_TIME%",
     "requestId": "%REQ(x-request-id):128%",
+    "clientAddress": "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%",
     "method": "%REQ(:method):16%",
     "path": f"%FILTER_STATE({_PATH}:PLAIN)%",
     "service": "%ROUTE_NAME%",

@@ -21,6 +21,9 @@ _CONNECTION_IDLE = "300s"
 _STREAM_IDLE = "3600s"
 _HEADERS_TIMEOUT = "30s"
 
+# For a request with its body, until an attempt has all of it: 20 MiB at less than 200 kbit/s.
+_REQUEST_TIMEOUT = "900s"
+
 
 def resource(listener: Listener, *, with_module: bool) -> dict[str, Any]:
     """Return the ``Listener`` of a listener of the table, for an Envoy with or without the module."""
@@ -78,6 +81,7 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
         "local_reply_config": replies.own_errors(),
         "server_name": "modelplane",
         "use_remote_address": True,
+        "xff_num_trusted_hops": listener.front.trusted_hops if listener.front else 0,
         # A path is refused rather than rewritten: what is in front of the gateway has read it as it is.
         "normalize_path": False,
         "common_http_protocol_options": {"idle_timeout": _CONNECTION_IDLE},
@@ -90,6 +94,7 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
         "always_set_request_id_in_response": True,
         "stream_idle_timeout": _STREAM_IDLE,
         "request_headers_timeout": _HEADERS_TIMEOUT,
+        "request_timeout": _REQUEST_TIMEOUT,
         "upgrade_configs": [{"upgrade_type": "websocket"}],
     }
 
