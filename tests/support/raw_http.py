@@ -10,32 +10,38 @@ import h2.events
 import h2.exceptions
 
 _PATIENCE_S = 20
-_STATUS = re.compile(rb"^HTTP/1\.1 (\d{3})", re.MULTILINE)
+_LENGTH = re.compile(rb"^content-length: (\d+)\r$", re.MULTILINE)
+_CLOSING = re.compile(rb"^connection: close\r$", re.MULTILINE)
 
 Fields = list[tuple[str, str]]
 
 
-async def exchange(port: int, content: bytes) -> bytes:
-    """Send bytes on a connection, and return all that comes back until the server closes it."""
+async def statuses(port: int, content: bytes) -> list[int]:
+    """Send bytes on a connection, and return the statuses of the answers until one is the last."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    sending = asyncio.create_task(_send(writer, content))
+    found: list[int] = []
     try:
-        writer.write(content)
-        async with asyncio.timeout(_PATIENCE_S):
-            # The server may close before all is sent.
-            with suppress(ConnectionError):
-                await writer.drain()
-            received = b""
-            with suppress(ConnectionError):
-                while data := await reader.read(65_536):
-                    received += data
-            return received
+        # A server that has said enough may reset the connection.
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(_PATIENCE_S):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    found.append(int(head.split(b" ", 2)[1]))
+                    if _CLOSING.search(head):
+                        break
+                    if length := _LENGTH.search(head):
+                        await reader.readexactly(int(length[1]))
+        return found
     finally:
+        sending.cancel()
         writer.close()
 
 
-def statuses(received: bytes) -> list[int]:
-    """Return the statuses of the final answers on a connection of HTTP/1.1."""
-    return [found for each in _STATUS.findall(received) if (found := int(each)) >= 200]
+async def _send(writer: asyncio.StreamWriter, content: bytes) -> None:
+    with suppress(ConnectionError):
+        writer.write(content)
+        await writer.drain()
 
 
 async def post_http2(port: int, fields: Fields, body: bytes, trailers: Fields | None = None) -> int:
