@@ -27,6 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import litellm_proxy
+
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.table import Backend, Listener, Route, Table
@@ -343,7 +345,7 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def run(rounds: int, seconds: float) -> Json:
+def run(rounds: int, seconds: float, litellm: Path | None = None) -> Json:
     library = gateway_module.find_or_build(lambda progress: print(progress.phase, file=sys.stderr))
     before = os.getloadavg()
     first, second, *rest = free_ports(2 + len(STACKS))
@@ -365,7 +367,9 @@ def run(rounds: int, seconds: float) -> Json:
         ):
             asyncio.run(ready([first, second, *rest]))
             samples = asyncio.run(measure(ports, pid, rounds, seconds))
+            compared = asyncio.run(against(litellm, ports, pid, first, seconds)) if litellm else None
     return {
+        **({"LiteLLM": compared} if compared else {}),
         "machine": {
             "cores": os.cpu_count(),
             "python": platform.python_version(),
@@ -385,19 +389,35 @@ def run(rounds: int, seconds: float) -> Json:
     }
 
 
+async def against(program: Path, ports: dict[str, int], pid: int, behind: int, seconds: float) -> Json:
+    """Compare the stack with everything on with LiteLLM's proxy, in front of the same backend."""
+    [port] = free_ports(1)
+    [stack] = (each for each in STACKS if each.name == "everything")
+    return await litellm_proxy.compare(
+        program,
+        port,
+        behind,
+        lambda: turn(stack, ports[stack.name], pid, seconds),
+        lambda port, process: turn(stack, port, process, max(seconds, 5.0)),
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--rounds", type=int, default=36)
     parser.add_argument("--seconds", type=float, default=1.0, help="of each stack in a round")
+    parser.add_argument("--litellm", type=Path, help="program of LiteLLM's proxy, to compare with")
     options = parser.parse_args()
-    result = run(options.rounds, options.seconds)
+    result = run(options.rounds, options.seconds, options.litellm)
     if options.json:
         print(json.dumps(result))
         return
     for name, found in result["stacks"].items():
         ratios = "  ".join(f"{what} {each['median']:.2f}" for what, each in found.items())
         print(f"{name:24} {ratios}")
+    for what, value in result.get("LiteLLM", {}).items():
+        print(f"LiteLLM: {what} {value}")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,11 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
         "xff_num_trusted_hops": listener.front.trusted_hops if listener.front else 0,
         # A path is refused rather than rewritten: what is in front of the gateway has read it as it is.
         "normalize_path": False,
-        "common_http_protocol_options": {"idle_timeout": _CONNECTION_IDLE},
+        "common_http_protocol_options": {
+            "idle_timeout": _CONNECTION_IDLE,
+            # Servers of WSGI or CGI read modelplane_client as modelplane-client, which only the gateway sets.
+            "headers_with_underscores_action": "DROP_HEADER",
+        },
         "http2_protocol_options": {
             "max_concurrent_streams": MOST_STREAMS,
             "initial_stream_window_size": BUFFER_BYTES,
