@@ -23,7 +23,7 @@ class Backend(StrEnum):
 
 
 class Authentication(StrEnum):
-    """How clients of the gateway prove who they are."""
+    """Method by which the gateway authenticates its clients."""
 
     API_KEY = "APIKey"
     NONE = "None"
@@ -115,7 +115,7 @@ MAX_KEYS = 100
 
 
 class KeyGrant(KeyLimits):
-    """What the ModelKeys of a namespace may use together."""
+    """Limits of the ModelKeys of a namespace together."""
 
     namespace: Annotated[
         str,
@@ -245,7 +245,7 @@ class InferenceGatewaySpec(Model):
         Annotated[
             Authentication,
             about(
-                "APIKey: a request needs the key of a ModelKey, and without the gateway's module none is "
+                "APIKey: a request needs the key of a ModelKey, and without the gateway module none is "
                 "served. None: every request is served. Absent: as with None, and a condition says so."
             ),
         ]
@@ -254,7 +254,7 @@ class InferenceGatewaySpec(Model):
     key_grants: Annotated[
         tuple[KeyGrant, ...],
         about(
-            "What the ModelKeys of each namespace may use together. Keys of a namespace without a grant are "
+            "Limits of all ModelKeys of a namespace together. Keys of a namespace without a grant are "
             "not valid.",
             max_length=1000,
             keys=("namespace",),
@@ -281,7 +281,7 @@ class InferenceGatewaySpec(Model):
 
 
 class InferenceGatewayStatus(Status):
-    """Address of the gateway."""
+    """Address of the gateway, and the URL for all models."""
 
     address: (
         Annotated[
@@ -290,12 +290,23 @@ class InferenceGatewayStatus(Status):
         ]
         | None
     ) = None
+    url: (
+        Annotated[
+            str,
+            about(
+                "Base URL for all models, as clients of the OpenAI API expect it. Absent without an address, "
+                "and without the gateway module."
+            ),
+        ]
+        | None
+    ) = None
     backend: (
         Annotated[
             Backend,
             about(
-                "What routes requests to endpoints. With Modelplane's controllers: Envoy, also behind "
-                "another gateway. Under Crossplane: the installed Traefik or EnvoyGateway, or GatewayAPI."
+                "Implementation that routes requests to endpoints. With Modelplane's controllers: Envoy, "
+                "also behind another gateway. Under Crossplane: the installed Traefik or EnvoyGateway, or "
+                "GatewayAPI."
             ),
         ]
         | None
