@@ -130,6 +130,20 @@ def test_every_threat_names_tests_that_exist() -> None:
     assert unproven == []
 
 
+def test_every_claim_about_another_gateway_has_a_source() -> None:
+    """Each cell about another gateway has a source or says that none was found, and each source is listed."""
+    page = (DOCS / "explanation" / "gateways-compared.md").read_text()
+    claims, _, sources = page.partition("## Sources")
+    rows = [line.strip("| ").split(" | ") for line in claims.splitlines() if line.count(" | ") == 5]
+    said = [cell for row in rows if row[0] != "Modelplane" for cell in row[2:]]
+    assert len(said) > 80
+    assert [cell for cell in said if not re.search(r"\[[ELKA]\d+\]|^not found", cell)] == []
+    used = set(re.findall(r"\[([ELKA]\d+)\]", claims))
+    listed = set(re.findall(r"^\| \[([ELKA]\d+)\] \|", sources, re.MULTILINE))
+    addressed = set(re.findall(r"^\[([ELKA]\d+)\]: https://\S+$", sources, re.MULTILINE))
+    assert (used, used) == (listed, addressed)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_every_manifest_shown_can_be_read(page: Path) -> None:
     for block in _blocks(page, "yaml"):
