@@ -111,7 +111,7 @@ ClientNamespace = Annotated[
 ]
 
 MAX_KEYS = 100
-"""ModelKeys of a namespace, where its grant does not say how many."""
+"""Maximum of valid ModelKeys of a namespace, unless its grant has another."""
 
 
 class KeyGrant(KeyLimits):
@@ -120,7 +120,7 @@ class KeyGrant(KeyLimits):
     namespace: Annotated[
         str,
         about(
-            "The namespace, or * for each without a grant of its own; each has the limits for itself.",
+            "Namespace, or * for each one without a grant of its own, which has these limits for itself.",
             min_length=1,
             max_length=63,
             pattern=rf"{DNS_LABEL}|^\*$",
@@ -136,7 +136,7 @@ class KeyGrant(KeyLimits):
         ),
     ] = ()
     max_keys: Annotated[
-        int, about("ModelKeys of the namespace that are valid; the oldest ones are.", ge=1, le=100_000)
+        int, about("Maximum of valid ModelKeys of the namespace: the oldest ones.", ge=1, le=100_000)
     ] = MAX_KEYS
 
 
@@ -216,8 +216,8 @@ class InferenceGatewaySpec(Model):
         Backend,
         about(
             "Envoy: a proxy that Modelplane configures itself. Traefik, EnvoyGateway: installed on the "
-            "control plane's cluster from their Helm charts. GatewayAPI: whatever serves the Gateway "
-            "modelplane of namespace modelplane-system. Where another than the chosen one carries the "
+            "control plane's cluster from their Helm charts. GatewayAPI: the implementation of the Gateway "
+            "modelplane in namespace modelplane-system. If another gateway than this one carries the "
             "traffic, status.backend and a condition say so."
         ),
     ]
