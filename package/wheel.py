@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  a script, not a package
-"""Build the wheel that carries the control plane's binary and the gateway's module, for this kind of machine.
+"""Build the wheel that carries the control plane's binary and the gateway module, for this kind of machine.
 
 Usage: ``python package/wheel.py [DIRECTORY]``, by default ``dist``. The binary is built first, if there is
 none yet, and the module likewise where Rust's ``cargo`` is. ``pip install`` of this wheel needs neither Go

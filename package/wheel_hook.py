@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  hatchling loads it by its path
-"""Puts the control plane's binary and the gateway's module into the wheel, where the environment names them.
+"""Puts the control plane's binary and the gateway module into the wheel, where the environment names them.
 
 Without it the wheel is pure Python, and the binary is built from the sources that the wheel carries. With
 it the wheel is for the machines on which the binary runs.
@@ -16,7 +16,7 @@ PROGRAM = "MODELPLANE_WHEEL_BINARY"
 """The environment variable that names the binary to put in."""
 
 MODULE = "MODELPLANE_WHEEL_MODULE"
-"""The environment variable that names the gateway's module to put in beside it."""
+"""The environment variable that names the gateway module to put in beside it."""
 
 _FOLDER = "modelplane/_bin"
 

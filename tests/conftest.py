@@ -89,10 +89,10 @@ def kubernetes_binary() -> Path:
 
 @pytest.fixture(scope="session")
 def module_library() -> Path:
-    """The gateway's module, built if it has to be."""
+    """The gateway module, built if it has to be."""
     found = library()
     if found is None:
-        pytest.skip("there is no cargo on PATH to build the gateway's module with")
+        pytest.skip("there is no cargo on PATH to build the gateway module with")
     return found
 
 

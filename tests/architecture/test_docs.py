@@ -32,6 +32,7 @@ GUIDES = [
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
+DOCS = ROOT / "docs"
 COMMANDS_PAGE = ROOT / "docs" / "reference" / "commands.md"
 SHOWN = [name for name, entry in COMMANDS.items() if not entry.hidden]
 EFFECTS = ("cli", "local", "controllers", "kube")
@@ -109,6 +110,38 @@ def test_every_proof_named_in_a_comment_exists(page: Path) -> None:
         if not file.exists() or (test and f"def {test}(" not in file.read_text()):
             missing.append(f"{path}::{test}")
     assert missing == []
+
+
+def test_every_threat_names_tests_that_exist() -> None:
+    """The last cell of each threat links to tests, by their names in the files that have them."""
+    tables = (DOCS / "explanation" / "threat-model.md").read_text().partition("## Trust boundaries")[2]
+    rows = [
+        line.strip("| ").split(" | ") for line in tables.splitlines() if re.match(r"\| [STRIDE, ]+: ", line)
+    ]
+    assert len(rows) > 40
+    unproven = []
+    for threat, _, proofs in rows:
+        named = re.findall(
+            r"\[`(\w+)`\]\(\.\./\.\./((?:tests|gateway-module/src)/[\w/]+\.(?:py|rs))\)", proofs
+        )
+        files = [(name, (ROOT / path).read_text()) for name, path in named]
+        if not named or not all(re.search(rf"\b(?:def|fn) {name}\(", text) for name, text in files):
+            unproven.append(threat)
+    assert unproven == []
+
+
+def test_every_claim_about_another_gateway_has_a_source() -> None:
+    """Each cell about another gateway has a source or says that none was found, and each source is listed."""
+    page = (DOCS / "explanation" / "gateways-compared.md").read_text()
+    claims, _, sources = page.partition("## Sources")
+    rows = [line.strip("| ").split(" | ") for line in claims.splitlines() if line.count(" | ") == 5]
+    said = [cell for row in rows if row[0] != "Modelplane" for cell in row[2:]]
+    assert len(said) > 80
+    assert [cell for cell in said if not re.search(r"\[[ELKA]\d+\]|^not found", cell)] == []
+    used = set(re.findall(r"\[([ELKA]\d+)\]", claims))
+    listed = set(re.findall(r"^\| \[([ELKA]\d+)\] \|", sources, re.MULTILINE))
+    addressed = set(re.findall(r"^\[([ELKA]\d+)\]: https://\S+$", sources, re.MULTILINE))
+    assert (used, used) == (listed, addressed)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

@@ -267,7 +267,7 @@ def condition(fleet: Fleet, name: str, type_: str) -> str:
     return fleet.kubectl("get", "me", name, "-n", TEAM, "-o", path)
 
 
-@pytest.mark.skipif(library() is None, reason="there is no cargo on PATH to build the gateway's module with")
+@pytest.mark.skipif(library() is None, reason="there is no cargo on PATH to build the gateway module with")
 def test_a_provider_gets_the_credential_that_its_owner_permits_and_nothing_else_does(
     fleet: Fleet, start: Callable[..., Provider]
 ) -> None:

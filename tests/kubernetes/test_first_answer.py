@@ -208,7 +208,7 @@ def test_the_gateway_asks_for_keys_as_its_page_says(
     served: Fleet, kubernetes_binary: Path, tmp_path: Path
 ) -> None:
     if gateway_module.find() is None:
-        pytest.skip("there is no cargo on PATH to build the gateway's module with")
+        pytest.skip("there is no cargo on PATH to build the gateway module with")
     reader = at_a_terminal(served, kubernetes_binary, tmp_path)
     *steps, clean_up = blocks("07-api-keys")
     try:

@@ -345,7 +345,11 @@ async def test_the_next_tier_serves_while_the_first_fails_and_while_it_has_no_en
             await pod.serves("/team/tiers/", "own")
 
 
-CLOSED = GATEWAY | {"authentication": "APIKey", "keyGrants": [{"namespace": TEAM}]}
+CLOSED = GATEWAY | {
+    "authentication": "APIKey",
+    "keyGrants": [{"namespace": TEAM}],
+    "aliases": [{"name": "small", "service": f"{TEAM}/chat", "namespaces": [TEAM]}],
+}
 CHAT = "/team/chat/v1/models"
 
 
@@ -387,6 +391,8 @@ async def test_a_gateway_asks_for_keys_whatever_is_killed(bench: Bench) -> None:
             assert response.status == 400
         await bench.says(keys, "first", "Enforced", "InForce", TEAM)
         await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "APIKey")
+        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "AliasesReady", "InForce")
+        assert (await bench.gateway())["status"]["url"] == f"http://{ADDRESS}/v1"
 
         # Nothing about keys is in a ConfigMap.
         published = await _everything_published(bench)
@@ -426,7 +432,10 @@ async def test_without_the_module_a_gateway_that_is_to_ask_for_keys_serves_nobod
         kubeconfig = ("--kubeconfig", str(bench.plane.kubeconfig))
         await bench._commands.start("controller", *kubeconfig, "--gateway-service", SERVICE, **lacking)
         await bench.client.apply(_object("InferenceGateway", "default") | {"spec": CLOSED})
-        await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", "Authenticated", "ModuleMissing")
+        for condition in ("Authenticated", "AliasesReady"):
+            await bench.says(fleet_resources.INFERENCE_GATEWAYS, "default", condition, "ModuleMissing")
+        # There is no URL for all models where nothing reads the model of a request.
+        assert "url" not in (await bench.gateway())["status"]
         await _until_status(pod, "", 0)
 
 

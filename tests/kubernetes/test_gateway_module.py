@@ -1,4 +1,4 @@
-"""The gateway's module in a real Envoy: keys, limits, models, token counts, credentials."""
+"""The gateway module in a real Envoy: keys, limits, models, token counts, credentials."""
 
 import asyncio
 import datetime as dt

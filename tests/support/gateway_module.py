@@ -1,4 +1,4 @@
-"""Envoys with the gateway's module: its filters in the configuration, its files, and a model to ask."""
+"""Envoys with the gateway module: its filters in the configuration, its files, and a model to ask."""
 
 import asyncio
 import hashlib

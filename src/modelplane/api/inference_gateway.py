@@ -23,7 +23,7 @@ class Backend(StrEnum):
 
 
 class Authentication(StrEnum):
-    """How clients of the gateway prove who they are."""
+    """Method by which the gateway authenticates its clients."""
 
     API_KEY = "APIKey"
     NONE = "None"
@@ -111,7 +111,7 @@ ClientNamespace = Annotated[
 ]
 
 MAX_KEYS = 100
-"""ModelKeys of a namespace, where its grant does not say how many."""
+"""Maximum of valid ModelKeys of a namespace, unless its grant has another."""
 
 
 MOST_HOPS = 8
@@ -119,12 +119,12 @@ MOST_HOPS = 8
 
 
 class KeyGrant(KeyLimits):
-    """What the ModelKeys of a namespace may use together."""
+    """Limits of the ModelKeys of a namespace together."""
 
     namespace: Annotated[
         str,
         about(
-            "The namespace, or * for each without a grant of its own; each has the limits for itself.",
+            "Namespace, or * for each one without a grant of its own, which has these limits for itself.",
             min_length=1,
             max_length=63,
             pattern=rf"{DNS_LABEL}|^\*$",
@@ -140,7 +140,7 @@ class KeyGrant(KeyLimits):
         ),
     ] = ()
     max_keys: Annotated[
-        int, about("ModelKeys of the namespace that are valid; the oldest ones are.", ge=1, le=100_000)
+        int, about("Maximum of valid ModelKeys of the namespace: the oldest ones.", ge=1, le=100_000)
     ] = MAX_KEYS
 
 
@@ -220,8 +220,8 @@ class InferenceGatewaySpec(Model):
         Backend,
         about(
             "Envoy: a proxy that Modelplane configures itself. Traefik, EnvoyGateway: installed on the "
-            "control plane's cluster from their Helm charts. GatewayAPI: whatever serves the Gateway "
-            "modelplane of namespace modelplane-system. Where another than the chosen one carries the "
+            "control plane's cluster from their Helm charts. GatewayAPI: the implementation of the Gateway "
+            "modelplane in namespace modelplane-system. If another gateway than this one carries the "
             "traffic, status.backend and a condition say so."
         ),
     ]
@@ -249,7 +249,7 @@ class InferenceGatewaySpec(Model):
         Annotated[
             Authentication,
             about(
-                "APIKey: a request needs the key of a ModelKey, and without the gateway's module none is "
+                "APIKey: a request needs the key of a ModelKey, and without the gateway module none is "
                 "served. None: every request is served. Absent: as with None, and a condition says so."
             ),
         ]
@@ -258,7 +258,7 @@ class InferenceGatewaySpec(Model):
     key_grants: Annotated[
         tuple[KeyGrant, ...],
         about(
-            "What the ModelKeys of each namespace may use together. Keys of a namespace without a grant are "
+            "Limits of all ModelKeys of a namespace together. Keys of a namespace without a grant are "
             "not valid.",
             max_length=1000,
             keys=("namespace",),
@@ -295,7 +295,7 @@ class InferenceGatewaySpec(Model):
 
 
 class InferenceGatewayStatus(Status):
-    """Address of the gateway."""
+    """Address of the gateway, and the URL for all models."""
 
     address: (
         Annotated[
@@ -304,12 +304,23 @@ class InferenceGatewayStatus(Status):
         ]
         | None
     ) = None
+    url: (
+        Annotated[
+            str,
+            about(
+                "Base URL for all models, as clients of the OpenAI API expect it. Absent without an address, "
+                "and without the gateway module."
+            ),
+        ]
+        | None
+    ) = None
     backend: (
         Annotated[
             Backend,
             about(
-                "What routes requests to endpoints. With Modelplane's controllers: Envoy, also behind "
-                "another gateway. Under Crossplane: the installed Traefik or EnvoyGateway, or GatewayAPI."
+                "Implementation that routes requests to endpoints. With Modelplane's controllers: Envoy, "
+                "also behind another gateway. Under Crossplane: the installed Traefik or EnvoyGateway, or "
+                "GatewayAPI."
             ),
         ]
         | None

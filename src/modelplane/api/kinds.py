@@ -125,7 +125,11 @@ KINDS = (
         "inferencegateways",
         "ig",
         namespaced=False,
-        own_columns=(Column("GATEWAY", ".spec.backend"), Column("ADDRESS", ".status.address")),
+        own_columns=(
+            Column("GATEWAY", ".spec.backend"),
+            Column("ADDRESS", ".status.address"),
+            Column("URL", ".status.url"),
+        ),
     ),
     Kind(
         ModelCache,

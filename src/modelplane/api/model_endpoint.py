@@ -75,7 +75,7 @@ class ModelEndpointSpec(Model):
             str,
             about(
                 "Name of the model at this endpoint, which replaces the one in each request's body. Needs "
-                "the gateway's module. Absent: the client's stays.",
+                "the gateway module. Absent: the client's stays.",
                 min_length=1,
                 max_length=256,
                 pattern=r"^[!-~]+$",
@@ -87,7 +87,7 @@ class ModelEndpointSpec(Model):
         Annotated[
             EndpointCredential,
             about(
-                "API key that the gateway sends to this endpoint, by https only. Needs the gateway's module. "
+                "API key that the gateway sends to this endpoint, by https only. Needs the gateway module. "
                 "Absent: the client's headers are passed on."
             ),
         ]

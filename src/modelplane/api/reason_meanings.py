@@ -191,7 +191,7 @@ DOCUMENTED = (
         (
             False,
             _GATEWAY.MODULE_MISSING,
-            "Keys are required and Envoy runs without the gateway's module, so it serves no request.",
+            "Keys are required and Envoy runs without the gateway module, so it serves no request.",
         ),
         (
             False,
@@ -200,6 +200,22 @@ DOCUMENTED = (
         ),
         (False, _GATEWAY.CONFIGURING, "Keys are required, and the gateway does not ask for them yet."),
         alarming=(_GATEWAY.MODULE_MISSING, _GATEWAY.NOT_ENFORCED),
+    ),
+    *_reasons(
+        "InferenceGateway",
+        InferenceGatewayCondition.ALIASES_READY,
+        (True, _GATEWAY.ALIASES_IN_FORCE, "Clients can use the names in spec.aliases."),
+        (
+            False,
+            _GATEWAY.MODULE_MISSING,
+            "Envoy runs without the gateway module, so it ignores spec.aliases.",
+        ),
+        (
+            False,
+            _GATEWAY.OPEN,
+            "The gateway asks for no key, so it ignores aliases whose namespaces do not include *.",
+        ),
+        alarming=(_GATEWAY.MODULE_MISSING, _GATEWAY.OPEN),
     ),
     *_reasons(
         "ModelCache",

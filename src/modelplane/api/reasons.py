@@ -78,6 +78,7 @@ class InferenceGatewayCondition(StrEnum):
     CONTROLLER_READY = "ControllerReady"
     SECURED = "Secured"
     AUTHENTICATED = "Authenticated"
+    ALIASES_READY = "AliasesReady"
 
 
 class InferenceGatewayReason(StrEnum):
@@ -95,6 +96,7 @@ class InferenceGatewayReason(StrEnum):
     MODULE_MISSING = "ModuleMissing"
     NOT_ENFORCED = "NotEnforced"
     CONFIGURING = "Configuring"
+    ALIASES_IN_FORCE = "InForce"
 
 
 class CloudClusterCondition(StrEnum):

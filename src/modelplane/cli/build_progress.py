@@ -17,7 +17,7 @@ WITHOUT_MODULE = (
     "The gateway runs without its module, so without API keys, the URL for all models, credentials of "
     "providers and token counts"
 )
-MODULE_ANNOUNCEMENT = "Building the gateway's module from source, once: about a minute on two cores"
+MODULE_ANNOUNCEMENT = "Building the gateway module from source, once: about a minute on two cores"
 _LINE_EVERY_S = 10.0
 
 

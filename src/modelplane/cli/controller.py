@@ -181,7 +181,7 @@ def _without_module() -> str:
         found = gateway_module.find()
     except LocalError as error:
         return str(error)
-    return "" if found else "the image has no library of the gateway's module: use an image that has it"
+    return "" if found else "the image has no library of the gateway module: use an image that has it"
 
 
 def _proxy(options: _Options, client: "Client") -> "Proxy | None":

@@ -127,7 +127,7 @@ def _find_or_build(console: Console) -> Path:
 
 
 def _build_module(console: Console) -> None:
-    """Build the gateway's module unless there is one; without it, the gateway only routes."""
+    """Build the gateway module unless there is one; without it, the gateway only routes."""
     if gateway_module.find() is not None:
         return
     with BuildProgress(console, MODULE_ANNOUNCEMENT) as progress:

@@ -13,7 +13,7 @@ from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.reasons import InferenceGatewayCondition as Type
 from modelplane.api.reasons import InferenceGatewayReason as Reason
-from modelplane.compose import authentication, gateway_tls, installed_gateway, releases
+from modelplane.compose import authentication, gateway_aliases, gateway_tls, installed_gateway, releases
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
@@ -24,6 +24,7 @@ from modelplane.compose.serving_stack import gateway as stack_gateway
 from modelplane.compose.workload_kinds import is_release
 from modelplane.gateway import gateway_api
 from modelplane.gateway.gateway_api import GATEWAY
+from modelplane.gateway.models import ONE_URL
 
 FRONT: Final = "front-door"
 """Key of the requirement for the Gateway on the control plane."""
@@ -76,8 +77,23 @@ def compose(request: Request[InferenceGateway]) -> Composition:
     composed = _of_controllers(request, front) if _by_controllers(request) else _of_crossplane(request, front)
     authenticated = authentication.authenticated(request)
     is_closed = authenticated.reason == Reason.MODULE_MISSING
-    conditions = (*composed.conditions, authenticated, *gateway_tls.conditions(request))
-    return replace(composed, conditions=conditions, ready=composed.ready and not is_closed)
+    conditions = (
+        *composed.conditions,
+        authenticated,
+        *gateway_tls.conditions(request),
+        *gateway_aliases.conditions(request),
+    )
+    status = {**composed.status, **_url(request, composed.status.get("address", ""))}
+    return replace(composed, conditions=conditions, status=status, ready=composed.ready and not is_closed)
+
+
+def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
+    """Return the URL for all models, as a field of the status; nothing where no gateway module serves it."""
+    if not address or not _by_controllers(request) or request.gateway_without_module:
+        return {}
+    spec = request.owner.spec
+    scheme = "https" if spec.tls and spec.backend is Backend.ENVOY else "http"
+    return {"url": f"{scheme}://{address}/{ONE_URL}"}
 
 
 @dataclass(frozen=True, slots=True)

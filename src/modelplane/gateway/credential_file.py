@@ -1,4 +1,4 @@
-"""Credentials of backends as the gateway's module reads them: the content of ``credentials.json``.
+"""Credentials of backends as the gateway module reads them: the content of ``credentials.json``.
 
 The contract is in ``gateway-module/README.md``. No text about a value contains it.
 """

@@ -35,7 +35,7 @@ _VALUE = re.compile(r"[!-~]([ -~]*[!-~])?")
 
 
 def needs_module(endpoint: ModelEndpoint) -> bool:
-    """Return True if only the gateway's module can send requests to an endpoint as its spec says."""
+    """Return True if only the gateway module can send requests to an endpoint as its spec says."""
     return endpoint.spec.model is not None or endpoint.spec.credential is not None
 
 

@@ -64,7 +64,7 @@ class Backend:
 
     @property
     def needs_module(self) -> bool:
-        """Return True if only the gateway's module can send requests to it."""
+        """Return True if only the gateway module can send requests to it."""
         return bool(self.model) or self.credential is not None
 
 
@@ -75,7 +75,7 @@ def unshared(backend: Backend) -> Backend:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Work of the gateway's module on a request before it is routed."""
+    """Work of the gateway module on a request before it is routed."""
 
     keys: KeyFile | None = None
     """Keys of which a request needs one; None admits every request."""
@@ -100,7 +100,7 @@ class Route:
     unavailable: str = ""
     """Message to clients while ``backends`` is empty: the cause, and the command that shows more."""
     settings: ServiceEntry = field(default_factory=ServiceEntry)
-    """What the gateway's module does with its requests before they are routed."""
+    """What the gateway module does with its requests before they are routed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Source of the gateway's module: the library that Envoy loads.
+"""Source of the gateway module: the library that Envoy loads.
 
 In this order: the environment variable, the installed wheel, the user's cache under a key of everything that
 the build depends on, and else a build with Rust's ``cargo``. Its sources are part of the repository only. A
@@ -53,7 +53,7 @@ def find_or_build(report: Report) -> Path:
         return found
     if not can_build():
         raise LocalError(
-            "cannot build the gateway's module: it takes a checkout of Modelplane and `cargo` of Rust 1.88 "
+            "cannot build the gateway module: it takes a checkout of Modelplane and `cargo` of Rust 1.88 "
             f"or later: install both, or set {ENVIRONMENT_VARIABLE} to a library built elsewhere"
         )
     target = _cached()
@@ -81,7 +81,7 @@ def _cached() -> Path:
 
 def _build(target: Path, report: Report) -> None:
     """Compile the crate to ``target``, replacing it in one step."""
-    report(Progress("compiling the gateway's module"))
+    report(Progress("compiling the gateway module"))
     target.parent.mkdir(exist_ok=True)
     # Cargo writes beside the sources, which may be read-only.
     copy = target.parent / "source"
@@ -97,7 +97,7 @@ def _build(target: Path, report: Report) -> None:
     )
     if done.returncode:
         last = "".join(f"\n  {line}" for line in done.stderr.strip().splitlines()[-8:])
-        raise LocalError(f"cannot build the gateway's module: cargo failed:{last}")
+        raise LocalError(f"cannot build the gateway module: cargo failed:{last}")
     (built,) = products.glob(f"release/{LIBRARY}" if "build" in _command() else f"*/release/{LIBRARY}")
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copy(built, unfinished)

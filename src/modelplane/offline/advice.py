@@ -64,7 +64,7 @@ def _gateway_name(gateway: InferenceGateway) -> Iterator[Advice]:
 
 
 def _open_gateway(gateway: InferenceGateway) -> Iterator[Advice]:
-    """Warn of a gateway that serves everybody without saying so, where it is known not to be on loopback."""
+    """Warn of a gateway that serves every request by default, where it is known not to be on loopback."""
     address = gateway.status.address or ""
     host = address.rpartition(":")[0] or address
     if gateway.spec.authentication is None and host and not is_loopback(host):

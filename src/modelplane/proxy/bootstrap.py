@@ -55,7 +55,7 @@ def prepare(
     ``listeners`` answer every request with 404 until the controllers write routes; routes from before
     are kept. ``ca_bundle`` has the certificate authorities for external providers, by default the
     system's; without any, Envoy rejects endpoints with https, and all others work. ``memory_bytes`` is the
-    limit of its memory. ``library`` is the gateway's module. Returns why Envoy runs without it, else empty.
+    limit of its memory. ``library`` is the gateway module. Returns why Envoy runs without it, else empty.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     bundle = ca_bundle or system_ca_bundle()

@@ -19,7 +19,7 @@ class GatewayAddress:
     problem: str = ""
     """Reason why there is none, if known."""
     without_module: str = ""
-    """Reason why Envoy runs without the gateway's module; empty if it has it."""
+    """Reason why Envoy runs without the gateway module; empty if it has it."""
     tls_problem: str = ""
     """Problem of its certificates."""
     asks_for_keys: bool = False

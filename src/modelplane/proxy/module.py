@@ -1,4 +1,4 @@
-"""The gateway's module in the directory of an Envoy.
+"""The gateway module in the directory of an Envoy.
 
 Each Envoy has a copy of its own, which only its start replaces: a running process keeps its module. An Envoy
 that cannot load it runs without, and serves no listener that needs it.
@@ -37,7 +37,7 @@ def place(directory: Path, library: Path | None, envoy: Path | None) -> str:
     ours = directory / _FOLDER / f"lib{module.NAME}.so"
     if library is None or envoy is None:
         ours.unlink(missing_ok=True)
-        return "there is no library of the gateway's module: build it with `make gateway-module`"
+        return "there is no library of the gateway module: build it with `make gateway-module`"
     content = library.read_bytes()
     if not (ours.exists() and ours.read_bytes() == content):
         ours.parent.mkdir(mode=0o700, exist_ok=True)
@@ -103,11 +103,11 @@ def _refused(directory: Path, envoy: Path) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"envoy did not say within {_TRIAL_S:.0f} s whether it can load the gateway's module"
+        return f"envoy did not say within {_TRIAL_S:.0f} s whether it can load the gateway module"
     if done.returncode:
-        return f"envoy cannot load the gateway's module: {_last(done.stderr + done.stdout)}"
+        return f"envoy cannot load the gateway module: {_last(done.stderr + done.stdout)}"
     if not _MATCHED.search(done.stderr):
-        return "the gateway's module is made for another Envoy: build it again with `make gateway-module`"
+        return "the gateway module is made for another Envoy: build it again with `make gateway-module`"
     return ""
 
 

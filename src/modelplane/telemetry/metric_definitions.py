@@ -75,7 +75,7 @@ class Sample(NamedTuple):
 LABELS = {
     "class": "`1xx` to `5xx`: the first digit of the answer's status",
     "cluster": "Name of an InferenceCluster: one value per cluster of the fleet",
-    "code": "Code of an error of the gateway's module: one value per code",
+    "code": "Code of an error of the gateway module: one value per code",
     "deployment": "Name of a ModelDeployment: one value per deployment",
     "device": "Name of a device entry of the pool's InferenceClass: 16 at most",
     "kind": "Kind that Modelplane reconciles, or `other`: one value per kind. Of tokens: `prompt` or "
@@ -247,7 +247,7 @@ GATEWAY_IN_PROGRESS = Metric(
 GATEWAY_TOKENS = Metric(
     "modelplane_gateway_tokens_total",
     Type.COUNTER,
-    "Tokens of prompts and of answers, as backends say, or estimated. Needs the gateway's module, as do the "
+    "Tokens of prompts and of answers, as backends say, or estimated. Needs the gateway module, as do the "
     "following.",
     ("service", "kind"),
     _GATEWAY,
@@ -264,7 +264,7 @@ GATEWAY_ESTIMATED = Metric(
 GATEWAY_REFUSED = Metric(
     "modelplane_gateway_refused_total",
     Type.COUNTER,
-    "Requests that the gateway's module has refused.",
+    "Requests that the gateway module has refused.",
     ("code",),
     _GATEWAY,
     observed=True,
@@ -280,7 +280,7 @@ GATEWAY_RELOAD_FAILURES = Metric(
 GATEWAY_PANICS = Metric(
     "modelplane_gateway_panics_total",
     Type.COUNTER,
-    "Requests that were answered with 500 because of a defect of the gateway's module.",
+    "Requests that were answered with 500 because of a defect of the gateway module.",
     (),
     _GATEWAY,
     observed=True,

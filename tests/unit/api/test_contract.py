@@ -269,6 +269,7 @@ ADDITIONS = {
     "InferenceGateway spec.keyGrants*": "API keys",
     "InferenceGateway spec.numTrustedHops": "proxies in front of the gateway",
     "InferenceGateway spec.tls*": "certificates of the gateway",
+    "InferenceGateway status.url": "one URL for all models",
     "ModelService spec.aliases": "one URL for all models",
     "ModelEndpoint spec.credential*": "credentials of providers",
     "ModelEndpoint spec.model": "the name of a model at a provider",
@@ -502,7 +503,7 @@ INDEX = {
         "Cluster",
         "inferencegateways",
         "ig",
-        "GATEWAY .spec.backend, ADDRESS .status.address",
+        "GATEWAY .spec.backend, ADDRESS .status.address, URL .status.url",
     ),
     "InferenceClass": ("Cluster", "inferenceclasses", "icl", ""),
     "InferenceCluster": (

@@ -72,27 +72,27 @@ def test_an_interrupted_start_in_the_foreground_stops_the_fleet(started, monkeyp
 
 def test_a_module_that_is_missing_is_built_and_said(started, monkeypatch, tmp_path):
     def built(report):
-        report(Progress("compiling the gateway's module"))
+        report(Progress("compiling the gateway module"))
         return tmp_path / "library"
 
     started(KeyboardInterrupt())
     monkeypatch.setattr(up.gateway_module, "find", lambda: None)
     monkeypatch.setattr(up.gateway_module, "find_or_build", built)
     lines = run(tmp_path).output.splitlines()
-    assert lines[0] == "Building the gateway's module from source, once: about a minute on two cores"
+    assert lines[0] == "Building the gateway module from source, once: about a minute on two cores"
     assert f"Built {tmp_path}/library in 0 s" in lines
     assert f"Starting a fleet in {tmp_path}" in lines
 
 
 def test_without_a_module_a_fleet_starts_and_one_line_says_what_is_missing(started, monkeypatch, tmp_path):
     def unable(_report):
-        raise LocalError("cannot build the gateway's module: cargo failed:\n  one\n  two")
+        raise LocalError("cannot build the gateway module: cargo failed:\n  one\n  two")
 
     started(KeyboardInterrupt())
     monkeypatch.setattr(up.gateway_module, "find", lambda: None)
     monkeypatch.setattr(up.gateway_module, "find_or_build", unable)
     lines = run(tmp_path).output.splitlines()
     assert lines[:2] == [
-        f"{WITHOUT_MODULE}: cannot build the gateway's module: cargo failed: one two",
+        f"{WITHOUT_MODULE}: cannot build the gateway module: cargo failed: one two",
         f"Starting a fleet in {tmp_path}",
     ]

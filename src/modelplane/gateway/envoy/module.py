@@ -1,4 +1,4 @@
-"""The filters of the gateway's module, and the files that they read.
+"""The filters of the gateway module, and the files that they read.
 
 The contract is in ``gateway-module/README.md``.
 """

@@ -1,0 +1,31 @@
+"""The InferenceGateway's aliases: the condition that says whether clients can use them.
+
+Only the gateway module routes by the model of a request, and only a key tells the namespace of a client.
+"""
+
+from modelplane.api.inference_gateway import EVERY_NAMESPACE, Authentication, Backend, InferenceGateway
+from modelplane.api.listing import listing
+from modelplane.api.reasons import InferenceGatewayCondition, InferenceGatewayReason
+from modelplane.compose.composition import Request
+from modelplane.compose.conditions import Condition, false, true
+
+_TYPE = InferenceGatewayCondition.ALIASES_READY
+
+
+def conditions(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
+    """Return the condition of an Envoy with aliases; nothing for any other gateway."""
+    spec = request.owner.spec
+    if not spec.aliases or request.proxy is not Backend.ENVOY:
+        return ()
+    if request.gateway_without_module:
+        message = f"spec.aliases is ignored: {request.gateway_without_module}"
+        return (false(_TYPE, InferenceGatewayReason.MODULE_MISSING, message),)
+    if spec.authentication is not Authentication.API_KEY:
+        unused = {f'"{each.name}"' for each in spec.aliases if EVERY_NAMESPACE not in each.namespaces}
+        if unused:
+            message = (
+                f"aliases {listing(unused)} are ignored, because the gateway asks for no key and their "
+                f'namespaces do not include "{EVERY_NAMESPACE}": add it, or set spec.authentication to APIKey'
+            )
+            return (false(_TYPE, InferenceGatewayReason.OPEN, message),)
+    return (true(_TYPE, InferenceGatewayReason.ALIASES_IN_FORCE, "clients can use spec.aliases"),)

@@ -1,0 +1,84 @@
+"""Aliases of the InferenceGateway that a client can also read as another ModelService.
+
+One rule: the gateway answers 409 for a name that fits two services that the client may use, so a warning
+names both. A client that may use one of them only gets that one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_gateway import (
+    DEFAULT_NAME,
+    EVERY_NAMESPACE,
+    Authentication,
+    InferenceGateway,
+    InferenceGatewaySpec,
+    ModelAlias,
+)
+from modelplane.api.model_service import ModelService
+from modelplane.gateway.grants import grant_of, not_granted, services_of
+from modelplane.offline.diagnostics import Problem, Severity
+from modelplane.offline.manifests import Manifest
+
+
+@dataclass(slots=True)
+class AmbiguousAliases:
+    """Names of ModelServices, and aliases, of the objects read so far."""
+
+    _gateways: list[tuple[Manifest, InferenceGatewaySpec]] = field(default_factory=list)
+    _named: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Services by name, as NAMESPACE/SERVICE."""
+
+    def read(self, manifest: Manifest) -> None:
+        """Remember an object that names a service."""
+        if manifest.kind is None or manifest.kind.type not in (InferenceGateway, ModelService):
+            return
+        try:
+            decoded: Any = decode_as(manifest.kind.type, manifest.node.plain())
+        except InvalidObject:
+            return
+        if isinstance(decoded, ModelService):
+            namespace, name = decoded.metadata.namespace or "default", decoded.metadata.name
+            self._named[name].add(f"{namespace}/{name}")
+        elif decoded.metadata.name == DEFAULT_NAME:
+            self._gateways.append((manifest, decoded.spec))
+
+    def problems(self) -> Iterator[Problem]:
+        """Warn of each alias that a client can also read as another service."""
+        for manifest, spec in self._gateways:
+            for index, alias in enumerate(spec.aliases):
+                others = sorted(self._named.get(alias.name, set()) - {alias.service})
+                other = next((each for each in others if _meets(spec, alias, each)), None)
+                if other is not None:
+                    problem = manifest.problem(("spec", "aliases", index, "name"), _message(alias, other))
+                    yield replace(problem, severity=Severity.WARNING)
+
+
+def _message(alias: ModelAlias, other: str) -> str:
+    return (
+        f'"{alias.name}" is also ModelService {other}: a client that may use both gets 409 for this name: '
+        f"rename the alias, or grant no namespace both {alias.service} and {other}"
+    )
+
+
+def _meets(spec: InferenceGatewaySpec, alias: ModelAlias, other: str) -> bool:
+    """Return True if a client for which an alias counts may use its service and another one."""
+    if spec.authentication is not Authentication.API_KEY:
+        return EVERY_NAMESPACE in alias.namespaces
+    both = (alias.service, other)
+    namespaces = set(alias.namespaces)
+    if EVERY_NAMESPACE in namespaces:
+        # A namespace without a grant of its own stands for all of them.
+        namespaces |= {grant.namespace for grant in spec.key_grants}
+        namespaces |= {service.partition("/")[0] for service in both}
+        namespaces.discard(EVERY_NAMESPACE)
+    grants = ((namespace, grant_of(spec.key_grants, namespace)) for namespace in namespaces)
+    return any(
+        grant is not None and not not_granted(both, services_of(grant.services, namespace))
+        for namespace, grant in grants
+    )
