@@ -32,12 +32,13 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
     try:
         source = decode_as(InferenceCluster, found)
     except InvalidObject as error:
-        return scheduler.Cluster(found["metadata"]["name"], ready=False, not_ready=str(error))
+        return scheduler.Cluster(found["metadata"]["name"], region=None, ready=False, not_ready=str(error))
     status = source.status
     why = _not_ready(source)
     return scheduler.Cluster(
         name=source.metadata.name,
         labels=dict(source.metadata.labels),
+        region=source.region(),
         ready=not why,
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
@@ -227,6 +228,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
             scheduler.Toleration(toleration.key, toleration.operator, toleration.value, toleration.effect)
             for toleration in template.tolerations
         ),
+        regions=template.regions,
         picks=Serving(mode=template.serving, routing=template.routing).picks,
     )
 

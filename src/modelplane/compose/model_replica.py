@@ -128,7 +128,9 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
             labels=dict(_passed_on(metadata.labels)),
             annotations=served_model.annotation(request.owner),
         ),
-        spec=ModelEndpointSpec(url=f"http://{gateway.address}{path}v1", rewrite_path=path),
+        spec=ModelEndpointSpec(
+            url=f"http://{gateway.address}{path}v1", rewrite_path=path, region=cluster.region() or None
+        ),
     )
     return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)
 
