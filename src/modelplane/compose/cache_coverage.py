@@ -8,28 +8,32 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
-from modelplane.api.regions import listed
+from modelplane.api.regions import listed, place
 from modelplane.api.rejected import Rejected
 from modelplane.compose.conditions import Condition, false, true
-from modelplane.compose.region_rules import CacheRegions
+from modelplane.gateway.regions import RegionRule
 
 
-def uncovered(cache: ModelCache, cluster: InferenceCluster, regions: CacheRegions | None) -> Rejected | None:
+class OutsideRegions(Rejected):
+    """The reason why a cache must not be staged on a cluster of another region."""
+
+
+def uncovered(cache: ModelCache, cluster: InferenceCluster, regions: RegionRule | None) -> Rejected | None:
     """Return why a cache does not cover a cluster; None if it does."""
     if cluster.metadata.deletion_timestamp:
         return Rejected("the cluster is being deleted")
     selector = cache.spec.cluster_selector
     if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
         return Rejected("the cluster does not match clusterSelector")
-    if regions and (outside := regions.refuses(cluster)):
-        return outside
+    if regions and cluster.region() not in regions.regions:
+        return OutsideRegions(f"the cluster is {place(cluster.region())}, and {regions}")
     storage = cluster.status.cache
     if storage and storage.storage_class_name:
         return None
     return Rejected("the cluster reports no StorageClass for caches")
 
 
-def covered(clusters: int, regions: CacheRegions | None) -> Condition:
+def covered(clusters: int, regions: RegionRule | None) -> Condition:
     """Return the condition that tells on how many clusters a cache is staged."""
     if clusters:
         noun = "cluster" if clusters == 1 else "clusters"

@@ -63,6 +63,14 @@ def clusters(
     )
 
 
+def outside(found: Iterable[Mapping[str, Any]], regions: Collection[str]) -> frozenset[str]:
+    """Return the InferenceClusters that are known to be outside a region rule; none without a rule."""
+    if not regions:
+        return frozenset()
+    known = map(cluster, found)
+    return frozenset(each.name for each in known if each.region is not None and each.region not in regions)
+
+
 def unreachable(
     found: Iterable[Mapping[str, Any]], replicas: Iterable[Mapping[str, Any]], names: Collection[str]
 ) -> dict[str, str]:

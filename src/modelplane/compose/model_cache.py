@@ -5,7 +5,8 @@ the token if one is needed. The status lists a cluster before anything is writte
 is left there. It also records staged weights, as ``artifact``, because the Job is deleted by then.
 
 Weights are expensive. A volume is deleted only with the cache or with the InferenceCluster: not when a
-selector or a label changes, not while a cluster is unreachable, and not while a replica there reads it.
+selector, a label or a region rule changes, not while a cluster is unreachable, and not while a replica there
+reads it.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
-from modelplane.compose.region_rules import CacheRegions
+from modelplane.gateway.regions import RegionRule
 
 _CHILDREN = ("pvc", "auth", "hydrate")
 _UNOBSERVED = "the cluster has not been observed yet"
@@ -158,7 +159,7 @@ def _named(secret: SecretKeys, key: str) -> str:
 
 
 def _sites(
-    request: Request[ModelCache], source: Source, auth: _Auth, regions: CacheRegions | None
+    request: Request[ModelCache], source: Source, auth: _Auth, regions: RegionRule | None
 ) -> Iterator[_Site]:
     """Yield every cluster that is covered, or was written to and still exists."""
     recorded = {entry.name: entry for entry in request.owner.status.clusters}
@@ -215,6 +216,9 @@ def _site(
         return
     if not cluster.metadata.deletion_timestamp:
         until = "the ModelCache or the InferenceCluster is deleted"
+        if isinstance(uncovered, cache_coverage.OutsideRegions):
+            # The weights stay, and a download ends.
+            last = replace(last, children=(Keep(f"pvc-{entry.name}"),))
         yield replace(last, message=f"{uncovered.message}: the weights stay until {until}")
     elif readers := _readers(request, entry.name):
         message = f"{uncovered.message}: the weights stay until {listing(readers)} is gone"

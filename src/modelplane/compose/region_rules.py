@@ -9,18 +9,14 @@ from typing import Any
 
 from modelplane.api import labels
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.listing import listing
 from modelplane.api.meta import API_VERSION, LocalReference, Model, ObjectMeta, kind_name
 from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import ModelDeployment, TemplateMetadata
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
-from modelplane.api.regions import listed, place
-from modelplane.api.rejected import Rejected
 from modelplane.compose.composition import Blocked, Request, Requirement
 from modelplane.compose.memo import per_version
-from modelplane.gateway.regions import Admitted, DeploymentRule, admit
+from modelplane.gateway.regions import Admitted, DeploymentRule, RegionRule, admit
 
 KEY = "deployments"
 
@@ -66,27 +62,11 @@ def admitted(request: Request[ModelService], endpoints: tuple[ModelEndpoint, ...
     return admit(request.owner, [each.rule for each in read if each.rule], endpoints)
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRegions:
-    """The regions in which a cache is staged: those in which a deployment that uses it may be served."""
+def of_cache(request: Request[ModelCache]) -> RegionRule | Blocked | None:
+    """Return the rule of a cache: the regions in which some deployment that uses it may be served.
 
-    regions: frozenset[str]
-    deployments: tuple[str, ...]
-
-    def refuses(self, cluster: InferenceCluster) -> Rejected | None:
-        """Return why a cache is not staged on a cluster; None if it is."""
-        region = cluster.region()
-        if region in self.regions:
-            return None
-        names = listing(f'"{name}"' for name in self.deployments)
-        verb = "allows" if len(self.deployments) == 1 else "allow"
-        return Rejected(
-            f"the cluster is {place(region)}, and ModelDeployment {names} {verb} only {listed(self.regions)}"
-        )
-
-
-def of_cache(request: Request[ModelCache]) -> CacheRegions | Blocked | None:
-    """Return the regions of a cache; None if any will do, and Blocked if a rule cannot be read."""
+    None if one of them has no rule, or none uses it; Blocked if a rule cannot be read.
+    """
     read = _all(request)
     if isinstance(read, Blocked):
         return read
@@ -95,7 +75,7 @@ def of_cache(request: Request[ModelCache]) -> CacheRegions | Blocked | None:
     if not rules or len(rules) < len(users):
         return None
     regions = frozenset[str]().union(*(rule.regions for rule in rules))
-    return CacheRegions(regions, tuple(sorted(rule.deployment for rule in rules)))
+    return RegionRule(regions, tuple(sorted(rule.deployment for rule in rules)))
 
 
 def _all(request: Request[Any]) -> tuple[_Read, ...] | Blocked:

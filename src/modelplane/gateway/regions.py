@@ -5,11 +5,13 @@ them if there were any: for endpoints of others too, such as an external provide
 region is outside every region.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from modelplane.api import labels
 from modelplane.api.listing import listing
+from modelplane.api.meta import kind_name
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import ModelService
 from modelplane.api.regions import listed, place
@@ -52,11 +54,11 @@ class RegionRule:
 
     def __str__(self) -> str:
         names = listing(f'"{name}"' for name in self.deployments)
+        named = f"{kind_name(ModelDeployment)} {names}"
         if not self.regions:
-            return f"ModelDeployments {names} allow no region in common"
+            return f"{named} allow no region in common"
         verb = "allows" if len(self.deployments) == 1 else "allow"
-        noun = "ModelDeployment" if len(self.deployments) == 1 else "ModelDeployments"
-        return f"{noun} {names} {verb} only {listed(self.regions)}"
+        return f"{named} {verb} only {listed(self.regions)}"
 
 
 def binding(
@@ -90,8 +92,13 @@ class Admitted:
         """The endpoints left out, and why; empty if there are none."""
         if not self.outside:
             return ""
-        named = listing(map(_placed, self.outside))
-        return f"ModelEndpoint {named} gets no requests, because {self.rule}"
+        named = listing(f'"{each.metadata.name}" ({place(each.spec.region)})' for each in self.outside)
+        return f"{kind_name(ModelEndpoint)} {named} gets no requests, because {self.rule}"
+
+    def refusals(self) -> Iterator[tuple[ModelEndpoint, str]]:
+        """Yield each endpoint left out, and why."""
+        for each in self.outside:
+            yield each, f"it is {place(each.spec.region)}, and {self.rule}"
 
 
 def admit(
@@ -109,8 +116,4 @@ def admit(
 def unavailable(service: ModelService, admitted: Admitted) -> str:
     """Return the reason that clients get while every endpoint of a service is outside its regions."""
     name = f"{service.metadata.namespace}/{service.metadata.name}"
-    return f'cannot serve ModelService "{name}": {admitted.problem}'
-
-
-def _placed(endpoint: ModelEndpoint) -> str:
-    return f'"{endpoint.metadata.name}" ({place(endpoint.spec.region)})'
+    return f'cannot serve {kind_name(ModelService)} "{name}": {admitted.problem}'

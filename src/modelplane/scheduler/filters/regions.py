@@ -11,7 +11,7 @@ def regions(deployment: Deployment, cluster: Cluster) -> Verdict:
     if not deployment.regions or cluster.region in deployment.regions:
         return FIT
     if cluster.region is None:
-        return Rejected(Reason.OUTSIDE_REGIONS, detail="its region is unknown")
+        return Rejected(Reason.OUTSIDE_REGIONS, detail=cluster.not_ready or "its region is unknown")
     return Rejected(Reason.OUTSIDE_REGIONS, detail=outside(deployment, cluster), remedy=_remedy(cluster))
 
 
