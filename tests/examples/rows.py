@@ -62,6 +62,7 @@ _NEBIUS_H100 = _at("nebius-eu-north: gpu-h100")
 ROWS = (
     Row((("01-first-answer",),), {"gemma": _NO_CLUSTERS}),
     Row((("quotas",),)),
+    Row((("regions",),), {"qwen": _at("h100-eu-west: gpu-h100", "h100-eu-west: gpu-h100")}),
     Row((("07-api-keys",),)),
     # The tour on this machine. What runs stays where it is, whatever is added.
     Row(

@@ -92,6 +92,7 @@ def clusters(
                     ((), (), (Taint("t", "", Effect.NO_SCHEDULE),), (Taint("t", "", Effect.NO_EXECUTE),))
                 )
             ),
+            region=draw(st.sampled_from(("eu", "us", "", None))),
         )
         for name in names
     )
@@ -466,3 +467,19 @@ def test_a_proposed_change_places_one_more(
         else:
             assert remedy.change == "remove tier=prod from the clusterSelector"
             assert placed_of(fleet, dataclasses.replace(after, cluster_selector={})) > diagnosis.placed
+
+
+@given(clusters(), deployments, st.sets(st.sampled_from(("eu", "us", "ap")), min_size=1), st.booleans())
+def test_no_replica_is_placed_or_kept_outside_the_regions(
+    fleet: tuple[Cluster, ...], wanted: Deployment, allowed: set[str], ready: bool
+) -> None:
+    """A replica outside leaves; only one on a cluster of unknown region is kept on doubt."""
+    before = schedule(Fleet(fleet), wanted)
+    existing = replicas_of(UID, before.assignments, ready)
+    ruled = dataclasses.replace(wanted, regions=tuple(sorted(allowed)))
+    regions = {each.name: each.region for each in fleet}
+    for found in (Fleet(fleet), Fleet(fleet, existing)):
+        for each in schedule(found, ruled).assignments:
+            region = regions[each.cluster]
+            assert region in allowed or (each.retained and (each.leaving or region is None))
+            assert not (each.leaving and region in allowed and not each.retained)

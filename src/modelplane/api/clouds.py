@@ -37,6 +37,8 @@ class CloudTraits:
     """True if no pool may be empty."""
     has_short_pool_names: bool = False
     """True if names of pools have at most twelve letters and digits."""
+    region_setting: str = ""
+    """The field of its clusters' settings that names their region. Empty: they do not name it."""
     has_capacity_blocks: bool = False
     """True if pools can be backed by reserved capacity."""
 
@@ -46,12 +48,14 @@ CLOUDS = (
         Cloud.GKE,
         cache_storage="modelplane-rwx",
         cache_provisioner="filestore.csi.storage.gke.io",
+        region_setting="region",
         needs_zones=True,
     ),
     CloudTraits(
         Cloud.EKS,
         cache_storage="modelplane-rwx-efs",
         cache_provisioner="efs.csi.aws.com",
+        region_setting="region",
         needs_zones=True,
         has_capacity_blocks=True,
     ),
@@ -59,6 +63,7 @@ CLOUDS = (
         Cloud.AKS,
         cache_storage="modelplane-rwx-fs",
         cache_provisioner="file.csi.azure.com",
+        region_setting="location",
         has_short_pool_names=True,
     ),
     CloudTraits(
@@ -67,7 +72,7 @@ CLOUDS = (
         cache_provisioner="mounted-fs-path.csi.nebius.ai",
         needs_upper_bound=True,
     ),
-    CloudTraits(Cloud.VULTR, needs_upper_bound=True, needs_a_node=True),
+    CloudTraits(Cloud.VULTR, region_setting="region", needs_upper_bound=True, needs_a_node=True),
 )
 """Every cloud."""
 

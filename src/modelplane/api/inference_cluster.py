@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.clouds import Cloud, clouds_where
-from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin
+from modelplane.api import labels
+from modelplane.api.clouds import Cloud, clouds_where, traits
+from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin, Source
 from modelplane.api.devices import Device
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
@@ -279,3 +280,18 @@ class InferenceCluster(Model):
     metadata: ObjectMeta
     spec: Annotated[InferenceClusterSpec, about("Source of the cluster, and its node pools.")]
     status: Annotated[InferenceClusterStatus, about("Status of the cluster.")] = InferenceClusterStatus()
+
+    def region(self) -> str:
+        """Return its region: the value of its label, or else the cloud's name for it; empty if it has none.
+
+        Only the label is the platform's own name, so the label counts where both are there.
+        """
+        if labeled := self.metadata.labels.get(labels.REGION):
+            return labeled
+        origin = self.spec.cluster
+        if origin.source is Source.EXISTING:
+            return ""
+        cloud = Cloud(str(origin.source))
+        settings = getattr(origin, cloud.value.lower())
+        named = traits(cloud).region_setting
+        return str(getattr(settings, named)) if named and settings is not None else ""

@@ -18,6 +18,9 @@ DEPLOYMENT = "modelplane.ai/deployment"
 CLUSTER = "modelplane.ai/cluster"
 """On ModelReplicas and ModelEndpoints: the InferenceCluster they are on."""
 
+REGION = "modelplane.ai/region"
+"""On InferenceClusters: the region they are in, by the name that the platform gives it."""
+
 REPLICA_INDEX = "modelplane.ai/replica-index"
 """On ModelReplicas and ModelEndpoints: which of the deployment's replicas on that cluster, from 0."""
 

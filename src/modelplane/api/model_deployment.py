@@ -25,6 +25,7 @@ from modelplane.api.engines import (
 from modelplane.api.fields import LABEL_VALUE, QUALIFIED_KEYS, QUALIFIED_NAME, LabelValue, Rule, about
 from modelplane.api.inference_cluster import TaintEffect
 from modelplane.api.meta import LabelSelector, LocalReference, Model, ObjectMeta, Status
+from modelplane.api.regions import MOST_REGIONS, Region
 
 
 class TolerationOperator(StrEnum):
@@ -123,6 +124,17 @@ class ReplicaSettings(Model):
         ]
         | None
     ) = None
+    regions: Annotated[
+        tuple[Region, ...],
+        about(
+            "Regions in which the model may be served, by the label modelplane.ai/region of clusters. No "
+            "replica is placed in another, and no ModelService that selects the deployment sends requests to "
+            "another, external providers included. Absent: every region.",
+            min_length=1,
+            max_length=MOST_REGIONS,
+            unique=True,
+        ),
+    ] = ()
     serving: Annotated[Serving, about("Serving mode and routing. Absent: mode Unified.")] | None = None
     tolerations: Annotated[
         tuple[Toleration, ...],
@@ -172,8 +184,8 @@ class ModelDeploymentSpec(ReplicaSettings):
         ),
         Rule(
             "!has(self.template) || !(has(self.clusterSelector) || has(self.modelCacheRef) "
-            "|| has(self.serving) || has(self.tolerations))",
-            "with spec.template, move clusterSelector, modelCacheRef, serving and tolerations "
+            "|| has(self.regions) || has(self.serving) || has(self.tolerations))",
+            "with spec.template, move clusterSelector, modelCacheRef, regions, serving and tolerations "
             "to spec.template.spec",
         ),
         *PHASE_RULES,
@@ -221,6 +233,7 @@ class ReplicaTemplate:
     labels: Mapping[str, str]
     cluster_selector: Mapping[str, str]
     model_cache_name: str | None
+    regions: tuple[Region, ...]
     serving: ServingMode
     routing: Routing | None
     tolerations: tuple[Toleration, ...]
@@ -245,6 +258,7 @@ class ModelDeployment(Model):
             labels={} if template is None else template.metadata.labels,
             cluster_selector={} if selector is None else selector.match_labels,
             model_cache_name=None if cache is None else cache.name,
+            regions=settings.regions,
             serving=ServingMode.UNIFIED if serving is None else serving.mode,
             routing=None if serving is None else serving.routing,
             tolerations=settings.tolerations,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, SPACES, about
 from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.regions import Region
 
 
 class CredentialHeader(StrEnum):
@@ -79,6 +80,16 @@ class ModelEndpointSpec(Model):
                 min_length=1,
                 max_length=256,
                 pattern=r"^[!-~]+$",
+            ),
+        ]
+        | None
+    ) = None
+    region: (
+        Annotated[
+            Region,
+            about(
+                "Region in which the endpoint answers requests. Absent: outside every region, so that it "
+                "gets no requests of a service with a region rule."
             ),
         ]
         | None

@@ -407,7 +407,12 @@ DOCUMENTED = (
         ModelServiceCondition.ENDPOINTS_RESOLVED,
         (True, _SERVICE.RESOLVED, "At least one endpoint is selected."),
         (False, _SERVICE.NO_ENDPOINTS, "No endpoint of the namespace is selected."),
-        alarming=(_SERVICE.NO_ENDPOINTS,),
+        (
+            False,
+            _SERVICE.OUTSIDE_REGIONS,
+            "Every selected endpoint is outside the regions that its ModelDeployments allow.",
+        ),
+        alarming=(_SERVICE.NO_ENDPOINTS, _SERVICE.OUTSIDE_REGIONS),
     ),
     *_reasons(
         "ModelService",

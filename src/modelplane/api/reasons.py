@@ -249,6 +249,7 @@ class ModelServiceReason(StrEnum):
     PATH_TAKEN = "PathTaken"
     ENDPOINTS_REFUSED = "EndpointsRefused"
     TIERS_WITHOUT_FAILOVER = "TiersWithoutFailover"
+    OUTSIDE_REGIONS = "OutsideRegions"
 
 
 class ServingStackCondition(StrEnum):

@@ -32,12 +32,13 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
     try:
         source = decode_as(InferenceCluster, found)
     except InvalidObject as error:
-        return scheduler.Cluster(found["metadata"]["name"], ready=False, not_ready=str(error))
+        return scheduler.Cluster(found["metadata"]["name"], region=None, ready=False, not_ready=str(error))
     status = source.status
     why = _not_ready(source)
     return scheduler.Cluster(
         name=source.metadata.name,
         labels=dict(source.metadata.labels),
+        region=source.region(),
         ready=not why,
         not_ready=why,
         gateway_address=status.gateway.address if status.gateway else "",
@@ -60,6 +61,14 @@ def clusters(
         else each
         for each in map(cluster, found)
     )
+
+
+def outside(found: Iterable[Mapping[str, Any]], regions: Collection[str]) -> frozenset[str]:
+    """Return the InferenceClusters that are known to be outside a region rule; none without a rule."""
+    if not regions:
+        return frozenset()
+    known = map(cluster, found)
+    return frozenset(each.name for each in known if each.region is not None and each.region not in regions)
 
 
 def unreachable(
@@ -227,6 +236,7 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
             scheduler.Toleration(toleration.key, toleration.operator, toleration.value, toleration.effect)
             for toleration in template.tolerations
         ),
+        regions=template.regions,
         picks=Serving(mode=template.serving, routing=template.routing).picks,
     )
 

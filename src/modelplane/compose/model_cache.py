@@ -5,7 +5,8 @@ the token if one is needed. The status lists a cluster before anything is writte
 is left there. It also records staged weights, as ``artifact``, because the Job is deleted by then.
 
 Weights are expensive. A volume is deleted only with the cache or with the InferenceCluster: not when a
-selector or a label changes, not while a cluster is unreachable, and not while a replica there reads it.
+selector, a label or a region rule changes, not while a cluster is unreachable, and not while a replica there
+reads it.
 """
 
 from collections.abc import Iterator
@@ -21,12 +22,13 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelCacheCondition as Type
 from modelplane.api.reasons import ModelCacheReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cache_size, cluster_namespace, guards, hydration
+from modelplane.compose import cache_coverage, cache_size, cluster_namespace, guards, hydration, region_rules
 from modelplane.compose.cache_sources import SecretKeys, Source, measuring, sized, source_of
 from modelplane.compose.cache_volume import claim_name
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.readiness import condition_of, exists, is_ready, is_true
+from modelplane.gateway.regions import RegionRule
 
 _CHILDREN = ("pvc", "auth", "hydrate")
 _UNOBSERVED = "the cluster has not been observed yet"
@@ -82,7 +84,7 @@ class _Site:
 
 
 def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
-    """Return the requirements of staging: clusters, token, readers, and objects on recorded clusters."""
+    """Return the requirements of staging: clusters, token, users, and objects on recorded clusters."""
     namespace = cache.metadata.namespace
     source = source_of(cache.spec)
     secret = source.secret if source else None
@@ -90,6 +92,7 @@ def requirements(cache: ModelCache) -> tuple[Requirement, ...]:
     return (
         Requirement("clusters", API_VERSION, kind_name(InferenceCluster)),
         *([Requirement("auth-secret", "v1", "Secret", namespace, secret.name)] if secret else []),
+        region_rules.requirement(namespace),
         Requirement("replicas", API_VERSION, kind_name(ModelReplica), namespace, triggers=False),
         *(
             Requirement(f"{key}-{entry.name}", api_version, kind, namespace, "", label, entry.name)
@@ -110,11 +113,14 @@ def compose(request: Request[ModelCache]) -> Composition | Blocked:
     source = source_of(cache.spec)
     if source is None:
         return Blocked(f"source {cache.spec.source} needs the field that describes it")
+    regions = region_rules.of_cache(request)
+    if isinstance(regions, Blocked):
+        return regions
     auth = _auth(request, source)
     estimate = cache_size.recorded(cache, source)
     if estimate is not None:
         source = sized(source, estimate.size_gib)
-    sites = tuple(_sites(request, source, auth))
+    sites = tuple(_sites(request, source, auth, regions))
     # Recorded first: volumes are made of the size that the status has.
     estimate = estimate or next((site.estimate for site in sites if site.estimate), None)
     matched = [site for site in sites if site.matched]
@@ -127,7 +133,7 @@ def compose(request: Request[ModelCache]) -> Composition | Blocked:
             **({"estimate": cache_size.wire(estimate)} if estimate else {}),
             "clusters": [site.wire() for site in sites],
         },
-        conditions=(_covered(matched), staged),
+        conditions=(cache_coverage.covered(len(matched), regions), staged),
         ready=staged.holds,
         guards=guards.users_of(target, request.found("replicas")),
         unsatisfied=any(site.waits for site in sites),
@@ -152,7 +158,9 @@ def _named(secret: SecretKeys, key: str) -> str:
     return f'key "{key}" of Secret "{secret.name}"'
 
 
-def _sites(request: Request[ModelCache], source: Source, auth: _Auth) -> Iterator[_Site]:
+def _sites(
+    request: Request[ModelCache], source: Source, auth: _Auth, regions: RegionRule | None
+) -> Iterator[_Site]:
     """Yield every cluster that is covered, or was written to and still exists."""
     recorded = {entry.name: entry for entry in request.owner.status.clusters}
     for found in sorted(request.found("clusters"), key=lambda found: str(found["metadata"]["name"])):
@@ -163,7 +171,7 @@ def _sites(request: Request[ModelCache], source: Source, auth: _Auth) -> Iterato
             if name in recorded:
                 yield replace(_last_known(recorded[name]), message=str(error))
             continue
-        uncovered = _uncovered(request.owner, cluster)
+        uncovered = cache_coverage.uncovered(request.owner, cluster, regions)
         if name in recorded:
             yield from _site(request, source, auth, recorded[name], cluster, uncovered)
         elif any(f"{child}-{name}" in request.observed for child in _CHILDREN):
@@ -172,19 +180,6 @@ def _sites(request: Request[ModelCache], source: Source, auth: _Auth) -> Iterato
         elif not uncovered:
             # Recorded first, because objects on an unrecorded cluster would be orphaned.
             yield _Site(name, message=_UNOBSERVED)
-
-
-def _uncovered(cache: ModelCache, cluster: InferenceCluster) -> Rejected | None:
-    """Return why a cache does not cover a cluster; None if it does."""
-    if cluster.metadata.deletion_timestamp:
-        return Rejected("the cluster is being deleted")
-    selector = cache.spec.cluster_selector
-    if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
-        return Rejected("the cluster does not match clusterSelector")
-    storage = cluster.status.cache
-    if storage and storage.storage_class_name:
-        return None
-    return Rejected("the cluster reports no StorageClass for caches")
 
 
 def _last_known(entry: CacheCluster) -> _Site:
@@ -221,6 +216,9 @@ def _site(
         return
     if not cluster.metadata.deletion_timestamp:
         until = "the ModelCache or the InferenceCluster is deleted"
+        if isinstance(uncovered, cache_coverage.OutsideRegions):
+            # The weights stay, and a download ends.
+            last = replace(last, children=(Keep(f"pvc-{entry.name}"),))
         yield replace(last, message=f"{uncovered.message}: the weights stay until {until}")
     elif readers := _readers(request, entry.name):
         message = f"{uncovered.message}: the weights stay until {listing(readers)} is gone"
@@ -359,16 +357,6 @@ def _count(sites: list[_Site], phase: CachePhase) -> int:
     return sum(site.phase is phase for site in sites)
 
 
-def _covered(matched: list[_Site]) -> Condition:
-    if not matched:
-        message = (
-            "no cluster that matches clusterSelector has a ReadWriteMany StorageClass: "
-            "set spec.cluster.existing.cache.storageClassName of an Existing cluster"
-        )
-        return false(Type.CLUSTERS_MATCHED, Reason.NO_CLUSTERS, message)
-    return true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {_clusters(len(matched))}")
-
-
 def _staged(matched: list[_Site], auth: _Auth) -> Condition:
     type_ = Type.ARTIFACT_READY
     if not matched:
@@ -393,7 +381,3 @@ def _first(matched: list[_Site], phase: CachePhase) -> str:
     late = [site for site in matched if site.phase is not CachePhase.READY]
     late.sort(key=lambda site: (site.phase is not phase, site.name))
     return f"; {late[0].name}: {late[0].message}"
-
-
-def _clusters(count: int) -> str:
-    return f"{count} cluster" if count == 1 else f"{count} clusters"

@@ -349,5 +349,10 @@ def _ready(
 
 
 def _serving_until_replaced(request: Request[ModelDeployment], placement: scheduler.Placement) -> int:
-    leaving = (_key(each.cluster, each.index) for each in placement.assignments if each.leaving)
+    outside = fleet.outside(request.found("clusters"), request.owner.replica_template().regions)
+    leaving = (
+        _key(each.cluster, each.index)
+        for each in placement.assignments
+        if each.leaving and each.cluster not in outside
+    )
     return sum(key in request.observed and is_true(request.observed[key], READY) for key in leaving)

@@ -20,7 +20,7 @@ from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import cluster_namespace, pods, reachability, served_model
+from modelplane.compose import cluster_namespace, endpoint_manifests, pods, reachability, served_model
 from modelplane.compose.backends import pod_policy
 from modelplane.compose.backends.devices import claim_template
 from modelplane.compose.backends.disruption import disruption_budget
@@ -125,19 +125,30 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
         metadata=ObjectMeta(
             name=metadata.name,
             namespace=metadata.namespace,
-            labels=dict(_passed_on(metadata.labels)),
+            labels=dict(endpoint_manifests.passed_on(metadata.labels)),
             annotations=served_model.annotation(request.owner),
         ),
-        spec=ModelEndpointSpec(url=f"http://{gateway.address}{path}v1", rewrite_path=path),
+        spec=ModelEndpointSpec(
+            url=f"http://{gateway.address}{path}v1", rewrite_path=path, region=cluster.region() or None
+        ),
     )
     return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)
 
 
-def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:
-    return (Keep(ENDPOINT_KEY),) if ENDPOINT_KEY in request.observed else ()
+def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:
+    """Return the existing endpoint, in the region that its cluster has by now."""
+    endpoint = request.observed.get(ENDPOINT_KEY)
+    if endpoint is None:
+        return ()
+    for found in request.found(CLUSTER_KEY):
+        region = decode_as(InferenceCluster, found).region()
+        if endpoint.get("spec", {}).get("region", "") != region:
+            moved = endpoint_manifests.in_region(endpoint, region)
+            return (Desired(ENDPOINT_KEY, moved, when_condition(READY)),)
+    return (Keep(ENDPOINT_KEY),)
 
 
-def _kept_if_unobserved(request: Request[ModelReplica]) -> tuple[Keep, ...]:
+def _kept_if_unobserved(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:
     """Keep the endpoint while the state of an engine is unknown."""
     workloads = {workload_key(engine) for engine in request.owner.spec.engines}
     return _kept_endpoint(request) if workloads & request.unobserved else ()
@@ -154,14 +165,6 @@ def _announced(replica: ModelReplica, serves: bool, endpoint: tuple[Desired | Ke
     return false(Type.ANNOUNCED, Reason.NO_ADDRESS, message)
 
 
-def _passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the labels that an endpoint shares with its replica: those that services select by."""
-    for key, value in own.items():
-        of_users = not key.startswith((labels.PREFIX, labels.CROSSPLANE_PREFIX))
-        if of_users or key in (labels.DEPLOYMENT, labels.CLUSTER, labels.REPLICA_INDEX):
-            yield key, value
-
-
 def _drained(request: Request[ModelReplica]) -> Composition:
     """Withdraw the endpoint, whatever the state of the cluster, and keep all other children.
 
@@ -172,7 +175,11 @@ def _drained(request: Request[ModelReplica]) -> Composition:
     endpoint: tuple[Desired, ...] = ()
     announced = false(Type.ANNOUNCED, Reason.DRAINING, "draining: services send it no new requests")
     if request.routed_by and ENDPOINT_KEY in request.observed:
-        endpoint = (Desired(ENDPOINT_KEY, _marked(request.observed[ENDPOINT_KEY]), when_condition(READY)),)
+        endpoint = (
+            Desired(
+                ENDPOINT_KEY, endpoint_manifests.marked(request.observed[ENDPOINT_KEY]), when_condition(READY)
+            ),
+        )
         announced = true(Type.ANNOUNCED, Reason.DRAINING, f"{request.routed_by} still routes to it")
     return Composition(
         children=(*_all_but_endpoint(request), *endpoint),
@@ -183,22 +190,6 @@ def _drained(request: Request[ModelReplica]) -> Composition:
         ),
         ready=any(each.type == Type.MODEL_READY and each.status == "True" for each in said),
     )
-
-
-def _marked(endpoint: Object) -> Object:
-    """Return an observed endpoint, marked as draining."""
-    metadata = endpoint["metadata"]
-    return {
-        "apiVersion": API_VERSION,
-        "kind": kind_name(ModelEndpoint),
-        "metadata": {
-            "name": metadata["name"],
-            "namespace": metadata["namespace"],
-            "labels": dict(_passed_on(metadata.get("labels", {}))),
-            "annotations": {**served_model.of(metadata.get("annotations", {})), labels.DRAINING: "true"},
-        },
-        "spec": endpoint["spec"],
-    }
 
 
 def _all_but_endpoint(request: Request[ModelReplica]) -> tuple[Keep, ...]:

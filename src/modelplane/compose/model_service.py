@@ -4,6 +4,7 @@ The address is stable, so it stays if no endpoint is left: the gateway then answ
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -18,24 +19,26 @@ from modelplane.api.reasons import ModelEndpointReason as EndpointReason
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway
+from modelplane.compose import fleet_gateway, region_rules
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import accepted, exists, refusal
-from modelplane.gateway import gateway_api, route_tree
+from modelplane.gateway import gateway_api, regions, route_tree
 from modelplane.gateway.implementations import OTHER, implementation
 from modelplane.gateway.models import ONE_URL
+from modelplane.gateway.regions import Admitted
 from modelplane.gateway.route_tree import ROUTE
 from modelplane.gateway.services import MOST_ENDPOINTS, Selected, select, service_route, without_target
 from modelplane.gateway.table import Route
 
 
 def requirements(service: ModelService) -> tuple[Requirement, ...]:
-    """Return the requirements of a service: the gateway, and the endpoints of its namespace."""
+    """Return the requirements of a service: the gateway, and endpoints and deployments of its namespace."""
     return (
         fleet_gateway.REQUIREMENT,
         Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
+        region_rules.requirement(service.metadata.namespace),
     )
 
 
@@ -50,18 +53,15 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         return destinations
     gateways = request.found(fleet_gateway.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
-    scheme = "https" if fleet_gateway.takes_tls(gateways) else "http"
-    # A published address stays while the gateway is unavailable.
-    address = (
-        f"{scheme}://{host}/{service.metadata.namespace}/{service.metadata.name}"
-        if host
-        else service.status.address or ""
-    )
+    address = _address(service, host, tls=fleet_gateway.takes_tls(gateways))
     endpoints = tuple(chain.from_iterable(map(_readable, request.found("endpoints"))))
-    matched = select(service, endpoints, destinations)
-    unusable = without_target(service, endpoints, destinations)
+    admitted = region_rules.admitted(request, endpoints)
+    if isinstance(admitted, Blocked):
+        return admitted
+    matched = select(service, admitted.endpoints, destinations)
+    unusable = without_target(service, admitted.endpoints, destinations)
     refused = _refused(matched)
-    resolved = _resolved(service, matched, unusable, refused)
+    resolved = _resolved(service, matched, unusable, refused, admitted)
     proxy = fleet_gateway.proxy(gateways)
     by_route = fleet_gateway.reads_gateway_api(proxy)
     children: tuple[Desired | Keep, ...] = ()
@@ -85,8 +85,15 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         status={"address": address} if address else {},
         conditions=(resolved, routing),
         ready=resolved.holds and routing.holds,
-        routes=_routes(service, matched, unusable) if request.proxy is Backend.ENVOY else (),
+        routes=_routes(service, matched, unusable, admitted) if request.proxy is Backend.ENVOY else (),
     )
+
+
+def _address(service: ModelService, host: str, *, tls: bool) -> str:
+    """Return the address of a service; a published one stays while the gateway is unavailable."""
+    if not host:
+        return service.status.address or ""
+    return f"{'https' if tls else 'http'}://{host}/{service.metadata.namespace}/{service.metadata.name}"
 
 
 def _through_gateway(
@@ -121,7 +128,7 @@ def _through_gateway(
 
 
 def _routes(
-    service: ModelService, matched: tuple[Selected, ...], unusable: tuple[str, ...]
+    service: ModelService, matched: tuple[Selected, ...], unusable: tuple[str, ...], admitted: Admitted
 ) -> tuple[Route, ...]:
     """Return the route of a service on Envoy, which needs no status of the InferenceGateway to serve it.
 
@@ -129,7 +136,10 @@ def _routes(
     """
     if not gets_route(service.metadata.namespace, service.status.address):
         return ()
-    return (service_route(service, matched, unusable),)
+    route = service_route(service, matched, unusable)
+    if not matched and admitted.outside:
+        route = replace(route, unavailable=regions.unavailable(service, admitted))
+    return (route,)
 
 
 @per_version
@@ -174,10 +184,12 @@ def _resolved(
     matched: tuple[Selected, ...],
     unusable: tuple[str, ...],
     refused: tuple[str, ...],
+    admitted: Admitted,
 ) -> Condition:
     cannot = "; ".join(
         text
         for names, text in (
+            (admitted.outside, admitted.problem),
             (unusable, f"the url of {_named(unusable)} cannot be used"),
             (refused, f"{_named(refused)} gets no requests: see its conditions"),
         )
@@ -188,7 +200,8 @@ def _resolved(
             "no ModelEndpoint in the namespace matches spec.endpoints. "
             "A ModelDeployment adds one for each replica that serves"
         )
-        return false(Type.ENDPOINTS_RESOLVED, Reason.NO_ENDPOINTS, cannot or none)
+        reason = Reason.OUTSIDE_REGIONS if admitted.outside else Reason.NO_ENDPOINTS
+        return false(Type.ENDPOINTS_RESOLVED, reason, cannot or none)
     count = len(matched)
     message = f"routes to {count} {'endpoint' if count == 1 else 'endpoints'}{_by_priority(service, matched)}"
     return true(Type.ENDPOINTS_RESOLVED, Reason.RESOLVED, f"{message}; {cannot}" if cannot else message)

@@ -128,14 +128,20 @@ def select(
     return tuple(each for _, tier in tiers for each in _weighed(list(tier)))
 
 
+def selected_by(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[ModelEndpoint, ...]:
+    """Return the endpoints that a service selects, whatever their url, by name."""
+    found = _candidates(service, endpoints)
+    return tuple(endpoint for endpoint in found if _entry(service, endpoint) is not None)
+
+
 def without_target(
     service: ModelService, endpoints: Iterable[ModelEndpoint], destinations: Destinations
 ) -> tuple[str, ...]:
     """Return the names of the endpoints that a service selects and whose url cannot be used."""
     return tuple(
         endpoint.metadata.name
-        for endpoint in _candidates(service, endpoints)
-        if _entry(service, endpoint) is not None and isinstance(target_of(endpoint, destinations), Rejected)
+        for endpoint in selected_by(service, endpoints)
+        if isinstance(target_of(endpoint, destinations), Rejected)
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from modelplane.api import labels
 from modelplane.api.crd import crd
 from modelplane.api.inference_class import InferenceClass
 from modelplane.api.inference_cluster import InferenceCluster
@@ -103,7 +104,7 @@ def hardware(cluster: str, devices: tuple[DiscoveredDevice, ...]) -> list[Object
         {
             "apiVersion": "modelplane.ai/v1alpha1",
             "kind": kind_name(InferenceCluster),
-            "metadata": {"name": cluster, "labels": {"modelplane.ai/region": cluster}},
+            "metadata": {"name": cluster, "labels": {labels.REGION: cluster}},
             "spec": {
                 "cluster": {
                     "source": "Existing",

@@ -20,12 +20,13 @@ from modelplane.api.model_service import ModelService
 from modelplane.api.namespaces import reserved
 from modelplane.api.reasons import ModelDeploymentCondition, ModelReplicaCondition
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway, status
+from modelplane.compose import fleet_gateway, region_rules, status
 from modelplane.compose.composition import Blocked, Composition, Request
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.compose.readiness import condition_of
 from modelplane.gateway import gateway_api
 from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.regions import Admitted
 from modelplane.gateway.route_tree import ROUTE
 from modelplane.gateway.services import MOST_ENDPOINTS, Target, select, target_of
 from modelplane.offline.diagnostics import ObjectName
@@ -106,6 +107,7 @@ def _explained(files: Files, service: Object) -> ServiceExplanation:
 def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
     """Yield every endpoint of a service's namespace, by name."""
     found = tuple(_of(files, ModelEndpoint, service.metadata.namespace))
+    outside = {each.metadata.name: why for each, why in _admitted(files, service, found).refusals()}
     gateways = files.store.find(fleet_gateway.REQUIREMENT)
     destinations = fleet_gateway.destinations_of(gateways, is_local=gateway_is_local(files.store))
     shares = _shares(files, service, found, destinations)
@@ -120,7 +122,7 @@ def routed(files: Files, service: ModelService) -> Iterator[RoutedEndpoint]:
             url=str(item["spec"].get("url", "")),
             entry=entry,
             percent=round(100 * weights[name] / total, 2) if name in weights else 0.0,
-            reason=_reason(item, service, entry, destinations, shares),
+            reason=outside.get(name) or _reason(item, service, entry, destinations, shares),
         )
 
 
@@ -145,17 +147,16 @@ def _shares(
     if not any(child.key.startswith(ROUTE) for child in composition.children):
         return by_envoy
     # The weights in the rules are those of each rule, which has some of the endpoints.
-    endpoints = (decode_as(ModelEndpoint, each) for each in found if _is_readable(each))
-    selected = gateway_api.routable(select(service, endpoints, destinations))[:MOST_ENDPOINTS]
+    inside = _admitted(files, service, found).endpoints
+    selected = gateway_api.routable(select(service, inside, destinations))[:MOST_ENDPOINTS]
     return by_envoy | {each.endpoint.metadata.name: (each.priority, each.weight) for each in selected}
 
 
-def _is_readable(endpoint: Object) -> bool:
-    try:
-        decode_as(ModelEndpoint, endpoint)
-    except InvalidObject:
-        return False
-    return True
+def _admitted(files: Files, service: ModelService, found: Iterable[Object]) -> Admitted:
+    """Return the endpoints within the region rules of the service; none if a rule cannot be read."""
+    endpoints = tuple(filter(None, map(_readable, found)))
+    admitted = region_rules.admitted(_request(files, service), endpoints)
+    return Admitted(()) if isinstance(admitted, Blocked) else admitted
 
 
 def _entry(service: ModelService, item: Object) -> int | None:
@@ -336,14 +337,15 @@ def _with_status(files: Files, service: Object) -> Object:
 
 
 def _composed(files: Files, service: ModelService) -> Composition | Blocked:
-    composer = COMPOSERS[kind_name(ModelService)]
-    required = {each.key: files.store.find(each) for each in composer.requirements(service)}
-    return composer.compose(
-        Request(
-            service,
-            {},
-            required,
-            proxy=gateway_backend(files.store),
-            gateway_is_local=gateway_is_local(files.store),
-        )
+    return COMPOSERS[kind_name(ModelService)].compose(_request(files, service))
+
+
+def _request(files: Files, service: ModelService) -> Request[ModelService]:
+    needed = COMPOSERS[kind_name(ModelService)].requirements(service)
+    return Request(
+        service,
+        {},
+        {each.key: files.store.find(each) for each in needed},
+        proxy=gateway_backend(files.store),
+        gateway_is_local=gateway_is_local(files.store),
     )

@@ -16,6 +16,7 @@ from modelplane.scheduler.verdict import Reason
 _PROPOSED: Final = 2
 
 PHRASES: Final[dict[Reason, str]] = {
+    Reason.OUTSIDE_REGIONS: "outside the allowed regions",
     Reason.CLUSTER_SELECTOR: "outside the clusterSelector",
     Reason.CACHE_FOOTPRINT: "outside the clusters of the ModelCache",
     Reason.UNTOLERATED_TAINT: "with untolerated taint {subject}",

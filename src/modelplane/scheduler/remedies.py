@@ -19,6 +19,7 @@ from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
 from modelplane.scheduler.fill import Refused
 from modelplane.scheduler.filters import admit
+from modelplane.scheduler.filters.regions import outside
 from modelplane.scheduler.filters.taints import untolerated
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.placer import Pins, Placer
@@ -43,6 +44,8 @@ _COMPARES: Final = r"\.\s*(?:compareTo|isGreaterThan|isLessThan)\(\s*"
 def remedies(state: CycleState, refused: Sequence[Refused], leaving: Sequence[Leaving]) -> tuple[Remedy, ...]:
     """Return the smallest change of each sort that helps: more nodes first, then edits of the deployment."""
     deployment = state.deployment
+    # No change of capacity brings back a replica that leaves the regions.
+    leaving = [each for each in leaving if not outside(deployment, state.clusters[each.replica.cluster])]
     found = [
         _more_nodes(state, refused, leaving),
         _first_remedy(state, _relaxed(deployment, refused), leaving),

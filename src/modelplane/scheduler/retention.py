@@ -2,7 +2,7 @@
 
 No replica is dropped on doubt. It is dropped at once only when its cluster does not exist, when a NoExecute
 taint evicts it, or when it is being deleted; one that no longer fits its cluster leaves when its replacement
-is ready.
+is ready. So does one outside the deployment's regions, to which services send no requests meanwhile.
 
 Retention does not check labels, the clusterSelector, the cache's footprint, readiness, the gateway, or free
 capacity (unless the replica is to grow). To relabel a cluster or narrow a selector moves no serving replica;
@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.filters.regions import outside
 from modelplane.scheduler.filters.taints import evicting
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.misfit import Misfit
@@ -91,7 +92,8 @@ def _decision(state: CycleState, replica: Replica) -> RetentionDecision:
     taints = evicting(state.deployment, cluster)
     if taints:
         return Gone(replica, f'taint {taints[0]} of InferenceCluster "{cluster.name}" evicts it')
-
+    if why := outside(state.deployment, cluster):
+        return Leaving(replica, f'InferenceCluster "{cluster.name}" may not serve it: {why}')
     return _refit(state, replica, cluster)
 
 

@@ -88,6 +88,7 @@ class Cluster:
     """One InferenceCluster. `not_ready` is the reason why it is not `ready`, as part of a sentence.
 
     `cache_storage` is the StorageClass of volumes that many pods may mount; without it there are no caches.
+    `region` is empty if the cluster is in no region, and None if its region is unknown.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Cluster:
     taints: tuple[Taint, ...] = ()
     capabilities: Capabilities = Capabilities()
     cache_storage: str = ""
+    region: str | None = ""
 
 
 class Phase(StrEnum):
@@ -154,7 +156,8 @@ class CacheFootprint:
 class Deployment:
     """One ModelDeployment. `cache` is None if it refers to none.
 
-    `picks` is true if an endpoint picker chooses the pod that serves a request.
+    `regions` are those that may serve it; empty allows all. `picks` is true if an endpoint picker chooses the
+    pod that serves a request.
     """
 
     namespace: str
@@ -166,6 +169,7 @@ class Deployment:
     cache: CacheFootprint | None = None
     tolerations: tuple[Toleration, ...] = ()
     picks: bool = False
+    regions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,22 @@ from modelplane.cel import ObservedValue
 class Reason(IntEnum):
     """Reasons of rejections, in the order of the filters: a later one is closer to a fit."""
 
-    CLUSTER_SELECTOR = 1
-    CACHE_FOOTPRINT = 2
-    UNTOLERATED_TAINT = 3
-    NOT_READY = 4
-    NO_GATEWAY = 5
-    MISSING_CAPABILITY = 6
-    NO_POOLS = 7
-    NO_MATCHING_DEVICE = 8
-    TOO_FEW_DEVICES = 9
-    DEVICES_COMPETE = 10
-    NOTHING_TO_CLAIM = 11
-    TOO_FEW_NODES = 12
-    NO_FREE_NODES = 13
-    NO_FREE_DEVICES = 14
-    ENGINES_COMPETE = 15
+    OUTSIDE_REGIONS = 1
+    CLUSTER_SELECTOR = 2
+    CACHE_FOOTPRINT = 3
+    UNTOLERATED_TAINT = 4
+    NOT_READY = 5
+    NO_GATEWAY = 6
+    MISSING_CAPABILITY = 7
+    NO_POOLS = 8
+    NO_MATCHING_DEVICE = 9
+    TOO_FEW_DEVICES = 10
+    DEVICES_COMPETE = 11
+    NOTHING_TO_CLAIM = 12
+    TOO_FEW_NODES = 13
+    NO_FREE_NODES = 14
+    NO_FREE_DEVICES = 15
+    ENGINES_COMPETE = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ ENGINES = [
     }
 ]
 SETTINGS = {
+    "regions": ["us-east", "us-west"],
     "clusterSelector": {"matchLabels": {"modelplane.ai/region": "us"}},
     "modelCacheRef": {"name": "weights"},
     "serving": {"mode": "PrefillDecode", "routing": "EndpointPicker"},
@@ -47,6 +48,7 @@ def test_every_setting_reaches_the_template():
         labels={"team": "a"},
         cluster_selector={"modelplane.ai/region": "us"},
         model_cache_name="weights",
+        regions=("us-east", "us-west"),
         serving=ServingMode.PREFILL_DECODE,
         routing=Routing.ENDPOINT_PICKER,
         tolerations=spec.tolerations,
@@ -67,6 +69,7 @@ def test_what_is_not_chosen_is_empty(spec):
         labels={},
         cluster_selector={},
         model_cache_name=None,
+        regions=(),
         serving=ServingMode.UNIFIED,
         routing=None,
         tolerations=(),

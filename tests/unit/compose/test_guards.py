@@ -180,7 +180,7 @@ def test_a_class_is_guarded_by_the_clusters_that_name_it() -> None:
 
 
 def test_a_cache_is_guarded_by_the_replicas_that_mount_it() -> None:
-    request = _request(decode_as(ModelCache, CACHE), clusters=(), replicas=(MOVED, NEW))
+    request = _request(decode_as(ModelCache, CACHE), clusters=(), deployments=(), replicas=(MOVED, NEW))
     composition = model_cache.compose(request)
     assert isinstance(composition, Composition)
     assert composition.guards == (Guard(API, "ModelReplica", "qwen-1", "ml-team"),)

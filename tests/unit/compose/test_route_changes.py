@@ -44,7 +44,9 @@ class Bench:
         gateway = {"status": {"address": "203.0.113.1", "backend": self.backend}}
         found = tuple(map(_endpoint, range(endpoints)))
         composition = compose(
-            Request(SERVICE, dict(self.stored), {"gateway": (gateway,), "endpoints": found})
+            Request(
+                SERVICE, dict(self.stored), {"gateway": (gateway,), "endpoints": found, "deployments": ()}
+            )
         )
         assert isinstance(composition, Composition)
         children = {each.key: each for each in composition.children}

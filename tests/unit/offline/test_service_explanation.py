@@ -140,6 +140,17 @@ def test_a_selected_endpoint_that_gets_no_requests_says_why(given, reason):
     assert rows(found) == [("a", 0, 100.0, "it has app=qwen"), ("b", 0, 0.0, reason)]
 
 
+def test_an_endpoint_outside_the_regions_says_so():
+    ruled = DEPLOYMENT.replace("replicas: 1", "replicas: 1\n  regions: [eu-west]")
+    entry = "selector: {matchLabels: {modelplane.ai/deployment: qwen}}"
+    found = explained(
+        GATEWAY, service(entry, "selector: {matchLabels: {app: qwen}}"), ruled, endpoint("paid")
+    )
+    assert [(each.percent, each.reason) for each in found.endpoints] == [
+        (0.0, 'it is in no region, and ModelDeployment "qwen" allows only "eu-west"')
+    ]
+
+
 def test_an_endpoint_that_is_not_ready_says_so():
     given = endpoint("a") + condition("Ready", "its service is being made")
     [row] = rows(explained(GATEWAY, service(), given))

@@ -118,6 +118,7 @@ def labels(text: str) -> dict[str, str]:
 
 OPTIONS: dict[str, Callable[[str], dict[str, Any]]] = {
     "in": lambda value: {"cluster_selector": labels(value)},
+    "regions": lambda value: {"regions": tuple(value.split())},
     "cached": lambda value: {"cache": CacheFootprint(True, labels(value))},
     "cache-unknown": lambda _: {"cache": CacheFootprint(False)},
     "tolerating": lambda value: {"tolerations": (Toleration(value, Operator.EXISTS),)},
@@ -128,7 +129,7 @@ OPTIONS: dict[str, Callable[[str], dict[str, Any]]] = {
 def cluster(text: str) -> Cluster:
     name, _, rest = text.strip().partition(":")
     pools, labels, taints, marks = [], {}, [], set()
-    for part in re.findall(r"(?:[\w-]+=)?[\w-]+ [x*]\d+(?: @\w+)?|!{0,2}[\w-]+(?:=[\w-]+)?", rest):
+    for part in re.findall(r"(?:[\w-]+=)?[\w-]+ [x*]\d+(?: @\w+)?|!{0,2}[\w./-]+(?:=[\w-]+)?", rest):
         if " " in part:
             pools.append(_pool(*part.split()))
         elif part.startswith("!"):
@@ -147,6 +148,7 @@ def cluster(text: str) -> Cluster:
         gateway_address="" if "unreachable" in marks else "192.0.2.1",
         pools=tuple(pools),
         taints=tuple(taints),
+        region=None if "unread" in marks else labels.get("modelplane.ai/region", ""),
         cache_storage="" if "no-storage" in marks else "shared",
         capabilities=Capabilities(**{field: mark not in marks for mark, field in CAPABILITIES.items()}),
     )

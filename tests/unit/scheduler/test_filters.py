@@ -25,6 +25,7 @@ DEMANDING = Deployment(
     "uid-qwen",
     1,
     (Engine("main", members=(Member(requests=(DeviceRequest("gpu"),)),)),),
+    regions=("eu",),
     cluster_selector={"region": "us"},
     cache=CacheFootprint(known=True),
 )

@@ -18,9 +18,6 @@ from modelplane.install.registration.observed import Observed
 from modelplane.install.registration.stack import Stack, stack
 from modelplane.kube.resources import Object
 
-REGION: Final = "modelplane.ai/region"
-"""Label of an InferenceCluster that deployments select regions by, as the examples do."""
-
 LONGEST_NAME: Final = 63
 """Characters of the name of a cluster: it is part of other names."""
 
@@ -105,7 +102,7 @@ class Proposal:
     def cluster(self) -> Object:
         """Return the InferenceCluster."""
         own = {each.region for pool in self.hardware.pools for each in pool.nodes}
-        region = {REGION: own.pop()} if len(own) == 1 and "" not in own else {}
+        region = {labels.REGION: own.pop()} if len(own) == 1 and "" not in own else {}
         existing = Existing(
             secret_ref=KubeconfigSecret(name=self.kubeconfig_secret),
             installer_secret_ref=(

@@ -10,11 +10,13 @@ from modelplane.scheduler.filters.cache_footprint import cache_footprint
 from modelplane.scheduler.filters.capabilities import capabilities
 from modelplane.scheduler.filters.cluster_selector import cluster_selector
 from modelplane.scheduler.filters.readiness import gateway, readiness
+from modelplane.scheduler.filters.regions import regions
 from modelplane.scheduler.filters.taints import taints
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Rejected, Verdict
 
 CLUSTER_FILTERS: Final[tuple[Callable[[Deployment, Cluster], Verdict], ...]] = (
+    regions,
     cluster_selector,
     cache_footprint,
     taints,

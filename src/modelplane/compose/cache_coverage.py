@@ -1,0 +1,46 @@
+"""Coverage of a ModelCache: the clusters that it is staged on.
+
+A cluster matches the clusterSelector, is in a region in which a deployment that uses the cache may be served,
+and has volumes that many pods may mount.
+"""
+
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.model_cache import ModelCache
+from modelplane.api.reasons import ModelCacheCondition as Type
+from modelplane.api.reasons import ModelCacheReason as Reason
+from modelplane.api.regions import listed, place
+from modelplane.api.rejected import Rejected
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.gateway.regions import RegionRule
+
+
+class OutsideRegions(Rejected):
+    """The reason why a cache must not be staged on a cluster of another region."""
+
+
+def uncovered(cache: ModelCache, cluster: InferenceCluster, regions: RegionRule | None) -> Rejected | None:
+    """Return why a cache does not cover a cluster; None if it does."""
+    if cluster.metadata.deletion_timestamp:
+        return Rejected("the cluster is being deleted")
+    selector = cache.spec.cluster_selector
+    if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
+        return Rejected("the cluster does not match clusterSelector")
+    if regions and cluster.region() not in regions.regions:
+        return OutsideRegions(f"the cluster is {place(cluster.region())}, and {regions}")
+    storage = cluster.status.cache
+    if storage and storage.storage_class_name:
+        return None
+    return Rejected("the cluster reports no StorageClass for caches")
+
+
+def covered(clusters: int, regions: RegionRule | None) -> Condition:
+    """Return the condition that tells on how many clusters a cache is staged."""
+    if clusters:
+        noun = "cluster" if clusters == 1 else "clusters"
+        return true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {clusters} {noun}")
+    within = f" within the regions of its deployments ({listed(regions.regions)})" if regions else ""
+    message = (
+        f"no cluster that matches clusterSelector{within} has a ReadWriteMany StorageClass: "
+        "set spec.cluster.existing.cache.storageClassName of an Existing cluster"
+    )
+    return false(Type.CLUSTERS_MATCHED, Reason.NO_CLUSTERS, message)

@@ -1,0 +1,43 @@
+"""Manifests of a replica's ModelEndpoint that are made of the existing one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from modelplane.api import labels
+from modelplane.api.meta import API_VERSION, Object, kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.compose import served_model
+
+
+def passed_on(own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the labels that an endpoint shares with its replica: those that services select by."""
+    for key, value in own.items():
+        of_users = not key.startswith((labels.PREFIX, labels.CROSSPLANE_PREFIX))
+        if of_users or key in (labels.DEPLOYMENT, labels.CLUSTER, labels.REPLICA_INDEX):
+            yield key, value
+
+
+def marked(endpoint: Object) -> Object:
+    """Return an observed endpoint, marked as draining."""
+    return _again(endpoint, {labels.DRAINING: "true"}, endpoint["spec"])
+
+
+def in_region(endpoint: Object, region: str) -> Object:
+    """Return an observed endpoint in another region; an empty one is none."""
+    spec = {key: value for key, value in endpoint.get("spec", {}).items() if key != "region"}
+    return _again(endpoint, {}, {**spec, **({"region": region} if region else {})})
+
+
+def _again(endpoint: Object, annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Object:
+    metadata = endpoint["metadata"]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind_name(ModelEndpoint),
+        "metadata": {
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "labels": dict(passed_on(metadata.get("labels", {}))),
+            "annotations": {**served_model.of(metadata.get("annotations", {})), **annotations},
+        },
+        "spec": spec,
+    }

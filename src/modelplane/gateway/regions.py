@@ -1,0 +1,119 @@
+"""Region rules: the regions to which the requests of a service may go.
+
+A ModelDeployment may have a rule. It binds every ModelService that selects its endpoints, or would select
+them if there were any: for endpoints of others too, such as an external provider's. An endpoint without a
+region is outside every region.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from modelplane.api import labels
+from modelplane.api.listing import listing
+from modelplane.api.meta import kind_name
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.api.regions import listed, place
+from modelplane.gateway.services import selected_by
+
+_OF_ENDPOINTS = (labels.CLUSTER, labels.REPLICA_INDEX)
+"""Labels that differ between the endpoints of a deployment."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentRule:
+    """The region rule of a ModelDeployment."""
+
+    deployment: str
+    regions: frozenset[str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that all its endpoints have."""
+
+    def binds(self, service: ModelService) -> bool:
+        """Return True if the service would select an endpoint of the deployment."""
+        return any(
+            all(
+                key in _OF_ENDPOINTS or self.labels.get(key) == value
+                for key, value in entry.selector.match_labels.items()
+            )
+            for entry in service.spec.endpoints
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRule:
+    """The rules that bind one service, together: requests go only to regions that all of them allow."""
+
+    regions: frozenset[str]
+    deployments: tuple[str, ...]
+
+    def admits(self, endpoint: ModelEndpoint) -> bool:
+        """Return True if requests may go to an endpoint."""
+        return endpoint.spec.region in self.regions
+
+    def __str__(self) -> str:
+        names = listing(f'"{name}"' for name in self.deployments)
+        named = f"{kind_name(ModelDeployment)} {names}"
+        if not self.regions:
+            return f"{named} allow no region in common"
+        verb = "allows" if len(self.deployments) == 1 else "allow"
+        return f"{named} {verb} only {listed(self.regions)}"
+
+
+def binding(
+    service: ModelService, rules: Iterable[DeploymentRule], endpoints: Iterable[ModelEndpoint]
+) -> RegionRule | None:
+    """Return the rule of a service; None if no deployment binds it.
+
+    A deployment also binds a service that selects one of its endpoints by labels of a former template.
+    """
+    known = tuple(rules)
+    if not known:
+        return None
+    of = {each.metadata.labels.get(labels.DEPLOYMENT) for each in selected_by(service, endpoints)}
+    bound = [rule for rule in known if rule.deployment in of or rule.binds(service)]
+    if not bound:
+        return None
+    regions = frozenset.intersection(*(rule.regions for rule in bound))
+    return RegionRule(regions, tuple(sorted(rule.deployment for rule in bound)))
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The endpoints of a namespace to which requests of a service may go, and the selected ones left out."""
+
+    endpoints: tuple[ModelEndpoint, ...]
+    outside: tuple[ModelEndpoint, ...] = ()
+    rule: RegionRule | None = None
+
+    @property
+    def problem(self) -> str:
+        """The endpoints left out, and why; empty if there are none."""
+        if not self.outside:
+            return ""
+        named = listing(f'"{each.metadata.name}" ({place(each.spec.region)})' for each in self.outside)
+        return f"{kind_name(ModelEndpoint)} {named} gets no requests, because {self.rule}"
+
+    def refusals(self) -> Iterator[tuple[ModelEndpoint, str]]:
+        """Yield each endpoint left out, and why."""
+        for each in self.outside:
+            yield each, f"it is {place(each.spec.region)}, and {self.rule}"
+
+
+def admit(
+    service: ModelService, rules: Iterable[DeploymentRule], endpoints: tuple[ModelEndpoint, ...]
+) -> Admitted:
+    """Return the endpoints to which the rules let requests of a service go."""
+    rule = binding(service, rules, endpoints)
+    if rule is None:
+        return Admitted(endpoints)
+    inside = tuple(each for each in endpoints if rule.admits(each))
+    outside = tuple(each for each in selected_by(service, endpoints) if not rule.admits(each))
+    return Admitted(inside, outside, rule)
+
+
+def unavailable(service: ModelService, admitted: Admitted) -> str:
+    """Return the reason that clients get while every endpoint of a service is outside its regions."""
+    name = f"{service.metadata.namespace}/{service.metadata.name}"
+    return f'cannot serve {kind_name(ModelService)} "{name}": {admitted.problem}'
