@@ -78,6 +78,7 @@ class InferenceGatewayCondition(StrEnum):
     CONTROLLER_READY = "ControllerReady"
     SECURED = "Secured"
     AUTHENTICATED = "Authenticated"
+    SETTINGS_SUPPORTED = "SettingsSupported"
 
 
 class InferenceGatewayReason(StrEnum):
@@ -95,6 +96,7 @@ class InferenceGatewayReason(StrEnum):
     MODULE_MISSING = "ModuleMissing"
     NOT_ENFORCED = "NotEnforced"
     CONFIGURING = "Configuring"
+    SUPPORTED = "Supported"
 
 
 class CloudClusterCondition(StrEnum):
@@ -196,6 +198,7 @@ class ModelKeyReason(StrEnum):
     CONFIGURING = "Configuring"
     IN_FORCE = "InForce"
     NOT_IN_FORCE = "NotInForce"
+    NOT_REPORTED = "NotReported"
 
 
 class ModelReplicaCondition(StrEnum):
@@ -233,6 +236,7 @@ class ModelServiceCondition(StrEnum):
 
     ENDPOINTS_RESOLVED = "EndpointsResolved"
     ROUTING_READY = "RoutingReady"
+    SETTINGS_SUPPORTED = "SettingsSupported"
 
 
 class ModelServiceReason(StrEnum):
@@ -247,6 +251,8 @@ class ModelServiceReason(StrEnum):
     PATH_TAKEN = "PathTaken"
     ENDPOINTS_REFUSED = "EndpointsRefused"
     TIERS_WITHOUT_FAILOVER = "TiersWithoutFailover"
+    SUPPORTED = "Supported"
+    UNSUPPORTED_BACKEND = "UnsupportedBackend"
 
 
 class ServingStackCondition(StrEnum):
