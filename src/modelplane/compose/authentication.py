@@ -62,11 +62,17 @@ def enforced(request: Request[ModelKey], gateway: InferenceGateway | None) -> Co
     if said is None or said.status != "True":
         cause = (said.message if said else "") or "the gateway does not ask for keys yet"
         return false(type_, KeyReason.GATEWAY_NOT_READY, f'InferenceGateway "{DEFAULT_NAME}": {cause}')
-    if request.key_problem is None and not request.knows_keys_in_force:
-        message = "the gateway asks for keys; whether it has this one is not reported under Crossplane"
-        return false(type_, KeyReason.NOT_REPORTED, message)
     if request.key_problem is None:
-        return false(type_, KeyReason.CONFIGURING, "the gateway does not have the key, or its last edit, yet")
+        return _not_known(request)
     if request.key_problem:
         return false(type_, KeyReason.NOT_IN_FORCE, request.key_problem)
     return true(type_, KeyReason.IN_FORCE, "the gateway asks for a key, and this one is valid")
+
+
+def _not_known(request: Request[ModelKey]) -> Condition:
+    """Return the condition of a key that the gateway may not have."""
+    type_ = ModelKeyCondition.ENFORCED
+    if request.knows_keys_in_force:
+        return false(type_, KeyReason.CONFIGURING, "the gateway does not have the key, or its last edit, yet")
+    message = "the gateway asks for keys; whether it has this one is not reported under Crossplane"
+    return false(type_, KeyReason.NOT_REPORTED, message)

@@ -115,9 +115,9 @@ class Request(Generic[Owner]):
     key_problem: str | None = None
     """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
     gateway_pods: Mapping[str, Object] = field(default_factory=dict)
-    """Manifests of the pods of Envoy, by key, if the owner, the InferenceGateway, composes them: Crossplane."""
+    """Manifests of the pods of Envoy, by key, where the InferenceGateway composes them: under Crossplane."""
     gateway_has_tls: bool | None = None
-    """True if the gateway's present configuration serves TLS only; None if the caller serves what is asked."""
+    """True if the gateway's present configuration serves TLS only; None if that follows from the spec."""
     envoy_is_needed_by: str = ""
     """What is reached through the pods of Envoy only, although another backend is asked for; else empty."""
     knows_keys_in_force: bool = True

@@ -1,8 +1,8 @@
 """Pods of the gateway's Envoy, as children of the InferenceGateway.
 
-With Modelplane's controllers, the installation has these pods. Under Crossplane, the InferenceGateway composes
-them: the caller gives their manifests, by key. One rule: while anything is reached through them only, they
-stay, whatever backend is asked for.
+With Modelplane's controllers, the installation has these pods. Under Crossplane, the InferenceGateway
+composes them: the caller gives their manifests, by key. One rule: while anything is reached through them
+only, they stay, whatever backend is asked for.
 """
 
 from collections.abc import Iterator, Mapping

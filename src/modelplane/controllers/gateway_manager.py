@@ -1,8 +1,8 @@
 """Gateway manager: the controllers' part about the gateway, without the rest.
 
-Under Crossplane, Crossplane reconciles, and the gateway still needs its configuration. This process composes the
-routes of ModelServices from the same objects, publishes the files of the gateway and their state, and writes
-nothing else. One rule: it publishes only while Crossplane owns the definitions.
+Under Crossplane, Crossplane reconciles, and the gateway still needs its configuration. This process composes
+the routes of ModelServices from the same objects, publishes the files of the gateway and their state, and
+writes nothing else. One rule: it publishes only while Crossplane owns the definitions.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from modelplane.api.decode import InvalidObject, decode_as
-from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
@@ -68,7 +68,7 @@ class GatewayManager:
             gateways, self._informers[_KEY], former=proxy.former, changed=lambda _keys: None
         )
         self._models = ModelList(gateways, self._informers[_SERVICE])
-        self._certificates = Certificates(self._inference_gateway, self._certificate)
+        self._certificates = Certificates(self._of_envoy, self._certificate)
         self._reporter = _Reporter(client, self._state)
         self._gateway = GatewayController(
             proxy,
@@ -121,6 +121,11 @@ class GatewayManager:
 
     def _inference_gateway(self) -> Object | None:
         return self._informers[_GATEWAY].get(DEFAULT_NAME)
+
+    def _of_envoy(self) -> Object | None:
+        """Return the InferenceGateway as Envoy has it, which serves until no service needs it any more."""
+        gateway = self._inference_gateway()
+        return gateway and {**gateway, "spec": {**gateway["spec"], "backend": str(Backend.ENVOY)}}
 
     def _certificate(self, name: str) -> Object | None:
         found = self._named.find(Requirement("certificate", "v1", "Secret", SYSTEM_NAMESPACE, name))

@@ -1,8 +1,8 @@
 """The fleet's gateway, as requests to the function tell of it.
 
 The status of the InferenceGateway names the backend that routes requests, and Crossplane observes the pods of
-Envoy as children of the InferenceGateway. One rule: nothing is said of the gateway's configuration but what the
-process that publishes it has reported.
+Envoy as children of the InferenceGateway. One rule: nothing is said of the gateway's configuration but what
+the process that publishes it has reported.
 """
 
 from collections.abc import Mapping
@@ -112,4 +112,3 @@ def _is_unmoved(service: Object, address: str) -> bool:
     routing = condition_of(service, ModelServiceCondition.ROUTING_READY)
     is_waiting = routing.get("reason") in _ON_THE_WAY and routing.get("status") != "True"
     return is_waiting and is_true(service, ModelServiceCondition.ENDPOINTS_RESOLVED)
-

@@ -59,10 +59,9 @@ _COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, M
 def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
     """Return the requirements that only Crossplane has, beside those of the core."""
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
-    if kind.type is InferenceGateway:
-        return definition, DEFINED, _GATEWAY, *gateway.requirements(owner, composed)
-    if kind.type is ModelEndpoint:
-        return definition, *gateway.requirements(owner, composed)
+    if kind.type in (InferenceGateway, ModelEndpoint):
+        defined = (DEFINED, _GATEWAY) if kind.type is InferenceGateway else ()
+        return definition, *defined, *gateway.requirements(owner, composed)
     if isinstance(owner, InferenceCluster):
         reference = kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed))
         if isinstance(reference, Rejected):

@@ -62,7 +62,9 @@ class Runner:
     """Answers requests about objects of every kind, several at a time."""
 
     def __init__(
-        self, now: Callable[[], datetime] = _now, options: Options = Options()  # noqa: B008 - it is immutable
+        self,
+        now: Callable[[], datetime] = _now,
+        options: Options = Options(),  # noqa: B008 - it is immutable
     ) -> None:
         """``options`` are those of the gateway's pods."""
         self._now = now
