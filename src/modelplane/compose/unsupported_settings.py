@@ -46,7 +46,8 @@ def of_gateway(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
 
 def of_service(service: ModelService, *, reads_gateway_api: bool, backend: str) -> tuple[Condition, ...]:
     """Return the condition of a ModelService with settings that the fleet's gateway ignores."""
-    ignored = ["spec.aliases"] if service.spec.aliases and reads_gateway_api else []
+    settings = (("spec.aliases", service.spec.aliases),)
+    ignored = [name for name, is_set in settings if is_set and reads_gateway_api]
     message = _message(
         ignored,
         f"the gateway's backend {backend}",
