@@ -164,9 +164,9 @@ def _conditions(
     own = {"backend": str(backend), **PARTS.get(backend, {})}
     gateway = _object(InferenceGateway, own) | {"status": {"address": "203.0.113.1", "backend": str(backend)}}
     if kind is InferenceGateway:
-        spec = own | spec
+        spec = {**own, **spec}
     elif kind is ModelEndpoint:
-        spec = {"url": "https://api.example.com"} | dict(spec)
+        spec = {"url": "https://api.example.com", **spec}
     endpoints = [
         _object(ModelEndpoint, {"url": f"http://192.0.2.{number}"}, {"a": value})
         | {"metadata": {"name": f"e{number}", "namespace": "ml-team", "labels": {"a": value}}}
