@@ -23,12 +23,15 @@ from modelplane.compose.composition import (
     Unknown,
 )
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.install import crossplane_gateway
+from modelplane.install.options import Options
 
 FOLDER = Path(__file__).parent / "composition"
 CASES = sorted(FOLDER.glob("*/*/input.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
 FIELDS = {
     *("reason", "owner", "observed", "required", "proxy", "silence", "credential", "keyProblem"),
+    *("gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce"),
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
 }
 
@@ -52,6 +55,10 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         gateway_without_module=case.get("gatewayWithoutModule", ""),
         gateway_asks_for_keys=case.get("gatewayAsksForKeys", False),
         key_problem=case.get("keyProblem"),
+        gateway_pods=crossplane_gateway.children(Options()) if case.get("gatewayPods") else {},
+        gateway_has_tls=case.get("gatewayHasTls"),
+        envoy_is_needed_by=case.get("envoyIsNeededBy", ""),
+        knows_keys_in_force=case.get("knowsKeysInForce", True),
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
     )

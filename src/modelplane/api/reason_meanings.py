@@ -164,7 +164,12 @@ DOCUMENTED = (
             _GATEWAY.IGNORED,
             "Only the InferenceGateway named default is used, and this one has another name.",
         ),
-        alarming=(_GATEWAY.IGNORED, _GATEWAY.INSTALLATION_FAILED),
+        (
+            False,
+            _GATEWAY.NOT_ENFORCED,
+            "Keys are required and the backend does not read ModelKeys. No service is published there.",
+        ),
+        alarming=(_GATEWAY.IGNORED, _GATEWAY.INSTALLATION_FAILED, _GATEWAY.NOT_ENFORCED),
     ),
     *_reasons(
         "InferenceGateway",
@@ -216,6 +221,13 @@ DOCUMENTED = (
             "The gateway asks for no key, so it ignores aliases whose namespaces do not include *.",
         ),
         alarming=(_GATEWAY.MODULE_MISSING, _GATEWAY.OPEN),
+    ),
+    *_reasons(
+        "InferenceGateway",
+        InferenceGatewayCondition.SETTINGS_SUPPORTED,
+        (True, _GATEWAY.SUPPORTED, "The backend has every setting. Stated only if one was ignored before."),
+        (False, _GATEWAY.UNSUPPORTED_BACKEND, "The backend ignores settings, which the message names."),
+        alarming=(_GATEWAY.UNSUPPORTED_BACKEND,),
     ),
     *_reasons(
         "ModelCache",
@@ -340,6 +352,11 @@ DOCUMENTED = (
             _KEY.NOT_IN_FORCE,
             "The gateway refuses the key, one of its hashes, or its last edit. The message has the cause.",
         ),
+        (
+            False,
+            _KEY.NOT_REPORTED,
+            "The gateway asks for keys. Under Crossplane, nothing reports whether it has this one.",
+        ),
         alarming=(_KEY.NOT_IN_FORCE,),
     ),
     *_reasons(
@@ -444,6 +461,13 @@ DOCUMENTED = (
             *(_SERVICE.TOO_MANY_ENDPOINTS, _SERVICE.PATH_TAKEN, _SERVICE.ENDPOINTS_REFUSED),
             _SERVICE.TIERS_WITHOUT_FAILOVER,
         ),
+    ),
+    *_reasons(
+        "ModelService",
+        ModelServiceCondition.SETTINGS_SUPPORTED,
+        (True, _SERVICE.SUPPORTED, "The gateway has every setting. Stated only if one was ignored before."),
+        (False, _SERVICE.UNSUPPORTED_BACKEND, "The gateway ignores settings, which the message names."),
+        alarming=(_SERVICE.UNSUPPORTED_BACKEND,),
     ),
     *_reasons(
         "ServingStack",

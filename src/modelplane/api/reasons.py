@@ -79,6 +79,7 @@ class InferenceGatewayCondition(StrEnum):
     SECURED = "Secured"
     AUTHENTICATED = "Authenticated"
     ALIASES_READY = "AliasesReady"
+    SETTINGS_SUPPORTED = "SettingsSupported"
 
 
 class InferenceGatewayReason(StrEnum):
@@ -97,6 +98,7 @@ class InferenceGatewayReason(StrEnum):
     NOT_ENFORCED = "NotEnforced"
     CONFIGURING = "Configuring"
     ALIASES_IN_FORCE = "InForce"
+    SUPPORTED = "Supported"
 
 
 class CloudClusterCondition(StrEnum):
@@ -198,6 +200,7 @@ class ModelKeyReason(StrEnum):
     CONFIGURING = "Configuring"
     IN_FORCE = "InForce"
     NOT_IN_FORCE = "NotInForce"
+    NOT_REPORTED = "NotReported"
 
 
 class ModelReplicaCondition(StrEnum):
@@ -235,6 +238,7 @@ class ModelServiceCondition(StrEnum):
 
     ENDPOINTS_RESOLVED = "EndpointsResolved"
     ROUTING_READY = "RoutingReady"
+    SETTINGS_SUPPORTED = "SettingsSupported"
 
 
 class ModelServiceReason(StrEnum):
@@ -250,6 +254,8 @@ class ModelServiceReason(StrEnum):
     ENDPOINTS_REFUSED = "EndpointsRefused"
     TIERS_WITHOUT_FAILOVER = "TiersWithoutFailover"
     OUTSIDE_REGIONS = "OutsideRegions"
+    SUPPORTED = "Supported"
+    UNSUPPORTED_BACKEND = "UnsupportedBackend"
 
 
 class ServingStackCondition(StrEnum):

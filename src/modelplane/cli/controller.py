@@ -19,12 +19,17 @@ from modelplane.cli.log_format import FORMATS, log_to_stderr
 from modelplane.cli.options import gateway_address_option
 
 if TYPE_CHECKING:
+    from modelplane.controllers.gateway_manager import GatewayManager
     from modelplane.controllers.helm.process import Program
     from modelplane.controllers.leader import Election
+    from modelplane.controllers.manager import Manager
     from modelplane.kube.client import Client
+    from modelplane.kube.fence import Fence
     from modelplane.proxy.interface import Proxy
 
 _log = logging.getLogger(__name__)
+
+_GATEWAY_ONLY = "gateway"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class _Options:
     credential_lifetime: str
     helm_dir: Path | None
     metrics_address: str | None
+    only: str | None
 
 
 @click.command()
@@ -67,6 +73,12 @@ class _Options:
     metavar="NAME",
     help="Service of the Envoys in the cluster, which read their configuration from ConfigMaps and Secrets.",
 )
+@click.option(
+    "--only",
+    type=click.Choice([_GATEWAY_ONLY]),
+    help="Reconcile nothing, and publish the gateway's configuration: for a fleet under Crossplane. Needs "
+    "--gateway-service.",
+)
 @credential_lifetime_option
 @click.option(
     "--helm-dir",
@@ -83,6 +95,8 @@ def controller(log_format: str, debug: bool, **options: object) -> None:
         raise click.UsageError("--gateway-dir and --gateway-service exclude each other: give one")
     if chosen.gateway_dir and ":" not in chosen.gateway_address:
         raise click.UsageError("--gateway-dir needs --gateway-address HOST:PORT")
+    if chosen.only and not chosen.gateway_service:
+        raise click.UsageError(f"--only {chosen.only} needs --gateway-service NAME")
     log_to_stderr(debug=debug, format=log_format)
     asyncio.run(_run(chosen))
 
@@ -92,8 +106,6 @@ async def _run(options: _Options) -> None:
     from modelplane.controllers.definition_check import NotOurs
     from modelplane.controllers.fleet_resources import known
     from modelplane.controllers.leader import Deposed
-    from modelplane.controllers.manager import Manager
-    from modelplane.host import addresses
     from modelplane.host.signals import until_signalled
     from modelplane.telemetry import event_loop, metrics, traces
     from modelplane.telemetry.metric_definitions import Program
@@ -102,14 +114,7 @@ async def _run(options: _Options) -> None:
         election = await _election(options, stack)
         fence = election.fence if election else None
         client = await stack.enter_async_context(connect(options.kubeconfig, fence=fence, known=known))
-        manager = Manager(
-            client,
-            proxy=_proxy(options, client),
-            dial=addresses.bound,
-            fence=fence,
-            credential_lifetime_s=durations.seconds(options.credential_lifetime, ""),
-            helm=_helm(options.helm_dir),
-        )
+        manager = _manager(options, client, fence)
 
         async def work() -> None:
             metrics.leading(True)
@@ -134,6 +139,25 @@ async def _run(options: _Options) -> None:
         except (Deposed, NotOurs) as error:
             _log.error("%s", error)
             raise click.exceptions.Exit(NOT_OURS if isinstance(error, NotOurs) else FAILED) from error
+
+
+def _manager(options: _Options, client: "Client", fence: "Fence | None") -> "Manager | GatewayManager":
+    """Return the control loops: all of them, or those of the gateway only."""
+    from modelplane.controllers.gateway_manager import GatewayManager
+    from modelplane.controllers.manager import Manager
+    from modelplane.host import addresses
+
+    proxy = _proxy(options, client)
+    if options.only and proxy is not None:
+        return GatewayManager(client, proxy)
+    return Manager(
+        client,
+        proxy=proxy,
+        dial=addresses.bound,
+        fence=fence,
+        credential_lifetime_s=durations.seconds(options.credential_lifetime, ""),
+        helm=_helm(options.helm_dir),
+    )
 
 
 async def _election(options: _Options, stack: AsyncExitStack) -> "Election | None":

@@ -4,12 +4,15 @@ import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
 from modelplane.cli.errors import UserError
 from modelplane.cli.log_format import log_to_stderr
+from modelplane.install.options import Options, ServiceType
 
+_DEFAULTS = Options()
 _ANYWHERE = "0.0.0.0:9443"
 _HERE = "127.0.0.1:9443"
 
@@ -36,6 +39,30 @@ _HERE = "127.0.0.1:9443"
     metavar="MB",
     help="Largest request to accept; 1,000 clusters make one of about 5 MB.",
 )
+@click.option(
+    "--gateway-image",
+    envvar="MODELPLANE_GATEWAY_IMAGE",
+    default=_DEFAULTS.image,
+    show_default=True,
+    metavar="IMAGE",
+    help="Image of the gateway's pods, with backend Envoy.",
+)
+@click.option(
+    "--gateway-replicas",
+    envvar="MODELPLANE_GATEWAY_REPLICAS",
+    default=_DEFAULTS.gateways,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Pods of the gateway, with backend Envoy.",
+)
+@click.option(
+    "--gateway-service-type",
+    envvar="MODELPLANE_GATEWAY_SERVICE_TYPE",
+    default=str(_DEFAULTS.gateway_service_type),
+    show_default=True,
+    type=click.Choice([str(each) for each in ServiceType]),
+    help="Type of the gateway's Service, with backend Envoy.",
+)
 @click.option("--metrics-address", metavar="HOST:PORT", help="Address for health and metrics over HTTP.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="json", show_default=True)
 @click.option("--debug", is_flag=True, help="Log every step.")
@@ -47,6 +74,7 @@ def function(
     metrics_address: str | None,
     log_format: str,
     debug: bool,
+    **gateway: Any,
 ) -> None:
     """Serve the composition function to Crossplane over gRPC, until SIGTERM or Ctrl-C."""
     log_to_stderr(debug=debug, format=log_format)
@@ -71,6 +99,11 @@ def function(
                     address or (_HERE if creds is None else _ANYWHERE),
                     creds,
                     max_receive_bytes=max_receive_mb << 20,
+                    options=Options(
+                        image=gateway["gateway_image"],
+                        gateways=gateway["gateway_replicas"],
+                        gateway_service_type=gateway["gateway_service_type"],
+                    ),
                 )
             )
             if metrics_address:

@@ -21,10 +21,13 @@ def authenticated(request: Request[InferenceGateway]) -> Condition:
             "create keys with `modelplane key create`"
         )
         return false(_TYPE, Reason.OPEN, message)
+    if would_open(request):
+        message = "the backend does not read ModelKeys, so no service is published there"
+        return false(_TYPE, Reason.NOT_ENFORCED, message)
     if request.proxy is not Backend.ENVOY:
         message = (
-            f"spec.authentication APIKey has no effect: backend {request.proxy} does not read ModelKeys, so "
-            "the gateway serves every request: run Modelplane's controllers, or restrict access to the "
+            f"spec.authentication APIKey has no effect: backend {request.owner.spec.backend} does not read "
+            "ModelKeys, so the gateway serves every request: use backend Envoy, or restrict access to the "
             "Gateway by other means"
         )
         return false(_TYPE, Reason.NOT_ENFORCED, message)
@@ -34,6 +37,16 @@ def authenticated(request: Request[InferenceGateway]) -> Condition:
     if not request.gateway_asks_for_keys:
         return false(_TYPE, Reason.CONFIGURING, "the gateway does not ask for keys yet")
     return true(_TYPE, Reason.API_KEY, "a request needs the key of a ModelKey")
+
+
+def would_open(request: Request[InferenceGateway]) -> bool:
+    """Return True if a backend without keys would publish services that are to have them.
+
+    A backend that has published them keeps serving, and a condition says that it asks for no key.
+    """
+    is_asked = request.owner.spec.authentication is Authentication.API_KEY
+    published = request.owner.status.backend not in (None, Backend.ENVOY)
+    return is_asked and request.proxy is not Backend.ENVOY and not published
 
 
 def enforced(request: Request[ModelKey], gateway: InferenceGateway | None) -> Condition:
@@ -50,7 +63,16 @@ def enforced(request: Request[ModelKey], gateway: InferenceGateway | None) -> Co
         cause = (said.message if said else "") or "the gateway does not ask for keys yet"
         return false(type_, KeyReason.GATEWAY_NOT_READY, f'InferenceGateway "{DEFAULT_NAME}": {cause}')
     if request.key_problem is None:
-        return false(type_, KeyReason.CONFIGURING, "the gateway does not have the key, or its last edit, yet")
+        return _not_known(request)
     if request.key_problem:
         return false(type_, KeyReason.NOT_IN_FORCE, request.key_problem)
     return true(type_, KeyReason.IN_FORCE, "the gateway asks for a key, and this one is valid")
+
+
+def _not_known(request: Request[ModelKey]) -> Condition:
+    """Return the condition of a key that the gateway may not have."""
+    type_ = ModelKeyCondition.ENFORCED
+    if request.knows_keys_in_force:
+        return false(type_, KeyReason.CONFIGURING, "the gateway does not have the key, or its last edit, yet")
+    message = "the gateway asks for keys; whether it has this one is not reported under Crossplane"
+    return false(type_, KeyReason.NOT_REPORTED, message)

@@ -114,6 +114,14 @@ class Request(Generic[Owner]):
     """True if the gateway's present configuration admits requests with a key only."""
     key_problem: str | None = None
     """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
+    gateway_pods: Mapping[str, Object] = field(default_factory=dict)
+    """Manifests of the pods of Envoy, by key, where the InferenceGateway composes them: under Crossplane."""
+    gateway_has_tls: bool | None = None
+    """True if the gateway's present configuration serves TLS only; None if that follows from the spec."""
+    envoy_is_needed_by: str = ""
+    """What is reached through the pods of Envoy only, although another backend is asked for; else empty."""
+    knows_keys_in_force: bool = True
+    """False if the caller cannot know which ModelKeys the gateway has: Crossplane."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""

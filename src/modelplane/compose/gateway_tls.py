@@ -22,15 +22,10 @@ def conditions(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
             "clients: configure TLS there, or use backend Envoy"
         )
         return (false(Type.SECURED, Reason.UNSUPPORTED_BACKEND, message),)
-    if request.proxy is not Backend.ENVOY:
-        message = (
-            "spec.tls is ignored, because Envoy runs with Modelplane's controllers only: configure TLS on "
-        )
-        return (
-            false(Type.SECURED, Reason.UNSUPPORTED_BACKEND, f"{message}the Gateway that routes requests"),
-        )
     if request.gateway_tls_problem:
         return (false(Type.SECURED, Reason.INVALID_CERTIFICATE_REF, request.gateway_tls_problem),)
     if not (request.gateway_address or request.gateway_problem):
         return (false(Type.SECURED, Reason.INSTALLING, "the gateway accepts no requests yet"),)
+    if request.gateway_has_tls is False:
+        return (false(Type.SECURED, Reason.INSTALLING, "the gateway does not serve TLS yet"),)
     return (true(Type.SECURED, Reason.TLS_ONLY, f"clients use TLS {spec.tls.minimum_version} or later"),)

@@ -1,8 +1,8 @@
 """The InferenceGateway is the fleet's gateway: one address for every ModelService.
 
 With Modelplane's controllers, an Envoy routes every request. Another backend is a gateway in front of it,
-with one route to it. Until that accepts requests, the address is Envoy's. Under Crossplane there is no Envoy,
-and the backend reads the routes of services.
+with one route to it. Until that accepts requests, the address is Envoy's. Under Crossplane, the Envoy of
+backend Envoy is composed, and any other backend reads the routes of services.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,16 @@ from modelplane.api.listing import in_order, listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.reasons import InferenceGatewayCondition as Type
 from modelplane.api.reasons import InferenceGatewayReason as Reason
-from modelplane.compose import authentication, gateway_aliases, gateway_tls, installed_gateway, releases
+from modelplane.api.rejected import Rejected
+from modelplane.compose import (
+    authentication,
+    envoy_pods,
+    gateway_aliases,
+    gateway_tls,
+    installed_gateway,
+    releases,
+    unsupported_settings,
+)
 from modelplane.compose.clouds.flow import DEFINITION_KEY
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import false, true
@@ -73,6 +82,7 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         message = f'only the InferenceGateway named "{DEFAULT_NAME}" is used: rename this one'
         condition = false(Type.CONTROLLER_READY, Reason.IGNORED, message)
         return Composition(children=keep_all(request.observed), conditions=(condition,), ready=False)
+    request = _with_pods(request)
     front = _front(request)
     composed = _of_controllers(request, front) if _by_controllers(request) else _of_crossplane(request, front)
     authenticated = authentication.authenticated(request)
@@ -82,6 +92,7 @@ def compose(request: Request[InferenceGateway]) -> Composition:
         authenticated,
         *gateway_tls.conditions(request),
         *gateway_aliases.conditions(request),
+        *unsupported_settings.of_gateway(request),
     )
     status = {**composed.status, **_url(request, composed.status.get("address", ""))}
     return replace(composed, conditions=conditions, status=status, ready=composed.ready and not is_closed)
@@ -94,6 +105,16 @@ def _url(request: Request[InferenceGateway], address: str) -> dict[str, str]:
     spec = request.owner.spec
     scheme = "https" if spec.tls and spec.backend is Backend.ENVOY else "http"
     return {"url": f"{scheme}://{address}/{ONE_URL}"}
+
+
+def _with_pods(request: Request[InferenceGateway]) -> Request[InferenceGateway]:
+    """Return the request with the address of the pods of Envoy, where the InferenceGateway composes them."""
+    if not request.gateway_pods:
+        return request
+    found = envoy_pods.address(request)
+    if isinstance(found, Rejected):
+        return replace(request, gateway_problem=request.gateway_problem or found.message)
+    return replace(request, gateway_address="" if request.gateway_problem else found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +156,9 @@ def _by_controllers(request: Request[InferenceGateway]) -> bool:
 
 
 def _envoy(request: Request[InferenceGateway]) -> _Front:
-    if not _by_controllers(request):
-        return _Front("Envoy", ignored="Envoy runs with Modelplane's controllers only")
-    return _Front("Envoy", address=request.gateway_address, is_settled=bool(request.gateway_address))
+    address = request.gateway_address
+    pods = tuple(envoy_pods.children(request.gateway_pods))
+    return _Front("Envoy", pods, address, is_settled=bool(address))
 
 
 def _existing(row: Implementation | None, request: Request[InferenceGateway], found: Object | None) -> _Front:
@@ -201,22 +222,34 @@ def _children(request: Request[InferenceGateway], front: _Front) -> tuple[Desire
     """
     named = {child.key for child in front.children}
     others = [key for key in request.observed if key not in named]
+    former = [key for key in others if key.startswith(envoy_pods.PREFIX)]
+    others = [key for key in others if key not in former]
+    if former and _leaves_envoy(request, front):
+        former = []
     if front.is_settled:
         objects = [key for key in others if not is_release(request.observed[key])]
         others = [key for key in others if key not in objects] if objects else []
-    return (*front.children, *keep_all(others))
+    return (*front.children, *keep_all((*former, *others)))
+
+
+def _leaves_envoy(request: Request[InferenceGateway], front: _Front) -> bool:
+    """Return True if the pods of Envoy are not needed any more: the status has told the services so."""
+    is_told = request.owner.status.backend not in (None, Backend.ENVOY)
+    return bool(is_told and front.address and not request.envoy_is_needed_by)
 
 
 def _of_crossplane(request: Request[InferenceGateway], front: _Front) -> Composition:
     """Return the composition under Crossplane, where the Gateway routes to the endpoints."""
     gateway, address = request.owner, request.gateway_address
+    if authentication.would_open(request):
+        return _unpublished(request)
     is_installed = stack_gateway.KEY in request.observed and gateway.spec.backend in IMPLEMENTATIONS
     backend = gateway.spec.backend if is_installed else Backend.GATEWAY_API
     name = front.title if is_installed else _NAMED
     if not address:
         return _waiting(request, front, front.problem or front.waiting or _NO_ADDRESS)
     failed = f"; {front.problem}" if front.problem else ""
-    message = f"{name} accepts requests at {address}{failed}{_ignored(request, front)}"
+    message = f"{name} accepts requests at {address}{failed}{_ignored(request, front)}{_former(request)}"
     return _serving(_children(request, front), address, backend, message)
 
 
@@ -290,6 +323,28 @@ def _waiting(request: Request[InferenceGateway], front: _Front, message: str) ->
     )
 
 
+def _unpublished(request: Request[InferenceGateway]) -> Composition:
+    """Return the composition of a gateway that is to ask for keys and cannot: what serves stays."""
+    gateway = request.owner
+    message = (
+        f"backend {gateway.spec.backend} does not read ModelKeys, and spec.authentication is APIKey, so no "
+        "service is published there: use backend Envoy, or set spec.authentication to None"
+    )
+    status = {"address": gateway.status.address, "backend": gateway.status.backend}
+    return Composition(
+        children=keep_all(request.observed),
+        status={field: str(known) for field, known in status.items() if known},
+        conditions=(false(Type.CONTROLLER_READY, Reason.NOT_ENFORCED, message),),
+        ready=False,
+    )
+
+
 def _ignored(request: Request[InferenceGateway], front: _Front) -> str:
     """Return why the backend that is asked for is not installed; empty if it is."""
     return f"; spec.backend {request.owner.spec.backend} is ignored: {front.ignored}" if front.ignored else ""
+
+
+def _former(request: Request[InferenceGateway]) -> str:
+    """Return why the pods of Envoy stay beside another backend; empty if they do not."""
+    needed = request.envoy_is_needed_by
+    return f"; the pods of Envoy stay, because they still serve {needed}" if needed else ""

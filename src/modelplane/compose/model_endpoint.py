@@ -93,7 +93,7 @@ def _unsupported(request: Request[ModelEndpoint]) -> str:
     if fleet_gateway.reads_gateway_api(proxy):
         return (
             f"Gateway API, which the gateway's backend {proxy} reads, has no words for them: use backend "
-            f"{Backend.ENVOY} of the controllers, or remove them"
+            f"{Backend.ENVOY}, or remove them"
         )
     return request.gateway_without_module
 

@@ -19,7 +19,7 @@ from modelplane.api.reasons import ModelEndpointReason as EndpointReason
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway, region_rules
+from modelplane.compose import fleet_gateway, region_rules, unsupported_settings
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
@@ -83,7 +83,11 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     return Composition(
         children=children,
         status={"address": address} if address else {},
-        conditions=(resolved, routing),
+        conditions=(
+            resolved,
+            routing,
+            *unsupported_settings.of_service(service, reads_gateway_api=by_route, backend=proxy),
+        ),
         ready=resolved.holds and routing.holds,
         routes=_routes(service, matched, unusable, admitted) if request.proxy is Backend.ENVOY else (),
     )

@@ -1,13 +1,14 @@
-"""Refusal to reconcile while Crossplane owns the CustomResourceDefinitions.
+"""Refusal to act while another owns the CustomResourceDefinitions.
 
 Crossplane and the controllers compose the same children. One rule: the owner of the definitions reconciles.
-The controllers check again whenever a definition changes.
+A process checks again whenever a definition changes.
 """
 
 import asyncio
 
 from modelplane.api.meta import GROUP
-from modelplane.compose.definition_owner import owned_by_other
+from modelplane.api.rejected import Rejected
+from modelplane.compose.definition_owner import DefinitionOwner, owned_by_other
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -15,13 +16,14 @@ from modelplane.kube.resources import Object
 
 
 class NotOurs(Exception):
-    """Crossplane owns the definitions; the message has the remedy."""
+    """Another owns the definitions; the message has the remedy."""
 
 
 class Definitions:
     """The CustomResourceDefinitions of the control plane, without their schemas."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, own: DefinitionOwner = DefinitionOwner.CONTROLLERS) -> None:
+        self._own = own
         self.informer = Informer(
             client, resources.CUSTOM_RESOURCE_DEFINITIONS, metadata_only=True, on_change=self._changed
         )
@@ -33,19 +35,22 @@ class Definitions:
             self._touched.set()
 
     async def run(self) -> None:
-        """Watch until Crossplane owns the definitions, then raise ``NotOurs``."""
+        """Watch until another owns the definitions, then raise ``NotOurs``."""
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.informer.run())
             await self.informer.wait_until_synced()
-            while not (rejected := owned_by_other(each for each in self.informer if _is_ours(each))):
+            while not (rejected := self._rejected()):
                 self._read.set()
                 await self._touched.wait()
                 self._touched.clear()
             watching.cancel()
         raise NotOurs(rejected.message)
 
+    def _rejected(self) -> Rejected | None:
+        return owned_by_other((each for each in self.informer if _is_ours(each)), self._own)
+
     async def wait_until_read(self) -> None:
-        """Return once the definitions have been read and are not Crossplane's."""
+        """Return once the definitions have been read and are not another's."""
         await self._read.wait()
 
 

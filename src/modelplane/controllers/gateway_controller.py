@@ -8,7 +8,7 @@ written once.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,6 @@ from modelplane.api.model_key import ModelKey
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connection import Connection
-from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Compose, Routes
 from modelplane.controllers.runnable import Runnable
@@ -69,7 +68,7 @@ class GatewayController(Runnable):
         *,
         dial: Callable[[str], str],
         compose: Compose,
-        clusters: Clusters,
+        clusters: Iterable[Connection],
         opened: Callable[[], None],
         settings: Settings,
     ) -> None:

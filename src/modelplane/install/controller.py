@@ -1,5 +1,7 @@
 """The controllers' Deployment: several processes, of which the holder of a Lease acts."""
 
+from collections.abc import Iterable
+
 from modelplane.install import pods
 from modelplane.install.identity import CONTROLLER, GATEWAY
 from modelplane.install.options import Options
@@ -15,11 +17,11 @@ def manifests(options: Options) -> list[Object]:
     return [
         pods.metrics_service(CONTROLLER, COMPONENT, PORT),
         pods.disruption_budget(CONTROLLER, COMPONENT),
-        _deployment(options),
+        _controllers(options),
     ]
 
 
-def _deployment(options: Options) -> Object:
+def _controllers(options: Options) -> Object:
     arguments = (
         "controller",
         "--leader-elect",
@@ -27,17 +29,24 @@ def _deployment(options: Options) -> Object:
         "--credential-lifetime",
         options.credential_lifetime,
         f"--helm-dir={pods.CHARTS_PATH}",
-        f"--metrics-address=0.0.0.0:{PORT}",
-        "--log-format=json",
     )
-    container = pods.container(COMPONENT, options.image, arguments, options.controller_resources)
+    return deployment(CONTROLLER, COMPONENT, options, arguments, runs_helm=True)
+
+
+def deployment(
+    name: str, component: str, options: Options, arguments: Iterable[str], *, runs_helm: bool = False
+) -> Object:
+    """Return a Deployment of controllers; ``arguments`` are those beside metrics and logs."""
+    common = (f"--metrics-address=0.0.0.0:{PORT}", "--log-format=json")
+    container = pods.container(component, options.image, (*arguments, *common), options.controller_resources)
     connected = pods.connected()
+    mounts, volumes = ([pods.charts_mount()], [pods.charts_volume()]) if runs_helm else ([], [])
     container |= {
-        "volumeMounts": [*connected["volumeMounts"], pods.charts_mount()],
+        "volumeMounts": [*connected["volumeMounts"], *mounts],
         "ports": [{"name": pods.METRICS, "containerPort": PORT, "protocol": "TCP"}],
         "readinessProbe": pods.probe("/readyz", pods.METRICS, period_s=5, failures=3),
         "livenessProbe": pods.probe("/healthz", pods.METRICS, period_s=10, failures=6),
     }
-    pod = {"containers": [container], "volumes": [*pods.volumes(), pods.charts_volume()]}
+    pod = {"containers": [container], "volumes": [*pods.volumes(), *volumes]}
     strategy = {"maxUnavailable": 0, "maxSurge": 1}
-    return pods.deployment(CONTROLLER, COMPONENT, options.controllers, pod, strategy)
+    return pods.deployment(name, component, options.controllers, pod, strategy)

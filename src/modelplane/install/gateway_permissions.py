@@ -34,11 +34,15 @@ COMPANION_PRIVATE = (
 
 def installed() -> list[Object]:
     """Return the roles of an installation and their bindings."""
-    gateway = labels("gateway")
     publisher = Role("Role", f"{CONTROLLER}-private", PUBLISHER, labels("controller"))
+    return [*publisher.bound_to(account(CONTROLLER), GATEWAY_NAMESPACE), *of_the_gateway()]
+
+
+def of_the_gateway() -> list[Object]:
+    """Return the roles of the gateway's own identity and their bindings."""
+    gateway = labels("gateway")
     private = Role("Role", f"{GATEWAY}-private", COMPANION_PRIVATE, gateway)
     return [
-        *publisher.bound_to(account(CONTROLLER), GATEWAY_NAMESPACE),
         *Role("Role", GATEWAY, COMPANION, gateway).bound_to(account(GATEWAY), SYSTEM_NAMESPACE),
         *private.bound_to(account(GATEWAY), GATEWAY_NAMESPACE),
     ]

@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any
 
 from modelplane.api.meta import GATEWAY_NAMESPACE
+from modelplane.api.rejected import Rejected
+from modelplane.gateway import service_address
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.envoy.tls import takes_tls
-from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -31,9 +32,6 @@ from modelplane.proxy.publication import (
 
 LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
 """Address and port of Envoy in a pod, unless ``modelplane gateway`` has others as options."""
-
-_HTTP = "http"
-_HTTPS = "https"
 
 
 class GatewayDeployment:
@@ -148,19 +146,5 @@ class _Publisher:
 
 def address_of(service: Mapping[str, Any], *, tls: bool = False) -> GatewayAddress:
     """Return the address of a Service for clients."""
-    spec, metadata = service["spec"], service["metadata"]
-    name, namespace = metadata["name"], metadata["namespace"]
-    host = f"{name}.{namespace}.svc"
-    if spec.get("type") == "LoadBalancer":
-        ingresses = service.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
-        host = next(filter(None, (each.get("ip") or each.get("hostname") for each in ingresses)), "")
-        if not host:
-            return GatewayAddress(
-                problem=f'Service "{namespace}/{name}" of type LoadBalancer has no address yet: '
-                "where nothing provides load balancers, make its type ClusterIP or NodePort"
-            )
-    # Both ports lead to the same one of Envoy.
-    scheme, usual = (_HTTPS, HTTPS_PORT) if tls else (_HTTP, HTTP_PORT)
-    ports = sorted(spec.get("ports") or (), key=lambda each: each.get("name") != scheme)
-    port = ports[0]["port"] if ports else usual
-    return GatewayAddress(authority(host, port, usual))
+    found = service_address.address_of(service, tls=tls)
+    return GatewayAddress(problem=found.message) if isinstance(found, Rejected) else GatewayAddress(found)

@@ -13,7 +13,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from modelplane.api.cluster_origin import Source
 from modelplane.api.decode import InvalidObject
 from modelplane.api.inference_cluster import InferenceCluster
-from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.kinds import Kind, kind_of
 from modelplane.api.listing import listing
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model, Object
@@ -31,6 +31,7 @@ from modelplane.compose.guards import matters_only_on_deletion
 from modelplane.compose.inference_gateway import DEFINED, FRONT
 from modelplane.compose.model_replica import CLUSTER_KEY, ENDPOINT_KEY
 from modelplane.compose.readiness import is_true
+from modelplane.crossplane.function import gateway
 from modelplane.crossplane.function.companions import cluster_of_cloud, looks
 from modelplane.crossplane.function.observation import Observation
 from modelplane.crossplane.function.structs import Decoder, metadata_of
@@ -58,8 +59,9 @@ _COMPOSES: Mapping[type[Model], type[Model]] = {ModelDeployment: ModelReplica, M
 def own(kind: Kind, owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
     """Return the requirements that only Crossplane has, beside those of the core."""
     definition = Requirement(_DEFINITION, CRD_API_VERSION, "CustomResourceDefinition", name=kind.definition)
-    if kind.type is InferenceGateway:
-        return definition, DEFINED, _GATEWAY
+    if kind.type in (InferenceGateway, ModelEndpoint):
+        defined = (DEFINED, _GATEWAY) if kind.type is InferenceGateway else ()
+        return definition, *defined, *gateway.requirements(owner, composed)
     if isinstance(owner, InferenceCluster):
         reference = kubeconfig_reference(owner.spec.cluster, cluster_of_cloud(owner, composed))
         if isinstance(reference, Rejected):
@@ -200,13 +202,10 @@ class RequiredResources:
             if matters_only_on_deletion(each) and each.key in self._unreadable
         )
 
-    def gateway(self) -> tuple[str, Backend]:
-        """Return the address and the backend of the fleet's gateway.
-
-        It is the Gateway that routes are attached to.
-        """
+    def gateway_address(self) -> str:
+        """Return the address of the Gateway that routes are attached to; empty while it has none."""
         found = (gateway_api.address(each) for each in self._given.get(FRONT, ()))
-        return next(found, ""), Backend.GATEWAY_API
+        return next(found, "")
 
     def required(
         self, requirements: Iterable[Requirement], observation: Observation

@@ -15,6 +15,7 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from google.protobuf.message import DecodeError
 
 from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_gateway import Backend
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import Object, kind_name
 from modelplane.api.model_deployment import ModelDeployment
@@ -22,7 +23,7 @@ from modelplane.compose import cluster_namespace
 from modelplane.compose.composition import Blocked, Composition, Desired, Request, Requirement
 from modelplane.compose.inference_gateway import INSTALLER_KEY
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
-from modelplane.crossplane.function import pace, reach
+from modelplane.crossplane.function import gateway, pace, reach
 from modelplane.crossplane.function.answer import Answer, decided, kept
 from modelplane.crossplane.function.companions import companions
 from modelplane.crossplane.function.encoding import desired_before, encode, fatal
@@ -31,6 +32,8 @@ from modelplane.crossplane.function.requirements import RequiredResources, backe
 from modelplane.crossplane.function.requirements import own as own_requirements
 from modelplane.crossplane.function.reservations import Reservations
 from modelplane.crossplane.function.structs import Decoder, kind_in
+from modelplane.install import crossplane_gateway
+from modelplane.install.options import Options
 from modelplane.telemetry import log_lines, metrics, traces
 from modelplane.telemetry.metric_definitions import Result
 
@@ -58,8 +61,14 @@ class Question:
 class Runner:
     """Answers requests about objects of every kind, several at a time."""
 
-    def __init__(self, now: Callable[[], datetime] = _now) -> None:
+    def __init__(
+        self,
+        now: Callable[[], datetime] = _now,
+        options: Options = Options(),  # noqa: B008 - it is immutable
+    ) -> None:
+        """``options`` are those of the gateway's pods."""
         self._now = now
+        self._gateway_pods = crossplane_gateway.children(options)
         self._composed = Decoder(managed_fields=True)
         self._required = Decoder(managed_fields=False)
         self._reservations = Reservations()
@@ -121,20 +130,21 @@ class Runner:
             return kept(kind.name, question.owner, composed)
         if rejected := given.owned_by_other():
             return Blocked(rejected.message)
-        address, proxy = given.gateway()
         kubeconfig_problem, credential = given.kubeconfig(decoded, composed, self._now().timestamp())
         asked: Request[Any] = Request(
             decoded,
             observation.children,
             given.required(core, observation),
-            address,
-            proxy,
+            given.gateway_address(),
+            Backend.GATEWAY_API,
             routed_by=given.routed_by(backend_of_leaving(decoded, composed)),
             unobserved=observation.unobserved,
             silence=reach.silence(composed),
             kubeconfig_problem=kubeconfig_problem,
             credential=credential,
         )
+        about = gateway.requirements(decoded, composed)
+        asked = gateway.with_gateway(asked, given.required(about, observation), self._gateway_pods)
         composition = self._decided(composer, asked)
         if isinstance(composition, Blocked):
             return composition

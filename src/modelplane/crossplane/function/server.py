@@ -18,6 +18,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from modelplane.crossplane.function.messages import RunFunctionRequest
 from modelplane.crossplane.function.runner import Runner
+from modelplane.install.options import Options
 
 _log = logging.getLogger(__name__)
 
@@ -66,20 +67,25 @@ def _handler(runner: Runner) -> grpc.GenericRpcHandler:
 
 @contextmanager
 def serving(
-    address: str, creds: grpc.ServerCredentials | None, *, max_receive_bytes: int
+    address: str,
+    creds: grpc.ServerCredentials | None,
+    *,
+    max_receive_bytes: int,
+    options: Options = Options(),  # noqa: B008 - it is immutable
 ) -> Iterator[grpc.Server]:
     """Serve at an address until the block ends; without encryption if there are no credentials.
 
+    ``options`` are those of the gateway's pods.
     Raises ``CannotServe``.
     """
-    options: list[tuple[str, Any]] = [
+    settings: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", max_receive_bytes),
         ("grpc.max_send_message_length", -1),
         # A second server at the same address would get half of the requests.
         ("grpc.so_reuseport", 0),
     ]
-    server = grpc.server(ThreadPoolExecutor(_THREADS, "request"), options=options)
-    server.add_generic_rpc_handlers((_handler(Runner()),))
+    server = grpc.server(ThreadPoolExecutor(_THREADS, "request"), options=settings)
+    server.add_generic_rpc_handlers((_handler(Runner(options=options)),))
     checks = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(checks, server)
     try:

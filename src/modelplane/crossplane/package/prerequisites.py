@@ -9,6 +9,7 @@ from itertools import groupby
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.crossplane.package.documents import Document, stream, to_yaml
 from modelplane.crossplane.package.touched import COMPOSED, REQUIRED, Grant, Touched
+from modelplane.install import crossplane_gateway
 
 READ = ("get", "list", "watch")
 WRITE = (*READ, "create", "update", "patch", "delete")
@@ -67,7 +68,7 @@ def _policy() -> tuple[Document, ...]:
 
 
 def prerequisites() -> tuple[Document, ...]:
-    """Return the system namespace, Crossplane's additional permissions, and the admission policy."""
+    """Return the namespaces, Crossplane's additional permissions, those of the gateway, and the policy."""
     return (
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}},
         {
@@ -83,6 +84,7 @@ def prerequisites() -> tuple[Document, ...]:
                 for (group, read_only), kinds in groupby(sorted(_MISSING, key=_rule), key=_rule)
             ],
         },
+        *crossplane_gateway.permissions(),
         *_policy(),
     )
 

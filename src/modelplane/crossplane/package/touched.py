@@ -44,11 +44,14 @@ class Touched:
         return f"{self.plural}.{self.group}"
 
 
+_APPS = "apps/v1"
 _DISCOVERY = "discovery.k8s.io/v1"
 _EXTENSIONS = "apiextensions.k8s.io/v1"
 _GATEWAY = "gateway.networking.k8s.io/v1"
 _HELM = "helm.m.crossplane.io/v1beta1"
 _KUBERNETES = "kubernetes.m.crossplane.io/v1alpha1"
+_NETWORKING = "networking.k8s.io/v1"
+_POLICY = "policy/v1"
 _PROTECTION = "protection.crossplane.io/v1beta1"
 
 COMPOSED = (
@@ -106,6 +109,22 @@ COMPOSED = (
     ),
     Touched(_DISCOVERY, "EndpointSlice", "endpointslices", Grant.PREREQUISITES, "the address of an endpoint"),
     Touched("v1", "Service", "services", Grant.CHART, "what a route names for an endpoint"),
+    Touched("v1", "ServiceAccount", "serviceaccounts", Grant.CHART, "the identities of the gateway's pods"),
+    Touched(_APPS, "Deployment", "deployments", Grant.CHART, "the gateway's pods"),
+    Touched(
+        _POLICY,
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        Grant.PREREQUISITES,
+        "a drain does not evict all of the gateway's pods at once",
+    ),
+    Touched(
+        _NETWORKING,
+        "NetworkPolicy",
+        "networkpolicies",
+        Grant.PREREQUISITES,
+        "the traffic from and to the gateway's pods is limited",
+    ),
 )
 """Kinds that the function composes. Modelplane's own come with XRDs, for which the RBAC manager grants."""
 

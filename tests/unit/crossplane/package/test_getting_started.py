@@ -60,7 +60,9 @@ def test_no_provider_is_bound_to_a_role_and_no_rule_has_a_wildcard():
     rules = [rule for each in PREREQUISITES for rule in each.get("rules", ())]
     assert rules
     assert [rule for rule in rules if "*" in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])] == []
-    assert {each["kind"] for each in PREREQUISITES} & {"ClusterRoleBinding", "RoleBinding"} == set()
+    bound = {(each["name"], each["namespace"]) for one in PREREQUISITES for each in one.get("subjects", ())}
+    own = {"modelplane-gateway", "modelplane-gateway-controller"}
+    assert bound == {(name, "modelplane-system") for name in own}
 
 
 def test_the_installation_is_the_configuration_with_every_package_that_it_needs_and_no_other():

@@ -1,0 +1,204 @@
+"""Gateway manager: the controllers' part about the gateway, without the rest.
+
+Under Crossplane, Crossplane reconciles, and the gateway still needs its configuration. This process composes
+the routes of ModelServices from the same objects, publishes the files of the gateway and their state, and
+writes nothing else. One rule: it publishes only while Crossplane owns the definitions.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.meta import SYSTEM_NAMESPACE, Model, kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_key import ModelKey
+from modelplane.api.model_service import ModelService
+from modelplane.compose import fleet_gateway
+from modelplane.compose.composition import Blocked, Request, Requirement, Unknown
+from modelplane.compose.definition_owner import DefinitionOwner
+from modelplane.compose.kinds import COMPOSERS
+from modelplane.controllers.admission import Admission
+from modelplane.controllers.certificates import Certificates
+from modelplane.controllers.definition_check import Definitions
+from modelplane.controllers.fleet_resources import resource_of_kind
+from modelplane.controllers.gateway_controller import GatewayController, Settings
+from modelplane.controllers.guarded import guarded
+from modelplane.controllers.interests import OwnerKey
+from modelplane.controllers.model_list import ModelList
+from modelplane.controllers.named import NamedObjects
+from modelplane.controllers.observed import State
+from modelplane.controllers.open_files import allow_many
+from modelplane.controllers.provider_credentials import ProviderCredentials
+from modelplane.controllers.routes import Composed
+from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.gateway import state
+from modelplane.gateway.destinations import Destinations
+from modelplane.gateway.state import GatewayState
+from modelplane.gateway.table import Front
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.kube.informer import Informer
+from modelplane.kube.resources import Object
+from modelplane.proxy.interface import Proxy
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S = 5.0
+_KINDS: tuple[type[Model], ...] = (InferenceGateway, ModelEndpoint, ModelKey, ModelService)
+_GATEWAY = kind_name(InferenceGateway)
+_KEY = kind_name(ModelKey)
+_SERVICE = kind_name(ModelService)
+
+
+class GatewayManager:
+    """Watches what the gateway is configured from, and publishes its configuration."""
+
+    def __init__(self, client: Client, proxy: Proxy) -> None:
+        self._client = client
+        self._definitions = Definitions(client, DefinitionOwner.CROSSPLANE)
+        self._informers = {
+            kind_name(type_): Informer(client, resource_of_kind(type_), on_change=self._changed)
+            for type_ in _KINDS
+        }
+        self._named = NamedObjects(client, self._named_changed, self._is_required)
+        gateways = self._informers[_GATEWAY]
+        self._admission = Admission(
+            gateways, self._informers[_KEY], former=proxy.former, changed=lambda _keys: None
+        )
+        self._models = ModelList(gateways, self._informers[_SERVICE])
+        self._certificates = Certificates(self._of_envoy, self._certificate)
+        self._reporter = _Reporter(client, self._state)
+        self._gateway = GatewayController(
+            proxy,
+            dial=lambda address: address,
+            compose=self._compose,
+            clusters=(),
+            opened=self._reporter.touch,
+            settings=Settings(
+                destinations=self._destinations,
+                front=self._front,
+                written=self._admission.written,
+                certificates=self._certificates,
+                credentials=ProviderCredentials(self._named.find, proxy.former),
+            ),
+        )
+
+    def state(self) -> State:
+        """Return the state that metrics are read from."""
+        objects = {kind: tuple(informer) for kind, informer in self._informers.items() if informer.synced}
+        return State(objects=objects, expiries=self._certificates.expiries)
+
+    @property
+    def problem(self) -> str:
+        """The cause if the control plane cannot be watched; empty otherwise."""
+        informers = (self._definitions.informer, *self._informers.values())
+        return next((each.problem for each in informers if each.problem), "")
+
+    async def run(self) -> None:
+        """Run until cancelled; raises ``NotOurs`` while Crossplane does not own the definitions."""
+        allow_many()
+        await guarded(self._run(), self._definitions.run())
+
+    async def _run(self) -> None:
+        await self._definitions.wait_until_read()
+        await run_all((self._named, self._gateway, self._reporter), self._informers.values())
+
+    def _changed(self, item: Object) -> None:
+        self._gateway.changed(item)
+
+    def _named_changed(self, item: Object) -> None:
+        self._gateway.named_changed(item)
+        if item["metadata"].get("namespace") == SYSTEM_NAMESPACE:
+            self._gateway.secret_changed(item)
+
+    def _is_required(self, requirement: Requirement) -> bool:
+        is_certificate = requirement.namespace == SYSTEM_NAMESPACE and self._certificates.uses(
+            {"metadata": {"name": requirement.name}}
+        )
+        return is_certificate or self._gateway.requires(requirement)
+
+    def _inference_gateway(self) -> Object | None:
+        return self._informers[_GATEWAY].get(DEFAULT_NAME)
+
+    def _of_envoy(self) -> Object | None:
+        """Return the InferenceGateway as Envoy has it, which serves until no service needs it any more."""
+        gateway = self._inference_gateway()
+        return gateway and {**gateway, "spec": {**gateway["spec"], "backend": str(Backend.ENVOY)}}
+
+    def _certificate(self, name: str) -> Object | None:
+        found = self._named.find(Requirement("certificate", "v1", "Secret", SYSTEM_NAMESPACE, name))
+        return None if isinstance(found, Unknown) else next(iter(found), None)
+
+    def _destinations(self) -> Destinations | Blocked:
+        gateway = self._inference_gateway()
+        return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=False)
+
+    async def _front(self) -> Front | Blocked:
+        return self._models.add(await self._admission.read())
+
+    def _compose(self, key: OwnerKey) -> Composed | None:
+        """Compose a service for its routes, and write nothing; return None if it is gone."""
+        owner = self._informers[key.kind].get(key.name, key.namespace)
+        if owner is None:
+            return None
+        kind = COMPOSERS[key.kind]
+        try:
+            decoded = decode_as(kind.type, owner)
+            requirements = kind.requirements(decoded)
+            found = {each.key: self._find(each) for each in requirements}
+            composition = kind.compose(Request(decoded, {}, found))
+        except InvalidObject as error:
+            return Composed((), Blocked(str(error)))
+        return Composed(requirements, composition)
+
+    def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
+        informer = self._informers[requirement.kind]
+        if requirement.name:
+            named = informer.get(requirement.name, requirement.namespace)
+            return () if named is None else (named,)
+        return tuple(informer.in_namespace(requirement.namespace))
+
+    def _state(self) -> GatewayState:
+        announced, tls = self._gateway.address, self._certificates.tls
+        return GatewayState(
+            # A Service without an address is seen by the owner of the Service.
+            problem=announced.problem if announced.tls_problem == announced.problem else "",
+            without_module=announced.without_module,
+            tls_problem=announced.tls_problem,
+            asks_for_keys=announced.asks_for_keys,
+            has_tls=tls is not None,
+        )
+
+
+class _Reporter(Runnable):
+    """Writes the state of the configuration."""
+
+    name = "gateway state"
+
+    def __init__(self, client: Client, state_of: Callable[[], GatewayState]) -> None:
+        self._client = client
+        self._state_of = state_of
+        self._touched = asyncio.Event()
+        self._written: GatewayState | None = None
+
+    def touch(self) -> None:
+        """Note that the state may have changed."""
+        self._touched.set()
+
+    async def run(self) -> None:
+        """Write each state, until cancelled."""
+        while True:
+            await self._touched.wait()
+            self._touched.clear()
+            current = self._state_of()
+            if current == self._written:
+                continue
+            try:
+                await self._client.apply(state.manifest(current, SYSTEM_NAMESPACE))
+            except errors.KubernetesError as error:
+                _log.warning("cannot write the state of the gateway; trying again: %s", error)
+                asyncio.get_running_loop().call_later(_RETRY_S, self.touch)
+                continue
+            self._written = current

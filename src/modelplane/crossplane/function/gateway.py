@@ -1,0 +1,114 @@
+"""The fleet's gateway, as requests to the function tell of it.
+
+The status of the InferenceGateway names the backend that routes requests, and Crossplane observes the pods of
+Envoy as children of the InferenceGateway. One rule: nothing is said of the gateway's configuration but what
+the process that publishes it has reported.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
+from modelplane.api.listing import listing
+from modelplane.api.meta import API_VERSION, SYSTEM_NAMESPACE, Object, kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
+from modelplane.api.model_service import ModelService
+from modelplane.api.reasons import ModelServiceCondition, ModelServiceReason
+from modelplane.compose import envoy_pods, fleet_gateway
+from modelplane.compose.composition import Request, Requirement, Unknown
+from modelplane.compose.readiness import condition_of, is_true
+from modelplane.gateway import state
+from modelplane.gateway.credentials import needs_module
+from modelplane.gateway.state import GatewayState
+
+STATE: Final = "gateway-state"
+"""Key of the requirement for the state of the gateway's configuration."""
+
+SERVICES: Final = "routed-services"
+"""Key of the requirement for the services that may still be reached through the pods of Envoy."""
+
+_STATE = Requirement(STATE, "v1", "ConfigMap", namespace=SYSTEM_NAMESPACE, name=state.NAME)
+_SERVICES = Requirement(SERVICES, API_VERSION, kind_name(ModelService))
+
+_ON_THE_WAY = frozenset({ModelServiceReason.CONFIGURING, ModelServiceReason.WAITING_FOR_GATEWAY})
+"""Reasons of a service that a gateway does not route to yet."""
+
+_NOT_REPORTED = "the state of the gateway's configuration is not reported yet"
+
+
+def requirements(owner: Any, composed: Mapping[str, Object]) -> tuple[Requirement, ...]:
+    """Return the requirements of an owner about the gateway's pods."""
+    if isinstance(owner, InferenceGateway):
+        if owner.spec.backend is Backend.ENVOY:
+            return (_STATE,)
+        return (_SERVICES,) if any(key.startswith(envoy_pods.PREFIX) for key in composed) else ()
+    return (_STATE,) if isinstance(owner, ModelEndpoint) and needs_module(owner) else ()
+
+
+def with_gateway(
+    request: Request[Any], found: Mapping[str, tuple[Object, ...] | Unknown], pods: Mapping[str, Object]
+) -> Request[Any]:
+    """Return a request with what is known of the gateway.
+
+    ``found`` has the objects of ``requirements``; ``pods`` are the manifests of the pods of Envoy.
+    """
+    owner, request = request.owner, replace(request, knows_keys_in_force=False)
+    if not isinstance(owner, InferenceGateway):
+        backend = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
+        known = _reported(found.get(STATE, ()))
+        unknown = "" if STATE not in found or known else _NOT_REPORTED
+        return replace(
+            request,
+            proxy=Backend.ENVOY if backend == Backend.ENVOY else Backend.GATEWAY_API,
+            gateway_without_module=known.without_module if known else unknown,
+        )
+    if owner.spec.backend is not Backend.ENVOY:
+        return replace(request, envoy_is_needed_by=_unmoved(request, found.get(SERVICES, ())))
+    known = _reported(found.get(STATE, ()))
+    request = replace(
+        request,
+        gateway_address="",  # that of a Gateway of the Gateway API, which another backend serves
+        proxy=Backend.ENVOY,
+        gateway_pods=pods if owner.metadata.name == DEFAULT_NAME else {},
+        gateway_has_tls=known.has_tls if known else False,
+    )
+    if known is None:
+        # What has reported once goes on serving.
+        problem = "" if owner.status.backend is Backend.ENVOY else _NOT_REPORTED
+        return replace(request, gateway_problem=problem)
+    return replace(
+        request,
+        gateway_problem=known.problem,
+        gateway_tls_problem=known.tls_problem,
+        gateway_without_module=known.without_module,
+        gateway_asks_for_keys=known.asks_for_keys,
+    )
+
+
+def _reported(found: tuple[Object, ...] | Unknown) -> GatewayState | None:
+    return None if isinstance(found, Unknown) or not found else state.read(found[0])
+
+
+def _unmoved(request: Request[InferenceGateway], found: tuple[Object, ...] | Unknown) -> str:
+    """Return the services that are still reached through the pods of Envoy only; empty if none is."""
+    if not any(key.startswith(envoy_pods.PREFIX) for key in request.observed):
+        return ""
+    if isinstance(found, Unknown):
+        return f"services that cannot be read: {found.cause}"
+    address = request.gateway_address
+    waiting = [each for each in found if _is_unmoved(each, address)]
+    named = (f'"{each["metadata"]["namespace"]}/{each["metadata"]["name"]}"' for each in waiting)
+    return f"ModelService {listing(named)}" if waiting else ""
+
+
+def _is_unmoved(service: Object, address: str) -> bool:
+    """Return True if a service that has endpoints is not routed by the gateway at an address yet."""
+    published = str(service.get("status", {}).get("address", ""))
+    if not published:
+        return False
+    if not address or f"//{address}/" not in published:
+        return True
+    routing = condition_of(service, ModelServiceCondition.ROUTING_READY)
+    is_waiting = routing.get("reason") in _ON_THE_WAY and routing.get("status") != "True"
+    return is_waiting and is_true(service, ModelServiceCondition.ENDPOINTS_RESOLVED)

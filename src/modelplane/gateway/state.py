@@ -1,0 +1,48 @@
+"""State of the gateway's configuration, as the process that publishes it reports it.
+
+It is a ConfigMap beside the configuration. Only the publisher knows whether the gateway's module and
+certificates are usable; under Crossplane, another process writes the conditions.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+NAME: Final = "modelplane-gateway-state"
+"""Name of the ConfigMap, in the system's namespace."""
+
+_KEY: Final = "state.json"
+
+
+class GatewayState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What the gateway serves, and what it cannot."""
+
+    problem: str = ""
+    """Reason why it serves no request; empty if none is known."""
+    without_module: str = ""
+    """Reason why Envoy runs without the gateway's module; empty if it has it."""
+    tls_problem: str = ""
+    """Problem of its certificates."""
+    asks_for_keys: bool = False
+    """True if the published configuration admits requests with a key only."""
+    has_tls: bool = False
+    """True if the published configuration serves TLS only."""
+
+
+def manifest(state: GatewayState, namespace: str) -> dict[str, Any]:
+    """Return the ConfigMap of a state."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "data": {_KEY: msgspec.json.encode(state, order="deterministic").decode()},
+    }
+
+
+def read(config_map: Mapping[str, Any]) -> GatewayState | None:
+    """Return the state in a ConfigMap; None if it has none that can be read."""
+    try:
+        return msgspec.json.decode((config_map.get("data") or {}).get(_KEY, ""), type=GatewayState)
+    except msgspec.DecodeError:
+        return None

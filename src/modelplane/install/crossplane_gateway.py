@@ -1,0 +1,129 @@
+"""The gateway under Crossplane: Envoy's pods, and the process that publishes its configuration.
+
+The objects are those of an installation. Crossplane owns them, so their label ``part-of`` has another value:
+the removal of an installation, which selects its objects by that label, leaves them alone. Two rules. What
+grants permissions is applied by an operator: Crossplane composes no role, and so needs no permission that it
+would grant. And everything else is composed by the InferenceGateway.
+"""
+
+from typing import Any, Final
+
+from modelplane.api.meta import GATEWAY_NAMESPACE, GROUP, SYSTEM_NAMESPACE
+from modelplane.compose import envoy_pods
+from modelplane.install import controller, gateway, gateway_permissions, network, pods
+from modelplane.install.identity import CONTROLLER, GATEWAY, PART_OF, labels, namespace
+from modelplane.install.options import Options
+from modelplane.install.roles import Role, Rule, account
+from modelplane.kube.resources import Object
+
+PUBLISHER: Final = "modelplane-gateway-controller"
+"""The process that publishes the configuration: its Deployment, ServiceAccount and roles."""
+
+COMPONENT: Final = "gateway-controller"
+
+PART: Final = "modelplane-crossplane"
+"""The value of ``part-of``."""
+
+SECRETS: Final = "modelplane-gateway-secrets"
+"""The role that reads the Secrets of providers' credentials and of certificates."""
+
+_READ = ("list", "watch")
+
+FLEET = (
+    Rule(
+        GROUP,
+        ("inferencegateways", "modelendpoints", "modelkeys", "modelservices"),
+        _READ,
+        "Routes, keys and names of models are made from copies of these objects. None is written.",
+    ),
+    Rule(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        _READ,
+        "The owner of the kinds: nothing is published unless Crossplane owns them.",
+    ),
+)
+"""In all namespaces."""
+
+NAMED = (
+    Rule(
+        "",
+        ("secrets",),
+        _READ,
+        "Endpoints name the credentials of providers, and the InferenceGateway names certificates. Each is "
+        "asked for by namespace and name, which a role cannot say.",
+    ),
+)
+"""In all namespaces, or in those of teams with providers and in the system's."""
+
+SYSTEM = (
+    Rule("coordination.k8s.io", ("leases",), ("create",), "The first of several processes makes the Lease."),
+    Rule(
+        "coordination.k8s.io",
+        ("leases",),
+        ("get", "patch"),
+        "The holder of the Lease publishes. It is the controllers', so that only one of the two does.",
+        names=(CONTROLLER,),
+    ),
+    Rule("", ("services",), _READ, "The address of the gateway for clients."),
+    Rule(
+        "",
+        ("configmaps",),
+        (*_READ, "create", "patch", "delete"),
+        "The gateway's configuration and its state. Its parts are named for their content, so no role can "
+        "name them.",
+    ),
+)
+"""In the namespace of the installation."""
+
+
+def children(options: Options) -> dict[str, Object]:
+    """Return the objects that the InferenceGateway composes, by key."""
+    written = [
+        pods.service_account(GATEWAY, gateway.COMPONENT),
+        pods.service_account(PUBLISHER, COMPONENT),
+        *network.manifests(options),
+        *gateway.manifests(options),
+        pods.metrics_service(PUBLISHER, COMPONENT, controller.PORT),
+        pods.disruption_budget(PUBLISHER, COMPONENT),
+        _publisher(options),
+    ]
+    return {_key(each): _of_crossplane(each) for each in written}
+
+
+def _key(manifest: Object) -> str:
+    """Return the key of an object: the two Deployments and the Service have one that compositions name."""
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    known = {
+        ("Service", GATEWAY): envoy_pods.SERVICE,
+        ("Deployment", GATEWAY): envoy_pods.DEPLOYMENT,
+        ("Deployment", PUBLISHER): envoy_pods.PUBLISHER,
+    }
+    return known.get((kind, name), f"{envoy_pods.PREFIX}{kind.lower()}-{name}")
+
+
+def _publisher(options: Options) -> Object:
+    arguments = ("controller", "--only=gateway", "--leader-elect", f"--gateway-service={GATEWAY}")
+    return controller.deployment(PUBLISHER, COMPONENT, options, arguments)
+
+
+def permissions() -> list[Object]:
+    """Return what an operator applies: the namespace of the gateway's Secrets, and the roles, bound."""
+    publisher, own = account(PUBLISHER), labels(COMPONENT)
+    private = Role("Role", f"{PUBLISHER}-private", gateway_permissions.PUBLISHER, own)
+    written = [
+        namespace(GATEWAY_NAMESPACE),
+        *Role("ClusterRole", PUBLISHER, FLEET, own).bound_to(publisher),
+        *Role("ClusterRole", SECRETS, NAMED, own).bound_to(publisher),
+        *Role("Role", PUBLISHER, SYSTEM, own).bound_to(publisher, SYSTEM_NAMESPACE),
+        *private.bound_to(publisher, GATEWAY_NAMESPACE),
+        *gateway_permissions.of_the_gateway(),
+    ]
+    return [_of_crossplane(each) for each in written]
+
+
+def _of_crossplane(value: Any) -> Any:
+    """Return a manifest, or a part of one, with the label ``part-of`` of Crossplane's objects."""
+    if isinstance(value, dict):
+        return {key: PART if key == PART_OF else _of_crossplane(part) for key, part in value.items()}
+    return [_of_crossplane(each) for each in value] if isinstance(value, list | tuple) else value
