@@ -65,7 +65,7 @@ async def post_http2(port: int, fields: Fields, body: bytes, trailers: Fields | 
                     return 0
                 for event in connection.receive_data(data):
                     if isinstance(event, h2.events.ResponseReceived):
-                        return next(int(value) for name, value in event.headers if name == ":status")
+                        return next(int(value) for name, value in event.headers if str(name) == ":status")
                     if isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated):
                         return 0
     except ConnectionError:
