@@ -4,6 +4,7 @@ The address is stable, so it stays if no endpoint is left: the gateway then answ
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -18,7 +19,7 @@ from modelplane.api.reasons import ModelEndpointReason as EndpointReason
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway
+from modelplane.compose import fleet_gateway, hold
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
@@ -36,6 +37,7 @@ def requirements(service: ModelService) -> tuple[Requirement, ...]:
     return (
         fleet_gateway.REQUIREMENT,
         Requirement("endpoints", API_VERSION, kind_name(ModelEndpoint), namespace=service.metadata.namespace),
+        *hold.requirements(service),
     )
 
 
@@ -76,7 +78,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     else:
         wanted = {each.key for each in children if isinstance(each, Desired) and each.key.startswith(ROUTE)}
         observed = [request.observed.get(key) for key in sorted({ROUTE, *wanted})] if by_route else []
-        routing = _routing(host, matched, observed)
+        routing = hold.explained(request, _routing(host, matched, observed), has_endpoints=bool(matched))
         if routing.holds and len(refused) == len(matched):
             message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
             routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
@@ -85,7 +87,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         status={"address": address} if address else {},
         conditions=(resolved, routing),
         ready=resolved.holds and routing.holds,
-        routes=_routes(service, matched, unusable) if request.proxy is Backend.ENVOY else (),
+        routes=_routes(request, matched, unusable) if request.proxy is Backend.ENVOY else (),
     )
 
 
@@ -121,15 +123,17 @@ def _through_gateway(
 
 
 def _routes(
-    service: ModelService, matched: tuple[Selected, ...], unusable: tuple[str, ...]
+    request: Request[ModelService], matched: tuple[Selected, ...], unusable: tuple[str, ...]
 ) -> tuple[Route, ...]:
     """Return the route of a service on Envoy, which needs no status of the InferenceGateway to serve it.
 
     A service in a reserved namespace keeps the route to an address that it has, and gets no new one.
     """
+    service = request.owner
     if not gets_route(service.metadata.namespace, service.status.address):
         return ()
-    return (service_route(service, matched, unusable),)
+    settings = hold.settings(request, has_endpoints=bool(matched))
+    return (replace(service_route(service, matched, unusable), settings=settings),)
 
 
 @per_version
