@@ -25,7 +25,7 @@ impl Counters {
             estimated: setup.counter("estimated", &["service"])?,
             refused: setup.counter("refused", &["code"])?,
             held_requests: setup.gauge("held_requests", &["service"])?,
-            holds: setup.counter("holds", &["service", "outcome"])?,
+            holds: setup.counter("holds", &["service", "result"])?,
             reload_failures: setup.counter("reload_failures", &[])?,
             panics: setup.counter("panics", &[])?,
         })
@@ -54,9 +54,9 @@ impl Counters {
     }
 
     /// Count a request that waits no more.
-    pub fn hold_ended(&self, stream: &mut Stream, service: &str, outcome: &str) {
+    pub fn hold_ended(&self, stream: &mut Stream, service: &str, result: &str) {
         stream.subtract(self.held_requests, &[service], 1);
-        stream.increment(self.holds, &[service, outcome], 1);
+        stream.increment(self.holds, &[service, result], 1);
     }
 
     /// Count what happened outside of requests.

@@ -2,7 +2,7 @@
 //!
 //! A request whose route has no backend takes a second route, which leads to the service's cluster for held
 //! requests. Envoy has that cluster from the moment at which the service has a backend, and the request goes on
-//! when it is there. One thread wakes every request four times a second to look.
+//! when it is there. One thread wakes requests four times a second to look.
 
 use std::collections::HashMap;
 use std::panic::catch_unwind;
@@ -21,6 +21,13 @@ use crate::watch::Watched;
 
 const EVERY: Duration = Duration::from_millis(250);
 
+/// Most requests of a service that are all woken each time. Of more, one is, until it goes on: a look takes as long
+/// as Envoy needs to choose a route among all.
+const FEW: usize = 8;
+
+/// Time for which all requests of a service are woken once one has gone on.
+const RELEASE: Duration = Duration::from_secs(5);
+
 /// Maximum of the bytes of bodies that one service holds.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -37,10 +44,26 @@ pub struct Hold {
 struct Load {
     requests: u64,
     bytes: u64,
+    /// Time at which a request went on.
+    released: Option<Instant>,
 }
 
-/// Waker of one request; empty once the stream has ended.
-type Waker = Mutex<Option<Scheduler>>;
+/// Waker of one request.
+struct Waker {
+    service: String,
+    deadline: Instant,
+    /// None once the stream has ended.
+    scheduler: Mutex<Option<Scheduler>>,
+}
+
+impl Waker {
+    fn wake(&self) {
+        // Locked while it is used, so that its stream does not end meanwhile.
+        if let Some(scheduler) = lock(&self.scheduler).as_ref() {
+            scheduler.wake();
+        }
+    }
+}
 
 static LOADS: OnceLock<Mutex<HashMap<String, Load>>> = OnceLock::new();
 static WAKERS: Mutex<Vec<Weak<Waker>>> = Mutex::new(vec![]);
@@ -100,10 +123,13 @@ impl Holding {
         // Envoy keeps the cluster that it found with the route.
         stream.clear_route_cache();
         if stream.has_hosts() {
+            if let Some(load) = loads().get_mut(&wait.waker.service) {
+                load.released = Some(Instant::now());
+            }
             self.end(stream, counters, "released");
             return OnWake::Continue;
         }
-        if wait.since.elapsed() < wait.timeout {
+        if Instant::now() < wait.waker.deadline {
             return OnWake::Stay;
         }
         let refusal = wait.timed_out();
@@ -116,10 +142,10 @@ impl Holding {
         self.end(stream, counters, "left");
     }
 
-    fn end(&mut self, stream: &mut Stream, counters: &Counters, outcome: &str) {
+    fn end(&mut self, stream: &mut Stream, counters: &Counters, result: &str) {
         if let Some(wait) = self.wait.take() {
             self.milliseconds = Some(wait.since.elapsed().as_millis() as u64);
-            counters.hold_ended(stream, &wait.service, outcome);
+            counters.hold_ended(stream, &wait.waker.service, result);
         }
     }
 
@@ -131,7 +157,6 @@ impl Holding {
 
 /// One place among the held requests of a service.
 struct Wait {
-    service: String,
     since: Instant,
     timeout: Duration,
     bytes: u64,
@@ -141,23 +166,20 @@ struct Wait {
 impl Wait {
     /// Take a place, and choose the route that leads to the cluster for held requests.
     fn begin(stream: &mut Stream, service: &str, hold: &Hold) -> Result<Self, Refusal> {
-        let mut wait = Wait {
-            service: service.to_string(),
-            since: Instant::now(),
-            timeout: Duration::from_secs(hold.timeout_seconds),
-            bytes: 0,
-            waker: Arc::default(),
-        };
+        let (since, timeout) = (Instant::now(), Duration::from_secs(hold.timeout_seconds));
+        let (service, deadline) = (service.to_string(), since + timeout);
+        let waker = Arc::new(Waker { service, deadline, scheduler: Mutex::default() });
+        let wait = Wait { since, timeout, bytes: 0, waker };
         wait.take(hold.max_requests)?;
         stream.set_state(HELD, b"1");
-        *lock(&wait.waker) = Some(stream.scheduler());
+        *lock(&wait.waker.scheduler) = Some(stream.scheduler());
         lock(&WAKERS).push(Arc::downgrade(&wait.waker));
         if start() { Ok(wait) } else { Err(wait.timed_out()) }
     }
 
-    fn take(&mut self, max_requests: u64) -> Result<(), Refusal> {
+    fn take(&self, max_requests: u64) -> Result<(), Refusal> {
         let mut loads = loads();
-        let load = loads.entry(self.service.clone()).or_default();
+        let load = loads.entry(self.waker.service.clone()).or_default();
         // Dropped with its place, so that it has one even if it is refused.
         load.requests += 1;
         if load.requests <= max_requests {
@@ -171,7 +193,7 @@ impl Wait {
             return Ok(());
         }
         let mut loads = loads();
-        let load = loads.entry(self.service.clone()).or_default();
+        let load = loads.entry(self.waker.service.clone()).or_default();
         load.bytes += bytes;
         self.bytes += bytes;
         if load.bytes <= MAX_BYTES {
@@ -181,7 +203,7 @@ impl Wait {
     }
 
     fn timed_out(&self) -> Refusal {
-        let (service, seconds) = (&self.service, self.timeout.as_secs());
+        let (service, seconds) = (&self.waker.service, self.timeout.as_secs());
         let message = format!("no replica of {service} became ready within {seconds} s: try again later");
         Refusal::later(&HOLD_TIMEOUT, message)
     }
@@ -190,13 +212,13 @@ impl Wait {
 impl Drop for Wait {
     fn drop(&mut self) {
         // From here on the thread does not wake it: the stream, and its worker, may end.
-        *lock(&self.waker) = None;
+        *lock(&self.waker.scheduler) = None;
         let mut loads = loads();
-        if let Some(load) = loads.get_mut(&self.service) {
+        if let Some(load) = loads.get_mut(&self.waker.service) {
             load.requests = load.requests.saturating_sub(1);
             load.bytes = load.bytes.saturating_sub(self.bytes);
             if load.requests == 0 {
-                loads.remove(&self.service);
+                loads.remove(&self.waker.service);
             }
         }
     }
@@ -212,26 +234,34 @@ fn start() -> bool {
     *STARTED.get_or_init(|| {
         let thread = std::thread::Builder::new().name("modelplane-hold".into());
         let spawned = thread.spawn(|| {
-            loop {
+            for round in 0.. {
                 std::thread::sleep(EVERY);
                 // The next round wakes those that a panic left out.
-                let _ = catch_unwind(wake_all);
+                let _ = catch_unwind(|| wake_all(round));
             }
         });
         spawned.map_err(|error| log_error(&format!("cannot start a thread: {error}"))).is_ok()
     })
 }
 
-fn wake_all() {
+fn wake_all(round: usize) {
     let wakers: Vec<Arc<Waker>> = {
         let mut all = lock(&WAKERS);
         all.retain(|waker| waker.strong_count() > 0);
         all.iter().filter_map(Weak::upgrade).collect()
     };
-    for waker in wakers {
-        // Locked while it is used, so that its stream does not end meanwhile.
-        if let Some(scheduler) = lock(&waker).as_ref() {
-            scheduler.wake();
+    let mut by_service: HashMap<&str, Vec<&Waker>> = HashMap::new();
+    for waker in &wakers {
+        by_service.entry(&waker.service).or_default().push(waker);
+    }
+    for (service, waiting) in by_service {
+        let released = loads().get(service).and_then(|load| load.released);
+        let all = waiting.len() <= FEW || released.is_some_and(|at| at.elapsed() < RELEASE);
+        let turn = round % waiting.len();
+        for (number, waker) in waiting.into_iter().enumerate() {
+            if all || number == turn || Instant::now() >= waker.deadline {
+                waker.wake();
+            }
         }
     }
 }

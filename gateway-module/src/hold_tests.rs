@@ -25,8 +25,8 @@ fn gauge(name: &str) -> u64 {
     counter(&format!("held_requests{{ml/{name}}}"))
 }
 
-fn ended(name: &str, outcome: &str) -> u64 {
-    counter(&format!("holds{{ml/{name},{outcome}}}"))
+fn ended(name: &str, result: &str) -> u64 {
+    counter(&format!("holds{{ml/{name},{result}}}"))
 }
 
 #[test]
@@ -138,4 +138,22 @@ fn a_thread_wakes_a_request_until_its_stream_ends() {
     exchange.stream().ends_early = true;
     exchange.wake();
     assert_eq!((exchange.stream().went_on, exchange.wakes()), (1, None));
+}
+
+#[test]
+fn of_many_requests_one_looks_until_it_goes_on() {
+    let filter = filter("turns", 60, 99);
+    let mut held: Vec<Exchange> = (0..20).map(|_| post(&filter, "/ml/turns/x")).collect();
+    assert!(held.iter_mut().all(|exchange| !exchange.headers(true)));
+    let woken = |held: &mut Vec<Exchange>| -> usize { held.iter_mut().filter_map(Exchange::wakes).sum() };
+    while woken(&mut held) < 3 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(woken(&mut held) < 20);
+    let mut first = held.pop().unwrap();
+    first.stream().hosts = Some(1);
+    first.wake();
+    while held.iter_mut().any(|exchange| exchange.wakes() == Some(0)) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }

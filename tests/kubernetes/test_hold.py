@@ -69,8 +69,8 @@ async def held(gateway: Gateway) -> int | None:
     return (await counters(gateway.directory)).get('modelplane_held_requests{service="ml/qwen"}')
 
 
-async def ended(gateway: Gateway, outcome: str) -> int | None:
-    labels = f'{{service="ml/qwen",outcome="{outcome}"}}'
+async def ended(gateway: Gateway, result: str) -> int | None:
+    labels = f'{{service="ml/qwen",result="{result}"}}'
     return (await counters(gateway.directory)).get(f"modelplane_holds{labels}")
 
 

@@ -50,7 +50,7 @@ def explained(request: Request[ModelService], routing: Condition, *, has_endpoin
     """Return the condition of a service's route, with what happens to requests while it has no endpoint."""
     if request.owner.spec.hold is None:
         return routing
-    if not has_endpoints:
+    if not has_endpoints and routing.reason == Reason.CONFIGURING:
         return dataclasses.replace(routing, message=f"{routing.message}; {_without_endpoint(request)}")
     if routing.holds and (why := _problem(request)):
         message = f"routes to its endpoints; without any, requests would get 503 at once: {why}"

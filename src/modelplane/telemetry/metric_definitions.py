@@ -280,8 +280,8 @@ GATEWAY_HELD = Metric(
 GATEWAY_HOLDS = Metric(
     "modelplane_gateway_holds_total",
     Type.COUNTER,
-    "Requests that have waited for an endpoint, by what ended it: released, timed_out or left.",
-    ("service", "outcome"),
+    "Requests that have waited for an endpoint, by how it ended: `released`, `timed_out` or `left`.",
+    ("service", "result"),
     _GATEWAY,
     observed=True,
 )

@@ -269,6 +269,7 @@ ADDITIONS = {
     "InferenceGateway spec.keyGrants*": "API keys",
     "InferenceGateway spec.tls*": "certificates of the gateway",
     "ModelService spec.aliases": "one URL for all models",
+    "ModelService spec.hold*": "requests that wait for a replica",
     "ModelEndpoint spec.credential*": "credentials of providers",
     "ModelEndpoint spec.model": "the name of a model at a provider",
     "ModelService spec.endpoints[].priority": "tiers of endpoints",

@@ -18,7 +18,7 @@ envoy_modelplane_refused{code="invalid_body"} 1
 # TYPE envoy_modelplane_held_requests gauge
 envoy_modelplane_held_requests{service="ml/qwen"} 4
 # TYPE envoy_modelplane_holds counter
-envoy_modelplane_holds{service="ml/qwen",outcome="released"} 5
+envoy_modelplane_holds{service="ml/qwen",result="released"} 5
 # TYPE envoy_modelplane_tokens counter
 envoy_modelplane_tokens{service="ml/qwen",kind="prompt"} 7
 # TYPE envoy_modelplane_new counter
