@@ -13,9 +13,10 @@ A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/")
 B = Backend("ml/b", (("10.0.0.2", 80),), 5, "/ml/b/")
 LAST = Backend("ml/last", (("10.0.0.3", 80),), 9, priority=1)
 HELD = "front-door/held/ml/qwen"
+FRONT = Front()
 
 
-def written(*backends: Backend, holds: bool = True, front: Front | None = Front()) -> dict[str, str]:  # noqa: B008
+def written(*backends: Backend, holds: bool = True, front: Front | None = FRONT) -> dict[str, str]:
     hold = HoldEntry(timeout_seconds=60, max_requests=9) if holds else None
     route = Route("ml/qwen", "/ml/qwen/", backends, "none", ServiceEntry(hold=hold))
     return files(Table((Listener("front-door", "127.0.0.1", 80, (route,), front=front),)))
