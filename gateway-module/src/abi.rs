@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::backend::BackendFactory;
 use crate::errors::{INTERNAL_ERROR, Refusal};
-use crate::filter::{Factory, Filter, OnBody, OnHeaders};
+use crate::filter::{Factory, Filter, OnBody, OnHeaders, OnWake};
 use crate::front::FrontFactory;
 use crate::names::DETAILS;
 
@@ -169,7 +169,41 @@ unsafe extern "C" {
         count: usize,
         by: u64,
     ) -> u32;
+    fn envoy_dynamic_module_callback_http_filter_config_define_gauge(
+        config: Handle,
+        name: Buffer,
+        labels: *const Buffer,
+        count: usize,
+        id: *mut usize,
+    ) -> u32;
+    fn envoy_dynamic_module_callback_http_filter_increment_gauge(
+        stream: Handle,
+        id: usize,
+        labels: *const Buffer,
+        count: usize,
+        by: u64,
+    ) -> u32;
+    fn envoy_dynamic_module_callback_http_filter_decrement_gauge(
+        stream: Handle,
+        id: usize,
+        labels: *const Buffer,
+        count: usize,
+        by: u64,
+    ) -> u32;
+    fn envoy_dynamic_module_callback_http_get_cluster_host_count(
+        stream: Handle,
+        priority: u32,
+        total: *mut usize,
+        healthy: *mut usize,
+        degraded: *mut usize,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_filter_continue_decoding(stream: Handle);
+    fn envoy_dynamic_module_callback_http_filter_scheduler_new(stream: Handle) -> Handle;
+    fn envoy_dynamic_module_callback_http_filter_scheduler_commit(scheduler: Handle, event: u64);
+    fn envoy_dynamic_module_callback_http_filter_scheduler_delete(scheduler: Handle);
 }
+
+const FAILED: &str = "the gateway failed on this request: report it";
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
@@ -186,6 +220,29 @@ pub fn log_error(message: &str) {
 /// Counter that Envoy publishes.
 #[derive(Clone, Copy)]
 pub struct Counter(usize);
+
+/// Gauge that Envoy publishes.
+#[derive(Clone, Copy)]
+pub struct Gauge(usize);
+
+/// Means to wake a stream from any thread, as long as the stream lives.
+pub struct Scheduler(Handle);
+
+// Safety: Envoy lets any thread wake a stream, and delete the scheduler.
+unsafe impl Send for Scheduler {}
+
+impl Scheduler {
+    /// Let the stream's worker call the filter's hook soon.
+    pub fn wake(&self) {
+        unsafe { envoy_dynamic_module_callback_http_filter_scheduler_commit(self.0, 0) }
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        unsafe { envoy_dynamic_module_callback_http_filter_scheduler_delete(self.0) }
+    }
+}
 
 /// Envoy while a filter is configured.
 pub struct Setup(Handle);
@@ -211,6 +268,23 @@ impl Setup {
             )
         };
         if failed == 0 { Ok(Counter(id)) } else { Err(format!("Envoy refused the counter {name}: {failed}")) }
+    }
+
+    /// Define a gauge with labels.
+    pub fn gauge(&mut self, name: &str, labels: &[&str]) -> Result<Gauge, String> {
+        let labels = buffers(labels);
+        let mut id = 0;
+        let name_ = Buffer::of(name.as_bytes());
+        let failed = unsafe {
+            envoy_dynamic_module_callback_http_filter_config_define_gauge(
+                self.0,
+                name_,
+                labels.as_ptr(),
+                labels.len(),
+                &mut id,
+            )
+        };
+        if failed == 0 { Ok(Gauge(id)) } else { Err(format!("Envoy refused the gauge {name}: {failed}")) }
     }
 }
 
@@ -421,6 +495,48 @@ impl Stream<'_> {
             );
         }
     }
+
+    /// Add to a gauge.
+    pub fn add(&mut self, gauge: Gauge, labels: &[&str], by: u64) {
+        let labels = buffers(labels);
+        let (of, count) = (labels.as_ptr(), labels.len());
+        unsafe {
+            envoy_dynamic_module_callback_http_filter_increment_gauge(self.handle, gauge.0, of, count, by)
+        };
+    }
+
+    /// Subtract from a gauge.
+    pub fn subtract(&mut self, gauge: Gauge, labels: &[&str], by: u64) {
+        let labels = buffers(labels);
+        let (of, count) = (labels.as_ptr(), labels.len());
+        unsafe {
+            envoy_dynamic_module_callback_http_filter_decrement_gauge(self.handle, gauge.0, of, count, by)
+        };
+    }
+
+    /// Return whether the cluster of the route exists and has an instance.
+    pub fn has_hosts(&self) -> bool {
+        let (mut total, mut healthy, mut degraded) = (0, 0, 0);
+        let exists = unsafe {
+            envoy_dynamic_module_callback_http_get_cluster_host_count(
+                self.handle,
+                0,
+                &mut total,
+                &mut healthy,
+                &mut degraded,
+            )
+        };
+        exists && total > 0
+    }
+
+    /// Return the means to wake this stream.
+    pub fn scheduler(&mut self) -> Scheduler {
+        Scheduler(unsafe { envoy_dynamic_module_callback_http_filter_scheduler_new(self.handle) })
+    }
+}
+
+fn buffers(labels: &[&str]) -> Vec<Buffer> {
+    labels.iter().map(|label| Buffer::of(label.as_bytes())).collect()
 }
 
 /// Filter of one stream, as Envoy keeps it.
@@ -459,7 +575,7 @@ unsafe fn hook<T: Copy>(
         PANICS.fetch_add(1, Ordering::Relaxed);
         slot.failed.set(true);
         if phase == Phase::Request {
-            stream.refuse(&Refusal::new(&INTERNAL_ERROR, "the gateway failed on this request: report it"));
+            stream.refuse(&Refusal::new(&INTERNAL_ERROR, FAILED));
         }
         failed
     })
@@ -595,6 +711,41 @@ pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_compl
     unsafe { hook(stream, slot, Phase::Response, (), (), run) }
 }
 
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
+    stream: Handle,
+    slot: Handle,
+    _event: u64,
+) {
+    // Envoy frees the slot if the stream ends while the request goes on or is answered: only the handle is used.
+    match unsafe { wake(stream, slot) } {
+        OnWake::Stay => {}
+        OnWake::Continue => unsafe { envoy_dynamic_module_callback_http_filter_continue_decoding(stream) },
+        OnWake::Refuse(refusal) => {
+            Stream { handle: stream, answered: &Cell::new(false) }.refuse(&refusal);
+        }
+    }
+}
+
+/// Wake a filter.
+///
+/// Safety: as for `hook`.
+unsafe fn wake(stream: Handle, slot: Handle) -> OnWake {
+    let slot = unsafe { &*slot.cast::<Slot>() };
+    if slot.failed.get() || slot.answered.get() {
+        return OnWake::Stay;
+    }
+    let Ok(mut filter) = slot.filter.try_borrow_mut() else { return OnWake::Stay };
+    let mut stream = Stream { handle: stream, answered: &slot.answered };
+    let next = catch_unwind(AssertUnwindSafe(|| filter.wake(&mut stream))).unwrap_or_else(|_| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        slot.failed.set(true);
+        OnWake::Refuse(Refusal::new(&INTERNAL_ERROR, FAILED))
+    });
+    slot.answered.set(matches!(next, OnWake::Refuse(_)));
+    next
+}
+
 /// Hooks that Envoy demands and that these filters do not use.
 macro_rules! unused {
     ($($name:ident($($type:ty),*) $(-> $answer:ty = $value:expr)?;)*) => {
@@ -606,7 +757,6 @@ macro_rules! unused {
 }
 
 unused! {
-    envoy_dynamic_module_on_http_filter_scheduled(Handle, Handle, u64);
     envoy_dynamic_module_on_http_filter_http_callout_done(Handle, Handle, u64, u32, Handle, usize, Handle, usize);
     envoy_dynamic_module_on_http_filter_http_stream_headers(Handle, Handle, u64, Handle, usize, bool);
     envoy_dynamic_module_on_http_filter_http_stream_data(Handle, Handle, u64, Handle, usize, bool);

@@ -10,7 +10,7 @@ use crate::config::{Backend, SPARE_BYTES};
 use crate::credentials::{Credential, HEADERS};
 use crate::errors::{CREDENTIAL_MISSING, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
-use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, REPLACED, REWRITE};
+use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, REPLACED, REWRITE, STRIP};
 use crate::paths::Rewrite;
 use crate::prompt::{Form, Prompt, is_compressed, is_upgrade};
 
@@ -168,7 +168,7 @@ fn rewrite_path(stream: &mut Stream) -> bool {
     let again = kept.is_some();
     let Some(path) = kept.or_else(|| stream.header(Headers::Request, ":path")) else { return again };
     let rewrite = Rewrite {
-        strip: stream.metadata(Source::Route, REWRITE, "strip").len(),
+        strip: stream.metadata(Source::Route, REWRITE, STRIP).len(),
         prefix: cluster(stream, "prefix"),
         overlap: cluster(stream, "overlap"),
     };

@@ -1,6 +1,6 @@
 //! Counters of the filter `front`. Labels are bounded: services that have answered, and codes of the table of errors.
 
-use crate::abi::{Counter, Setup, Stream, take_panics};
+use crate::abi::{Counter, Gauge, Setup, Stream, take_panics};
 use crate::answer::Counted;
 use crate::errors::Code;
 use crate::watch::take_failures;
@@ -11,6 +11,8 @@ pub struct Counters {
     tokens: Counter,
     estimated: Counter,
     refused: Counter,
+    held_requests: Gauge,
+    holds: Counter,
     reload_failures: Counter,
     panics: Counter,
 }
@@ -22,6 +24,8 @@ impl Counters {
             tokens: setup.counter("tokens", &["service", "kind"])?,
             estimated: setup.counter("estimated", &["service"])?,
             refused: setup.counter("refused", &["code"])?,
+            held_requests: setup.gauge("held_requests", &["service"])?,
+            holds: setup.counter("holds", &["service", "result"])?,
             reload_failures: setup.counter("reload_failures", &[])?,
             panics: setup.counter("panics", &[])?,
         })
@@ -42,6 +46,17 @@ impl Counters {
     /// Count a refusal.
     pub fn refused(&self, stream: &mut Stream, code: &Code) {
         stream.increment(self.refused, &[code.name], 1);
+    }
+
+    /// Count a request that begins to wait.
+    pub fn held(&self, stream: &mut Stream, service: &str) {
+        stream.add(self.held_requests, &[service], 1);
+    }
+
+    /// Count a request that waits no more.
+    pub fn hold_ended(&self, stream: &mut Stream, service: &str, result: &str) {
+        stream.subtract(self.held_requests, &[service], 1);
+        stream.increment(self.holds, &[service, result], 1);
     }
 
     /// Count what happened outside of requests.

@@ -2,6 +2,8 @@
 
 use crate::limits::Exceeded;
 
+const RETRY_AFTER_S: &str = "5";
+
 /// Row of the table of errors in `README.md`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Code {
@@ -40,6 +42,8 @@ codes! {
     INSUFFICIENT_QUOTA 429 "insufficient_quota"
     INTERNAL_ERROR 500 "internal_error"
     CREDENTIAL_MISSING 503 "credential_missing"
+    HOLD_TIMEOUT 503 "hold_timeout"
+    TOO_MANY_HELD 503 "too_many_held"
 }
 
 /// Answer to a request that is refused.
@@ -81,6 +85,12 @@ impl Refusal {
                 header("reset", reset),
             ],
         }
+    }
+
+    /// Refuse for now, and say when to try again.
+    pub fn later(code: &'static Code, message: String) -> Self {
+        let headers = vec![("retry-after".into(), RETRY_AFTER_S.into())];
+        Refusal { headers, ..Refusal::new(code, message) }
     }
 
     /// Refuse because the budget is spent.

@@ -1,6 +1,7 @@
 //! Filter of one stream, and the answers of its hooks to Envoy.
 
 use crate::abi::Stream;
+use crate::errors::Refusal;
 
 /// Answer to the headers of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,17 @@ pub enum OnBody {
     Drop = 3,
 }
 
+/// Answer to a wake-up.
+#[derive(Debug)]
+pub enum OnWake {
+    /// Stay as it is.
+    Stay,
+    /// Let the request go on.
+    Continue,
+    /// Refuse the request.
+    Refuse(Refusal),
+}
+
 /// Hooks of one stream. Those that a filter leaves out do nothing.
 pub trait Filter {
     /// Handle the headers of the request; `end` if it has no body.
@@ -37,6 +49,11 @@ pub trait Filter {
     /// Handle the end of a body that has trailers; false if the filter has answered.
     fn request_trailers(&mut self, _stream: &mut Stream) -> bool {
         true
+    }
+
+    /// Handle a wake-up by a scheduler of the stream.
+    fn wake(&mut self, _stream: &mut Stream) -> OnWake {
+        OnWake::Stay
     }
 
     /// Handle the headers of the answer.

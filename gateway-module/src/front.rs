@@ -11,8 +11,9 @@ use crate::errors::{
     AMBIGUOUS_API_KEY, Code, EXPIRED_API_KEY, INVALID_API_KEY, INVALID_BODY, KEY_BLOCKED, METHOD_NOT_ALLOWED,
     MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
 };
-use crate::filter::{Factory, Filter, OnBody, OnHeaders};
+use crate::filter::{Factory, Filter, OnBody, OnHeaders, OnWake};
 use crate::head::Head;
+use crate::hold::{self, Holding};
 use crate::keys::{Blocked, Key, Shares};
 use crate::limits::{Admission, Gateways};
 use crate::models::not_allowed;
@@ -52,6 +53,7 @@ impl Factory for FrontFactory {
             answer: None,
             first_token_ms: None,
             refused: None,
+            holding: Holding::default(),
         })
     }
 }
@@ -92,12 +94,13 @@ struct FrontFilter {
     answer: Option<Answer>,
     first_token_ms: Option<u64>,
     refused: Option<&'static Code>,
+    holding: Holding,
 }
 
 impl Filter for FrontFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         match self.admit(stream, end) {
-            Ok(()) if self.body.held => OnHeaders::Stop,
+            Ok(()) if self.body.held || self.must_wait(stream) => OnHeaders::Stop,
             Ok(()) => OnHeaders::Continue,
             Err(stop) => {
                 self.stop(stream, stop);
@@ -108,9 +111,15 @@ impl Filter for FrontFilter {
 
     fn request_body(&mut self, stream: &mut Stream, end: bool) -> OnBody {
         let received = stream.body(Body::ReceivedRequest);
-        self.body.bytes += received.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        let bytes = received.iter().map(|piece| piece.len() as u64).sum::<u64>();
+        self.body.bytes += bytes;
         if self.body.limit.is_some_and(|limit| self.body.bytes > limit) {
             self.stop(stream, too_large(self.body.limit.unwrap_or_default()).into());
+            return OnBody::Drop;
+        }
+        if self.holding.is_waiting() {
+            let Err(refusal) = self.holding.grow(bytes) else { return OnBody::Buffer };
+            self.stop(stream, refusal.into());
             return OnBody::Drop;
         }
         if !self.body.held {
@@ -119,11 +128,25 @@ impl Filter for FrontFilter {
         if !end {
             return OnBody::Buffer;
         }
-        if self.read_body(stream) { OnBody::Continue } else { OnBody::Drop }
+        match (self.read_body(stream), self.holding.is_waiting()) {
+            (true, _) => OnBody::Continue,
+            (false, true) => OnBody::Buffer,
+            (false, false) => OnBody::Drop,
+        }
     }
 
     fn request_trailers(&mut self, stream: &mut Stream) -> bool {
-        !self.body.held || self.read_body(stream)
+        !self.holding.is_waiting() && (!self.body.held || self.read_body(stream))
+    }
+
+    fn wake(&mut self, stream: &mut Stream) -> OnWake {
+        let next = self.holding.look(stream, &self.counters);
+        match &next {
+            OnWake::Continue => self.body.limit = self.key.as_ref().and_then(|key| key.max_body_bytes),
+            OnWake::Refuse(refusal) => self.refused = Some(refusal.code),
+            OnWake::Stay => {}
+        }
+        next
     }
 
     fn response_headers(&mut self, stream: &mut Stream) {
@@ -160,6 +183,7 @@ impl Filter for FrontFilter {
     }
 
     fn complete(&mut self, stream: &mut Stream) {
+        self.holding.leave(stream, &self.counters);
         let counted = self.answer.as_ref().and_then(|answer| answer.count(self.body.bytes));
         let mut record = Record::new(self.config.record);
         if let Some(key) = &self.key {
@@ -184,6 +208,9 @@ impl Filter for FrontFilter {
         }
         if let Some(first_token_ms) = self.first_token_ms {
             record.number("first_token_ms", first_token_ms);
+        }
+        if let Some(held_ms) = self.holding.milliseconds() {
+            record.number("held_ms", held_ms);
         }
         if let Some(code) = self.refused {
             record.text("error", code.name);
@@ -350,12 +377,26 @@ impl FrontFilter {
     fn read_body(&mut self, stream: &mut Stream) -> bool {
         self.body.held = false;
         match self.route_and_ask(stream) {
-            Ok(()) => true,
+            Ok(()) => !self.must_wait(stream),
             Err(refusal) => {
                 self.stop(stream, refusal.into());
                 false
             }
         }
+    }
+
+    /// Hold a request whose service is set so and has no endpoint; true if it does not go on.
+    fn must_wait(&mut self, stream: &mut Stream) -> bool {
+        let Some(hold) = hold::limits(&self.config.services, &self.service, stream) else { return false };
+        self.body.limit.get_or_insert(self.config.max_body_bytes);
+        let limit = self.body.limit.unwrap_or(u64::MAX);
+        stream.set_buffer_limit(limit.saturating_add(SPARE_BYTES));
+        if let Err(refusal) =
+            self.holding.begin(stream, &self.counters, &self.service, &hold, self.body.bytes)
+        {
+            self.stop(stream, refusal.into());
+        }
+        true
     }
 
     fn route_and_ask(&mut self, stream: &mut Stream) -> Result<(), Refusal> {

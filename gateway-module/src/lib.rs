@@ -13,6 +13,7 @@ mod events;
 mod filter;
 mod front;
 mod head;
+mod hold;
 mod keys;
 mod limits;
 mod models;
@@ -31,5 +32,7 @@ mod backend_tests;
 mod front_tests;
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod hold_tests;
 #[cfg(test)]
 mod stand_in;

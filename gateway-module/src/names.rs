@@ -9,11 +9,17 @@ pub const RECORD: &str = "modelplane.record";
 /// Namespace of the metadata of routes and clusters that the module reads.
 pub const REWRITE: &str = "modelplane.rewrite";
 
+/// Key of a route's metadata with the prefix to remove: a route without backends has none.
+pub const STRIP: &str = "strip";
+
 /// Filter state with the path as it was before the first attempt.
 pub const CLIENT_PATH: &str = "modelplane.replaced.:path";
 
 /// Filter state that is set if the `model` of the body has chosen the service.
 pub const BY_MODEL: &str = "modelplane.by_model";
+
+/// Filter state that is set once a request is held, and that its further routes match.
+pub const HELD: &str = "modelplane.held";
 
 /// Prefix of the filter states with other headers as they were before the first attempt.
 pub const REPLACED: &str = "modelplane.replaced.";

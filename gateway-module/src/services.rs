@@ -4,10 +4,15 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use crate::hold::Hold;
+
 /// Settings of one service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Service {}
+pub struct Service {
+    /// Limits of the requests that wait for its first endpoint; without them none waits.
+    pub hold: Option<Hold>,
+}
 
 /// Settings of the services that have any.
 #[derive(Debug, Default, Deserialize)]
@@ -37,5 +42,8 @@ mod tests {
         let services = Services::parse(br#"{"services":{"ml/qwen":{}}}"#, None).unwrap();
         assert!(services.get("ml/qwen").is_some() && services.get("ml/other").is_none());
         assert!(Services::parse(br#"{"services":{"ml/qwen":{"other":1}}}"#, None).is_err());
+        let hold = br#"{"services":{"ml/qwen":{"hold":{"timeoutSeconds":60,"maxRequests":9}}}}"#;
+        assert!(Services::parse(hold, None).unwrap().get("ml/qwen").unwrap().hold.is_some());
+        assert!(Services::parse(br#"{"services":{"ml/qwen":{"hold":{}}}}"#, None).is_err());
     }
 }

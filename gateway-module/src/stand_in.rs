@@ -42,6 +42,12 @@ pub struct Stream {
     pub buffer_limit: Option<u64>,
     /// Dynamic metadata, as text.
     pub noted: HashMap<String, String>,
+    /// Instances of the route's cluster; None if there is no such cluster.
+    pub hosts: Option<usize>,
+    pub went_on: usize,
+    /// True to free the filter while its request goes on or is answered, as Envoy does outside of filters' hooks.
+    pub ends_early: bool,
+    is_freed: bool,
     bodies: HashMap<Body, Pieces>,
     slot: Option<Handle>,
 }
@@ -178,6 +184,22 @@ impl Exchange {
         Some(sent)
     }
 
+    /// Call the hook of a wake-up.
+    pub fn wake(&mut self) {
+        unsafe { abi::envoy_dynamic_module_on_http_filter_scheduled(self.handle(), self.slot, 0) }
+    }
+
+    /// Return how often a thread has woken the stream; None if none can.
+    pub fn wakes(&mut self) -> Option<usize> {
+        let own = self.handle() as usize;
+        SCHEDULERS.lock().unwrap().iter().find(|each| each.0 == own).map(|each| each.1)
+    }
+
+    /// Return the body that is held.
+    pub fn held_body(&mut self) -> Vec<u8> {
+        self.stream().bodies.get(&Body::BufferedRequest).map(|pieces| pieces.concat()).unwrap_or_default()
+    }
+
     /// Answer with a body in pieces and return what the client gets. Without `end` the client leaves.
     pub fn respond(&mut self, headers: &[(&str, &str)], pieces: &[&[u8]], end: bool) -> Vec<u8> {
         self.stream().response = owned(headers);
@@ -217,7 +239,9 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         unsafe {
-            abi::envoy_dynamic_module_on_http_filter_destroy(self.slot);
+            if !self.stream().is_freed {
+                abi::envoy_dynamic_module_on_http_filter_destroy(self.slot);
+            }
             drop(Box::from_raw(self.stream));
         }
     }
@@ -333,6 +357,7 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_send_response(
         let details = Buffer::of(b"details");
         abi::envoy_dynamic_module_on_http_filter_local_reply(stream, slot, status, details, false);
         abi::envoy_dynamic_module_on_http_filter_response_headers(stream, slot, true);
+        end_early(handle);
     }
 }
 
@@ -499,9 +524,103 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_increment_counter
     let labels: Vec<String> = (0..count).map(|number| unsafe { text(*labels.add(number)) }).collect();
     COUNTERS.with_borrow_mut(|counters| {
         let name = format!("{}{{{}}}", counters.0[id], labels.join(","));
-        *counters.1.entry(name).or_default() += by;
+        let value = counters.1.entry(name).or_default();
+        *value = value.wrapping_add(by);
     });
     0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_define_gauge(
+    config: Handle,
+    name: Buffer,
+    labels: *const Buffer,
+    count: usize,
+    id: *mut usize,
+) -> u32 {
+    unsafe {
+        envoy_dynamic_module_callback_http_filter_config_define_counter(config, name, labels, count, id)
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_increment_gauge(
+    stream: Handle,
+    id: usize,
+    labels: *const Buffer,
+    count: usize,
+    by: u64,
+) -> u32 {
+    unsafe { envoy_dynamic_module_callback_http_filter_increment_counter(stream, id, labels, count, by) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_decrement_gauge(
+    stream: Handle,
+    id: usize,
+    labels: *const Buffer,
+    count: usize,
+    by: u64,
+) -> u32 {
+    let by = by.wrapping_neg();
+    unsafe { envoy_dynamic_module_callback_http_filter_increment_counter(stream, id, labels, count, by) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_get_cluster_host_count(
+    stream: Handle,
+    _priority: u32,
+    total: *mut usize,
+    _healthy: *mut usize,
+    _degraded: *mut usize,
+) -> bool {
+    let hosts = unsafe { of(stream) }.hosts;
+    unsafe { *total = hosts.unwrap_or_default() };
+    hosts.is_some()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_continue_decoding(stream: Handle) {
+    unsafe { of(stream) }.went_on += 1;
+    unsafe { end_early(stream) };
+}
+
+unsafe fn end_early(handle: Handle) {
+    let stream = unsafe { of(handle) };
+    if stream.ends_early && !stream.is_freed {
+        stream.is_freed = true;
+        let slot = stream.slot.unwrap();
+        unsafe {
+            abi::envoy_dynamic_module_on_http_filter_stream_complete(handle, slot);
+            abi::envoy_dynamic_module_on_http_filter_destroy(slot);
+        }
+    }
+}
+
+/// Wakers by stream; the value counts how often each was used.
+static SCHEDULERS: std::sync::Mutex<Vec<(usize, usize)>> = std::sync::Mutex::new(vec![]);
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_scheduler_new(stream: Handle) -> Handle {
+    SCHEDULERS.lock().unwrap().push((stream as usize, 0));
+    // Not read, but freed, so that a use after that is found.
+    Box::into_raw(Box::new(stream as usize)).cast()
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_scheduler_commit(
+    scheduler: Handle,
+    _event: u64,
+) {
+    let stream = unsafe { *scheduler.cast::<usize>() };
+    let mut all = SCHEDULERS.lock().unwrap();
+    all.iter_mut().filter(|each| each.0 == stream).for_each(|each| each.1 += 1);
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_scheduler_delete(scheduler: Handle) {
+    let stream = unsafe { *Box::from_raw(scheduler.cast::<usize>()) };
+    SCHEDULERS.lock().unwrap().retain(|each| each.0 != stream);
 }
 
 #[test]

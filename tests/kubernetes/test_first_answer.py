@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import psutil
 import pytest
 
 from kubernetes.test_tour import at_a_terminal, blocks
+from modelplane.host.errors import LocalError
 from modelplane.local import gateway_module
+from modelplane.proxy import admin
 from support.fleets import PROCESSES, Fleet
 
 pytestmark = pytest.mark.kubernetes
@@ -28,7 +31,7 @@ def _address(fleet: Fleet) -> str:
 
 
 def _answer(fleet: Fleet) -> str:
-    client = openai.OpenAI(base_url=f"{_address(fleet)}/v1", api_key="none", max_retries=0, timeout=60)
+    client = openai.OpenAI(base_url=f"{_address(fleet)}/v1", api_key="none", max_retries=0, timeout=150)
     answer = client.chat.completions.create(
         model="gemma", messages=[{"role": "user", "content": PROMPT}], max_tokens=12, temperature=0, seed=7
     )
@@ -118,6 +121,59 @@ def test_one_url_leads_to_the_model_that_a_request_names(served: Fleet) -> None:
 def _grant(fleet: Fleet, *aliases: dict[str, Any]) -> None:
     patch = json.dumps({"spec": {"aliases": aliases or None}})
     fleet.kubectl("patch", "ig", "default", "--type=merge", "-p", patch)
+
+
+@pytest.mark.usefixtures("module_library")
+def test_a_request_for_a_deployment_at_zero_waits_until_it_is_scaled_up(served: Fleet) -> None:
+    _hold(served, {"timeoutSeconds": 300})
+    served.kubectl("scale", "md/gemma", "-n", "ml-team", "--replicas=0")
+    served.kubectl("wait", "--for=delete", "me", "--all", "-n", "ml-team", "--timeout=60s")
+    message = "{.status.conditions[?(@.type=='RoutingReady')].message}"
+    waits = "requests wait up to 300 s for a replica, at most 100 at once"
+    said = f"--for=jsonpath={message}=no endpoint to route to; {waits}"
+    served.kubectl("wait", said, "ms/first-answer", "-n", "ml-team", "--timeout=30s")
+    with ThreadPoolExecutor() as pool:
+        cut_off = _until_held(served, pool)
+        pid = _status(served)["envoy"]["pid"]
+        assert isinstance(pid, int)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(openai.APIConnectionError):
+            cut_off.result(30)
+        asking = _until_held(served, pool)
+        served.kubectl("scale", "md/gemma", "-n", "ml-team", "--replicas=1")
+        assert asking.result(120).strip()
+    assert _held(served) == "0"
+    _hold(served, None)
+    _ready(served)
+
+
+def _until_held(fleet: Fleet, pool: ThreadPoolExecutor) -> "Future[str]":
+    """Ask until a request waits: a gateway that has just started may not know yet that it is to."""
+    deadline = time.monotonic() + 30
+    asking = pool.submit(_answer, fleet)
+    while _held(fleet) != "1":
+        assert time.monotonic() < deadline
+        if asking.done():
+            assert isinstance(asking.exception(), (openai.APIConnectionError, openai.InternalServerError))
+            asking = pool.submit(_answer, fleet)
+        time.sleep(0.1)
+    return asking
+
+
+def _hold(fleet: Fleet, limits: dict[str, int] | None) -> None:
+    patch = json.dumps({"spec": {"hold": limits}})
+    fleet.kubectl("patch", "ms", "first-answer", "-n", "ml-team", "--type=merge", "-p", patch)
+
+
+def _held(fleet: Fleet) -> str:
+    """Return the gauge of held requests; empty before the first one."""
+    try:
+        text = admin.prometheus(fleet.home.envoy, "held_requests")
+    except LocalError:
+        return ""
+    value = r'^envoy_modelplane_held_requests{service="ml-team/first-answer"} (\d+)$'
+    found = re.search(value, text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def test_chat_prints_an_answer(served: Fleet) -> None:

@@ -56,6 +56,27 @@ class EndpointEntry(Model):
     selector: Annotated[EndpointSelector, about("The endpoints of the group.")]
 
 
+class Hold(Model):
+    """Limits of the requests that wait for a replica."""
+
+    timeout_seconds: Annotated[
+        int,
+        about(
+            "Longest wait of a request, in seconds. It then gets 503.",
+            ge=1,
+            le=600,
+        ),
+    ] = 60
+    max_requests: Annotated[
+        int,
+        about(
+            "Maximum of requests that wait at one gateway. Each further one gets 503 at once.",
+            ge=1,
+            le=1000,
+        ),
+    ] = 100
+
+
 class ModelServiceSpec(Model):
     """Routing of the service's requests."""
 
@@ -77,6 +98,17 @@ class ModelServiceSpec(Model):
             unique=True,
         ),
     ] = ()
+    hold: (
+        Annotated[
+            Hold,
+            about(
+                "Lets requests wait while the service has no endpoint and selects the replicas of a "
+                "ModelDeployment, for example one that is scaled to zero. If absent, they get 503 at once. "
+                "Needs the gateway module."
+            ),
+        ]
+        | None
+    ) = None
 
 
 class ModelServiceStatus(Status):

@@ -457,9 +457,14 @@ DOCUMENTED = (
             "The gateway cannot set what the endpoints need, so none of them gets requests.",
         ),
         (False, _SERVICE.TIERS_WITHOUT_FAILOVER, "The gateway has no tiers: the first gets all traffic."),
+        (
+            False,
+            _SERVICE.HOLD_UNSUPPORTED,
+            "The gateway cannot hold requests: without an endpoint, they get 503 at once.",
+        ),
         alarming=(
             *(_SERVICE.TOO_MANY_ENDPOINTS, _SERVICE.PATH_TAKEN, _SERVICE.ENDPOINTS_REFUSED),
-            _SERVICE.TIERS_WITHOUT_FAILOVER,
+            *(_SERVICE.TIERS_WITHOUT_FAILOVER, _SERVICE.HOLD_UNSUPPORTED),
         ),
     ),
     *_reasons(

@@ -256,6 +256,7 @@ class ModelServiceReason(StrEnum):
     OUTSIDE_REGIONS = "OutsideRegions"
     SUPPORTED = "Supported"
     UNSUPPORTED_BACKEND = "UnsupportedBackend"
+    HOLD_UNSUPPORTED = "HoldUnsupported"
 
 
 class ServingStackCondition(StrEnum):

@@ -19,7 +19,7 @@ from modelplane.api.reasons import ModelEndpointReason as EndpointReason
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway, region_rules, unsupported_settings
+from modelplane.compose import fleet_gateway, hold, region_rules, unsupported_settings
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
@@ -76,7 +76,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     else:
         wanted = {each.key for each in children if isinstance(each, Desired) and each.key.startswith(ROUTE)}
         observed = [request.observed.get(key) for key in sorted({ROUTE, *wanted})] if by_route else []
-        routing = _routing(host, matched, observed)
+        routing = hold.explained(request, _routing(host, matched, observed), has_endpoints=bool(matched))
         if routing.holds and len(refused) == len(matched):
             message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
             routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
@@ -89,7 +89,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
             *unsupported_settings.of_service(service, reads_gateway_api=by_route, backend=proxy),
         ),
         ready=resolved.holds and routing.holds,
-        routes=_routes(service, matched, unusable, admitted) if request.proxy is Backend.ENVOY else (),
+        routes=_routes(request, matched, unusable, admitted) if request.proxy is Backend.ENVOY else (),
     )
 
 
@@ -132,18 +132,22 @@ def _through_gateway(
 
 
 def _routes(
-    service: ModelService, matched: tuple[Selected, ...], unusable: tuple[str, ...], admitted: Admitted
+    request: Request[ModelService],
+    matched: tuple[Selected, ...],
+    unusable: tuple[str, ...],
+    admitted: Admitted,
 ) -> tuple[Route, ...]:
     """Return the route of a service on Envoy, which needs no status of the InferenceGateway to serve it.
 
     A service in a reserved namespace keeps the route to an address that it has, and gets no new one.
     """
+    service = request.owner
     if not gets_route(service.metadata.namespace, service.status.address):
         return ()
     route = service_route(service, matched, unusable)
     if not matched and admitted.outside:
         route = replace(route, unavailable=regions.unavailable(service, admitted))
-    return (route,)
+    return (replace(route, settings=hold.settings(request, has_endpoints=bool(matched))),)
 
 
 @per_version

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import msgspec
+
 from modelplane.api.meta import Object
 from modelplane.api.model_endpoint import CredentialHeader, ModelEndpoint
 from modelplane.api.rejected import Rejected
@@ -110,7 +112,9 @@ def _usable(route: Route, known: Mapping[str, SecretHeader], has_module: bool) -
         f'cannot serve ModelService "{route.name}": the gateway cannot set credential or model of its '
         f"ModelEndpoints: see kubectl get modelendpoints -n {namespace} -o yaml"
     )
-    return replace(route, backends=(), unavailable=why)
+    # A replica that starts changes nothing, so no request waits for one.
+    settings = msgspec.structs.replace(route.settings, hold=None)
+    return replace(route, backends=(), unavailable=why, settings=settings)
 
 
 def _is_usable(backend: Backend, known: Mapping[str, SecretHeader], has_module: bool) -> bool:

@@ -45,6 +45,7 @@ class UsageRecord(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     total_tokens: Count | None = None
     estimated: bool = False
     first_token_ms: Count | None = None
+    held_ms: Count | None = None
     duration_ms: Count | None = None
     bytes_received: Count = 0
     bytes_sent: Count = 0
@@ -74,6 +75,7 @@ class _OfModule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     total_tokens: Count | None = None
     estimated: bool = False
     first_token_ms: Count | None = None
+    held_ms: Count | None = None
 
 
 _decoder = msgspec.json.Decoder(_Line)

@@ -85,7 +85,8 @@ def _build(target: Path, report: Report) -> None:
     target.parent.mkdir(exist_ok=True)
     # Cargo writes beside the sources, which may be read-only.
     copy = target.parent / "source"
-    shutil.copytree(SOURCES / "src", copy / "src", dirs_exist_ok=True)
+    # With new times: cargo takes sources that are older than its last products for those of the products.
+    shutil.copytree(SOURCES / "src", copy / "src", dirs_exist_ok=True, copy_function=shutil.copy)
     shutil.copy(SOURCES / "Cargo.toml", copy)
     products = target.parent.parent / "target"
     done = subprocess.run(

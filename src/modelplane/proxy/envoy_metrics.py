@@ -15,6 +15,8 @@ _OF_THE_MODULE = {
     "envoy_modelplane_tokens": ours.GATEWAY_TOKENS,
     "envoy_modelplane_estimated": ours.GATEWAY_ESTIMATED,
     "envoy_modelplane_refused": ours.GATEWAY_REFUSED,
+    "envoy_modelplane_held_requests": ours.GATEWAY_HELD,
+    "envoy_modelplane_holds": ours.GATEWAY_HOLDS,
     "envoy_modelplane_reload_failures": ours.GATEWAY_RELOAD_FAILURES,
     "envoy_modelplane_panics": ours.GATEWAY_PANICS,
 }

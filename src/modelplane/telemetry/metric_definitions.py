@@ -269,6 +269,22 @@ GATEWAY_REFUSED = Metric(
     _GATEWAY,
     observed=True,
 )
+GATEWAY_HELD = Metric(
+    "modelplane_gateway_held_requests",
+    Type.GAUGE,
+    "Requests that wait for the first endpoint of their service.",
+    ("service",),
+    _GATEWAY,
+    observed=True,
+)
+GATEWAY_HOLDS = Metric(
+    "modelplane_gateway_holds_total",
+    Type.COUNTER,
+    "Requests that have waited for an endpoint, by how it ended: `released`, `timed_out` or `left`.",
+    ("service", "result"),
+    _GATEWAY,
+    observed=True,
+)
 GATEWAY_RELOAD_FAILURES = Metric(
     "modelplane_gateway_reload_failures_total",
     Type.COUNTER,
@@ -312,6 +328,8 @@ METRICS = (
     GATEWAY_TOKENS,
     GATEWAY_ESTIMATED,
     GATEWAY_REFUSED,
+    GATEWAY_HELD,
+    GATEWAY_HOLDS,
     GATEWAY_RELOAD_FAILURES,
     GATEWAY_PANICS,
 )

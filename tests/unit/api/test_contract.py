@@ -271,6 +271,7 @@ ADDITIONS = {
     "InferenceGateway spec.tls*": "certificates of the gateway",
     "InferenceGateway status.url": "one URL for all models",
     "ModelService spec.aliases": "one URL for all models",
+    "ModelService spec.hold*": "requests that wait for a replica",
     "ModelEndpoint spec.credential*": "credentials of providers",
     "ModelDeployment spec.regions": "region rules",
     "ModelDeployment spec.template.spec.regions": "region rules",

@@ -15,6 +15,7 @@ from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy import rewrite
 from modelplane.gateway.envoy.files import CLUSTERS, WITH_MODULE, files
 from modelplane.gateway.envoy.module import CREDENTIALS
+from modelplane.gateway.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.services import Target, target_of
 from modelplane.gateway.table import Backend, CredentialReference, Front, Listener, Route, Table
 
@@ -147,8 +148,12 @@ def test_backends_that_cannot_be_asked_get_no_requests(
     routes = (Route("ml/qwen", "/ml/qwen/", (OPEN, PAID, NAMED)), Route("ml/own", "/ml/own/", (OPEN,)))
     found = credentials.usable(routes, known, has_module=has_module)
     assert [route.backends for route in found] == [expected, (OPEN,)]
-    (alone,) = credentials.usable([Route("ml/paid", "/ml/paid/", (PAID,))], {}, has_module=True)
+    holding = ServiceEntry(hold=HoldEntry(timeout_seconds=60, max_requests=9))
+    (alone,) = credentials.usable(
+        [Route("ml/paid", "/ml/paid/", (PAID,), settings=holding)], {}, has_module=True
+    )
     assert (alone.backends, "kubectl get modelendpoints -n ml" in alone.unavailable) == ((), True)
+    assert alone.settings.hold is None, "no replica changes it"
 
 
 def table(backend: Backend, known: dict[str, SecretHeader]) -> dict[str, str]:

@@ -25,7 +25,7 @@ def record(**fields: Any) -> UsageRecord:
 def test_a_record_of_envoy_is_read() -> None:
     found = record_of(
         b'{"attempts":2,"backend":"ml/own","bytesReceived":56,"bytesSent":164,"completionTokens":3,'
-        b'"details":"via_upstream","durationMs":13,"estimated":false,"firstTokenMs":9,"flags":"-",'
+        b'"details":"via_upstream","durationMs":13,"estimated":false,"firstTokenMs":9,"flags":"-","heldMs":4,'
         b'"key":"ml/ci","method":"POST","model":"qwen","namespace":"ml","path":"/v1/chat/completions",'
         b'"promptTokens":7,"requestId":"1","service":"ml/qwen","status":200,"stream":true,'
         b'"time":"2026-11-23T14:53:27.748Z","totalTokens":10}\n'
@@ -49,6 +49,7 @@ def test_a_record_of_envoy_is_read() -> None:
         completion_tokens=3,
         total_tokens=10,
         first_token_ms=9,
+        held_ms=4,
         duration_ms=13,
         bytes_received=56,
         bytes_sent=164,

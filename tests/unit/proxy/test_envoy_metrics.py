@@ -15,6 +15,10 @@ envoy_http_downstream_rq_xx{envoy_response_code_class="2",envoy_http_conn_manage
 envoy_modelplane_panics{} 0
 # TYPE envoy_modelplane_refused counter
 envoy_modelplane_refused{code="invalid_body"} 1
+# TYPE envoy_modelplane_held_requests gauge
+envoy_modelplane_held_requests{service="ml/qwen"} 4
+# TYPE envoy_modelplane_holds counter
+envoy_modelplane_holds{service="ml/qwen",result="released"} 5
 # TYPE envoy_modelplane_tokens counter
 envoy_modelplane_tokens{service="ml/qwen",kind="prompt"} 7
 # TYPE envoy_modelplane_new counter
@@ -30,6 +34,8 @@ def test_what_envoy_counts_has_a_name_of_ours(monkeypatch: pytest.MonkeyPatch) -
         (ours.GATEWAY_REQUESTS, ("2xx",), 3),
         (ours.GATEWAY_PANICS, (), 0),
         (ours.GATEWAY_REFUSED, ("invalid_body",), 1),
+        (ours.GATEWAY_HELD, ("ml/qwen",), 4),
+        (ours.GATEWAY_HOLDS, ("ml/qwen", "released"), 5),
         (ours.GATEWAY_TOKENS, ("ml/qwen", "prompt"), 7),
         (ours.GATEWAY_IN_PROGRESS, (), 2),
     ]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from modelplane.gateway.envoy import clusters, module, tls
+from modelplane.gateway.envoy import clusters, holding, module, tls
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
@@ -112,6 +112,7 @@ def _backends(table: Table) -> Iterator[tuple[str, Backend]]:
     """Yield each distinct backend by the name of its cluster."""
     seen: dict[str, Backend] = {}
     for listener in table.listeners:
+        yield from ((name, unshared(held)) for name, held in holding.clusters(listener))
         for backend in (each for route in listener.routes for each in route.backends):
             name = clusters.cluster_name(listener, backend)
             unweighted = unshared(backend)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from modelplane.gateway.envoy import loops, module, paths, priority_groups, replies, rewrite
+from modelplane.gateway.envoy import holding, loops, module, paths, priority_groups, replies, rewrite
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Listener, Route
@@ -61,7 +61,7 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
                 "routes": [
                     paths.refusal(),
                     loops.refusal(),
-                    *(_route(listener, route) for route in routes),
+                    *(each for route in routes for each in _routes(listener, route)),
                     {"name": "not-found", "match": {"prefix": "/"}, **replies.not_found()},
                 ],
             }
@@ -72,6 +72,14 @@ def route_configuration(listener: Listener) -> dict[str, Any]:
 def without_routes(listener: Listener, name: str) -> dict[str, Any]:
     """Return the ``RouteConfiguration`` for connections of a former listener, which lead nowhere."""
     return {**route_configuration(replace(listener, routes=())), "name": name}
+
+
+def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
+    """Yield the Envoy routes of a route: before its own, that of the requests that it holds."""
+    if holding.is_possible(listener, route):
+        held = _route(listener, holding.stand_in(route))
+        yield {**held, "match": holding.only_held(held["match"])}
+    yield _route(listener, route)
 
 
 def _route(listener: Listener, route: Route) -> dict[str, Any]:

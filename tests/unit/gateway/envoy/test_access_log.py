@@ -12,7 +12,7 @@ from modelplane.gateway.table import Front, Listener
 from modelplane.gateway.usage import UsageRecord
 
 OF_MODULE = {
-    *("key", "namespace", "model", "error", "stream", "estimated", "firstTokenMs"),
+    *("key", "namespace", "model", "error", "stream", "estimated", "firstTokenMs", "heldMs"),
     *("promptTokens", "completionTokens", "totalTokens"),
 }
 HIDDEN = re.compile(r"authorization|x-api-key|cookie|%REQ\(:path|%RESP|body", re.IGNORECASE)

@@ -1,0 +1,106 @@
+"""Hold: whether the requests of a ModelService wait for a replica, and why they do not.
+
+They wait while the service has no endpoint and selects the replicas of a ModelDeployment, whatever its number
+of replicas is: one that has just been scaled up from zero is not to be told from any other that starts.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from modelplane.api import labels
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_gateway import Backend
+from modelplane.api.meta import Object
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.model_service import ModelService
+from modelplane.api.reasons import ModelServiceCondition as Type
+from modelplane.api.reasons import ModelServiceReason as Reason
+from modelplane.compose import fleet_gateway, region_rules
+from modelplane.compose.composition import Request
+from modelplane.compose.conditions import Condition, false
+from modelplane.compose.memo import per_version
+from modelplane.gateway.service_file import HoldEntry, ServiceEntry
+
+_BY_PLACEMENT = frozenset({labels.CLUSTER, labels.REPLICA_INDEX})
+"""Labels of an endpoint that no deployment knows before its replicas are placed."""
+
+
+def settings(request: Request[ModelService], *, has_endpoints: bool) -> ServiceEntry:
+    """Return what the gateway does with requests while it knows no endpoint of a service.
+
+    A service with endpoints has its limits as well, so that they are there when it loses the last one.
+    """
+    limits = request.owner.spec.hold
+    if limits is None or _problem(request) or not (has_endpoints or _selects_replicas(request)):
+        return ServiceEntry()
+    entry = HoldEntry(timeout_seconds=limits.timeout_seconds, max_requests=limits.max_requests)
+    return ServiceEntry(hold=entry)
+
+
+def explained(request: Request[ModelService], routing: Condition, *, has_endpoints: bool) -> Condition:
+    """Return the condition of a service's route, with what happens to requests while it has no endpoint."""
+    if request.owner.spec.hold is None:
+        return routing
+    if not has_endpoints and routing.reason == Reason.CONFIGURING:
+        return dataclasses.replace(routing, message=f"{routing.message}; {_without_endpoint(request)}")
+    if routing.holds and (why := _problem(request)):
+        message = f"routes to its endpoints; without any, requests would get 503 at once: {why}"
+        return false(Type.ROUTING_READY, Reason.HOLD_UNSUPPORTED, message)
+    return routing
+
+
+def _problem(request: Request[ModelService]) -> str:
+    """Return why the gateway can hold no request, with the remedy; empty if it can."""
+    proxy = fleet_gateway.proxy(request.found(fleet_gateway.KEY))
+    if fleet_gateway.reads_gateway_api(proxy):
+        return (
+            f"Gateway API, which the gateway's backend {proxy} reads, has no words for spec.hold: use "
+            f"backend {Backend.ENVOY} of the controllers, or remove spec.hold"
+        )
+    return request.gateway_without_module
+
+
+def _without_endpoint(request: Request[ModelService]) -> str:
+    """Return what happens to requests while a service has no endpoint."""
+    if why := _problem(request):
+        return f"requests get 503 at once: {why}"
+    limits = settings(request, has_endpoints=False).hold
+    if limits is None:
+        return (
+            "requests get 503 at once, because no ModelDeployment of the namespace has the labels that it "
+            "selects: create one, or correct spec.endpoints"
+        )
+    return (
+        f"requests wait up to {limits.timeout_seconds} s for a replica, at most {limits.max_requests} at once"
+    )
+
+
+def _selects_replicas(request: Request[ModelService]) -> bool:
+    """Return True if a service selects the replicas of a deployment, or if this is unknown."""
+    if request.unknown(region_rules.KEY):
+        return True
+    wanted = [entry.selector.match_labels for entry in request.owner.spec.endpoints]
+    return any(_match(_labels(each), wanted) for each in request.found(region_rules.KEY))
+
+
+def _match(known: Mapping[str, str] | None, wanted: Iterable[Mapping[str, str]]) -> bool:
+    if known is None:
+        return True
+    return any(
+        all(known.get(key) == value for key, value in selector.items() if key not in _BY_PLACEMENT)
+        for selector in wanted
+    )
+
+
+@per_version
+def _labels(deployment: Object) -> Mapping[str, str] | None:
+    """Return the labels that the endpoints of a deployment are known to get; None if it cannot be read."""
+    try:
+        decoded = decode_as(ModelDeployment, deployment)
+    except InvalidObject:
+        return None
+    own = decoded.replica_template().labels.items()
+    of_users = {
+        key: value for key, value in own if not key.startswith((labels.PREFIX, labels.CROSSPLANE_PREFIX))
+    }
+    return {**of_users, labels.DEPLOYMENT: decoded.metadata.name}

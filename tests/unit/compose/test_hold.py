@@ -1,0 +1,135 @@
+"""Which services let requests wait, and what their conditions say of it."""
+
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import decode_as
+from modelplane.api.model_service import ModelService
+from modelplane.compose import hold
+from modelplane.compose.composition import Request, Unknown
+from modelplane.compose.conditions import Condition, false, true
+from modelplane.gateway.service_file import HoldEntry, ServiceEntry
+
+API = "modelplane.ai/v1alpha1"
+LIMITS = ServiceEntry(hold=HoldEntry(timeout_seconds=60, max_requests=100))
+
+
+def deployment(labels: dict[str, str] | None = None, **changes: Any) -> dict[str, Any]:
+    device = {"name": "gpu", "count": 1, "selectors": [{"cel": "true"}]}
+    member = {
+        "role": "Standalone",
+        "nodeSelector": {"devices": [device]},
+        "template": {"spec": {"containers": [{"name": "engine", "image": "vllm/vllm-openai"}]}},
+    }
+    engines = [{"name": "qwen", "members": [member]}]
+    template = {"metadata": {"labels": labels or {}}, "spec": {"engines": engines}}
+    return {
+        "apiVersion": API,
+        "kind": "ModelDeployment",
+        "metadata": {"name": "qwen", "namespace": "ml"},
+        "spec": {"replicas": 0, "template": template, **changes},
+    }
+
+
+def request(
+    deployments: tuple[dict[str, Any], ...] | Unknown,
+    selector: dict[str, str] | None = None,
+    limits: dict[str, int] | None = {},  # noqa: B006 - it is not changed
+    backend: str = "Envoy",
+    without_module: str = "",
+) -> Request[ModelService]:
+    spec: dict[str, Any] = {"endpoints": [{"selector": {"matchLabels": selector or {}}}]}
+    if limits is not None:
+        spec["hold"] = limits
+    metadata = {"name": "qwen", "namespace": "ml"}
+    owner = {"apiVersion": API, "kind": "ModelService", "metadata": metadata, "spec": spec}
+    gateway = {"metadata": {"name": "default"}, "spec": {}, "status": {"backend": backend}}
+    required = {"deployments": deployments, "gateway": (gateway,)}
+    return Request(decode_as(ModelService, owner), {}, required, gateway_without_module=without_module)
+
+
+@pytest.mark.parametrize(
+    ("deployments", "selector", "waits"),
+    [
+        pytest.param((), {}, False, id="no deployment will ever make an endpoint"),
+        pytest.param((deployment(),), {}, True, id="an empty selector selects every replica"),
+        pytest.param((deployment(),), {"modelplane.ai/deployment": "qwen"}, True, id="by its name"),
+        pytest.param((deployment(),), {"modelplane.ai/deployment": "llama"}, False, id="by another name"),
+        pytest.param((deployment({"a": "b"}),), {"a": "b"}, True, id="by a label of its template"),
+        pytest.param((deployment({"a": "b"}),), {"a": "c"}, False, id="by another value"),
+        pytest.param(
+            (deployment({"a": "b"}),),
+            {"a": "b", "modelplane.ai/cluster": "east"},
+            True,
+            id="by a cluster, which is unknown before a replica is placed",
+        ),
+        pytest.param(
+            (deployment({"crossplane.io/a": "b"}),),
+            {"crossplane.io/a": "b"},
+            False,
+            id="by a label that no endpoint gets",
+        ),
+        pytest.param((deployment(replicas="many"),), {"a": "b"}, True, id="one that cannot be read is doubt"),
+        pytest.param(Unknown("timeout"), {"a": "b"}, True, id="deployments that cannot be listed are doubt"),
+    ],
+)
+def test_requests_wait_where_a_deployment_can_make_an_endpoint(
+    deployments: tuple[dict[str, Any], ...] | Unknown, selector: dict[str, str], *, waits: bool
+) -> None:
+    settings = hold.settings(request(deployments, selector), has_endpoints=False)
+    assert settings == (LIMITS if waits else ServiceEntry())
+
+
+def test_a_service_with_endpoints_has_its_limits_already() -> None:
+    limits = {"timeoutSeconds": 5, "maxRequests": 7}
+    settings = hold.settings(request((), limits=limits), has_endpoints=True)
+    assert settings.hold == HoldEntry(timeout_seconds=5, max_requests=7)
+    assert hold.settings(request((), limits=None), has_endpoints=True) == ServiceEntry()
+    assert hold.settings(request((), without_module="no module"), has_endpoints=True) == ServiceEntry()
+
+
+NONE = false("RoutingReady", "Configuring", "no endpoint to route to")
+WAITING = false("RoutingReady", "WaitingForGateway", "no address yet")
+ROUTED = true("RoutingReady", "RouteConfigured", "the gateway routes to its endpoints")
+
+
+@pytest.mark.parametrize(
+    ("asked", "routing", "said"),
+    [
+        pytest.param(
+            request((deployment(),)),
+            NONE,
+            "no endpoint to route to; requests wait up to 60 s for a replica, at most 100 at once",
+            id="requests wait",
+        ),
+        pytest.param(
+            request(()),
+            NONE,
+            "no endpoint to route to; requests get 503 at once, because no ModelDeployment of the namespace "
+            "has the labels that it selects: create one, or correct spec.endpoints",
+            id="no deployment",
+        ),
+        pytest.param(
+            request((deployment(),), without_module="the gateway has no module"),
+            NONE,
+            "no endpoint to route to; requests get 503 at once: the gateway has no module",
+            id="no module",
+        ),
+        pytest.param(
+            request((deployment(),), backend="Traefik"),
+            ROUTED,
+            "routes to its endpoints; without any, requests would get 503 at once: Gateway API, which the "
+            "gateway's backend Traefik reads, has no words for spec.hold: use backend Envoy of the "
+            "controllers, or remove spec.hold",
+            id="another gateway",
+        ),
+        pytest.param(request((deployment(),)), WAITING, WAITING.message, id="no gateway yet"),
+        pytest.param(request((deployment(),)), ROUTED, ROUTED.message, id="endpoints"),
+        pytest.param(request((), limits=None), NONE, NONE.message, id="a service without hold"),
+    ],
+)
+def test_the_condition_says_what_happens_to_requests(
+    asked: Request[ModelService], routing: Condition, said: str
+) -> None:
+    assert hold.explained(asked, routing, has_endpoints=routing is ROUTED).message == said
