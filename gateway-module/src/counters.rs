@@ -11,6 +11,7 @@ pub struct Counters {
     tokens: Counter,
     estimated: Counter,
     refused: Counter,
+    overflowed: Counter,
     reload_failures: Counter,
     panics: Counter,
 }
@@ -22,6 +23,7 @@ impl Counters {
             tokens: setup.counter("tokens", &["service", "kind"])?,
             estimated: setup.counter("estimated", &["service"])?,
             refused: setup.counter("refused", &["code"])?,
+            overflowed: setup.counter("overflowed", &["service"])?,
             reload_failures: setup.counter("reload_failures", &[])?,
             panics: setup.counter("panics", &[])?,
         })
@@ -42,6 +44,11 @@ impl Counters {
     /// Count a refusal.
     pub fn refused(&self, stream: &mut Stream, code: &Code) {
         stream.increment(self.refused, &[code.name], 1);
+    }
+
+    /// Count a request that goes to another tier because the first one has no room.
+    pub fn overflowed(&self, stream: &mut Stream, service: &str) {
+        stream.increment(self.overflowed, &[service], 1);
     }
 
     /// Count what happened outside of requests.

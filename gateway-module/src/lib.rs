@@ -18,7 +18,10 @@ mod limits;
 mod models;
 mod multipart;
 mod names;
+mod order;
+mod outstanding;
 mod paths;
+mod prefix;
 mod prompt;
 mod record;
 mod services;
@@ -31,5 +34,7 @@ mod backend_tests;
 mod front_tests;
 #[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod stand_in;

@@ -4,10 +4,16 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use crate::order::Balancing;
+use crate::outstanding;
+
 /// Settings of one service.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Service {}
+pub struct Service {
+    /// Choice among its backends; None leaves it to the route.
+    pub balancing: Option<Balancing>,
+}
 
 /// Settings of the services that have any.
 #[derive(Debug, Default, Deserialize)]
@@ -19,7 +25,9 @@ pub struct Services {
 impl Services {
     /// Read the file of services.
     pub fn parse(text: &[u8], _before: Option<&Services>) -> Result<Self, String> {
-        serde_json::from_slice(text).map_err(|error| error.to_string())
+        let services = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        outstanding::prune();
+        Ok(services)
     }
 
     /// Return the settings of a service, `NAMESPACE/SERVICE`.

@@ -419,9 +419,14 @@ DOCUMENTED = (
             "The gateway cannot set what the endpoints need, so none of them gets requests.",
         ),
         (False, _SERVICE.TIERS_WITHOUT_FAILOVER, "The gateway has no tiers: the first gets all traffic."),
+        (
+            False,
+            _SERVICE.BALANCING_UNSUPPORTED,
+            "The gateway routes by weight and tier, without the balancing that the service asks for.",
+        ),
         alarming=(
             *(_SERVICE.TOO_MANY_ENDPOINTS, _SERVICE.PATH_TAKEN, _SERVICE.ENDPOINTS_REFUSED),
-            _SERVICE.TIERS_WITHOUT_FAILOVER,
+            *(_SERVICE.TIERS_WITHOUT_FAILOVER, _SERVICE.BALANCING_UNSUPPORTED),
         ),
     ),
     *_reasons(

@@ -247,6 +247,7 @@ class ModelServiceReason(StrEnum):
     PATH_TAKEN = "PathTaken"
     ENDPOINTS_REFUSED = "EndpointsRefused"
     TIERS_WITHOUT_FAILOVER = "TiersWithoutFailover"
+    BALANCING_UNSUPPORTED = "BalancingUnsupported"
 
 
 class ServingStackCondition(StrEnum):

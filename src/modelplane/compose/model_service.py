@@ -23,7 +23,7 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Keep, 
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import accepted, exists, refusal
-from modelplane.gateway import gateway_api, route_tree
+from modelplane.gateway import balancing, gateway_api, route_tree
 from modelplane.gateway.implementations import OTHER, implementation
 from modelplane.gateway.models import ONE_URL
 from modelplane.gateway.route_tree import ROUTE
@@ -80,6 +80,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         if routing.holds and len(refused) == len(matched):
             message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
             routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
+    routing = _balanced(request, proxy, routing)
     return Composition(
         children=children,
         status={"address": address} if address else {},
@@ -87,6 +88,22 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         ready=resolved.holds and routing.holds,
         routes=_routes(service, matched, unusable) if request.proxy is Backend.ENVOY else (),
     )
+
+
+def _balanced(request: Request[ModelService], proxy: str, routing: Condition) -> Condition:
+    """Return the condition of a service's route, False if the gateway does not balance as it asks for."""
+    if not (routing.holds and balancing.is_wanted(request.owner)):
+        return routing
+    why = request.gateway_without_module
+    if fleet_gateway.reads_gateway_api(proxy):
+        why = (
+            f"Gateway API, which the gateway's backend {proxy} reads, has no words for spec.balancing and "
+            f"maxOutstandingRequests: use backend {Backend.ENVOY} of the controllers, or remove them"
+        )
+    if not why:
+        return routing
+    message = f"requests go to its endpoints by tier and weight only: {why}"
+    return false(Type.ROUTING_READY, Reason.BALANCING_UNSUPPORTED, message)
 
 
 def _through_gateway(
