@@ -121,6 +121,8 @@ struct Place {
     /// Decides between equals.
     tie: f64,
     index: usize,
+    /// Attempts in progress.
+    count: u64,
 }
 
 /// Order of the backends for one request.
@@ -172,7 +174,10 @@ impl Balancing {
             let order = self.order(affinity);
             let Some(first) = order.places.first().filter(|place| !place.is_full) else { break };
             let backend = &self.backends[first.index];
-            let begun = backend.outstanding.clone().begin_below(backend.most.unwrap_or(u64::MAX));
+            // A choice by load holds while the backend has no more attempts than it looked at.
+            let by_load = if self.policy == Policy::Weighted { u64::MAX } else { first.count + 1 };
+            let most = backend.most.unwrap_or(u64::MAX).min(by_load);
+            let begun = backend.outstanding.clone().begin_below(most);
             if begun.is_some() {
                 return (order, begun);
             }
@@ -198,6 +203,7 @@ impl Balancing {
                 score: 0.0,
                 tie: 0.0,
                 index: offset + index,
+                count,
             };
             match (self.policy, affinity) {
                 (Policy::Weighted, _) => place.score = race(random(), backend.weight),
