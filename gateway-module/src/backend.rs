@@ -11,6 +11,7 @@ use crate::credentials::{Credential, HEADERS};
 use crate::errors::{CREDENTIAL_MISSING, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
 use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, REPLACED, REWRITE, STRIP};
+use crate::outstanding::{self, Attempt};
 use crate::paths::Rewrite;
 use crate::prompt::{Form, Prompt, is_compressed, is_upgrade};
 
@@ -34,7 +35,7 @@ impl BackendFactory {
 
 impl Factory for BackendFactory {
     fn filter(&self) -> Box<dyn Filter> {
-        Box::new(BackendFilter { config: self.0.clone(), rename: None })
+        Box::new(BackendFilter { config: self.0.clone(), rename: None, attempt: None })
     }
 }
 
@@ -47,10 +48,13 @@ struct Rename {
 struct BackendFilter {
     config: Arc<Backend>,
     rename: Option<Rename>,
+    /// Ends with the filter, whatever ends it.
+    attempt: Option<Attempt>,
 }
 
 impl Filter for BackendFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
+        self.attempt = outstanding::begin(stream);
         let credential = match self.credential(stream) {
             Ok(credential) => credential,
             Err(refusal) => {

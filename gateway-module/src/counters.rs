@@ -13,6 +13,7 @@ pub struct Counters {
     refused: Counter,
     held_requests: Gauge,
     holds: Counter,
+    overflowed: Counter,
     reload_failures: Counter,
     panics: Counter,
 }
@@ -26,6 +27,7 @@ impl Counters {
             refused: setup.counter("refused", &["code"])?,
             held_requests: setup.gauge("held_requests", &["service"])?,
             holds: setup.counter("holds", &["service", "result"])?,
+            overflowed: setup.counter("overflowed", &["service"])?,
             reload_failures: setup.counter("reload_failures", &[])?,
             panics: setup.counter("panics", &[])?,
         })
@@ -57,6 +59,11 @@ impl Counters {
     pub fn hold_ended(&self, stream: &mut Stream, service: &str, result: &str) {
         stream.subtract(self.held_requests, &[service], 1);
         stream.increment(self.holds, &[service, result], 1);
+    }
+
+    /// Count a request that goes to another tier because the first one has no room.
+    pub fn overflowed(&self, stream: &mut Stream, service: &str) {
+        stream.increment(self.overflowed, &[service], 1);
     }
 
     /// Count what happened outside of requests.

@@ -18,6 +18,8 @@ use crate::keys::{Blocked, Key, Shares};
 use crate::limits::{Admission, Gateways};
 use crate::models::not_allowed;
 use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, METADATA, RECORD};
+use crate::order::Balancing;
+use crate::outstanding::Reservation;
 use crate::paths;
 use crate::prompt::{self, Prompt};
 use crate::record::{Form, Record};
@@ -49,6 +51,7 @@ impl Factory for FrontFactory {
             admission: None,
             service: String::new(),
             body: RequestBody::default(),
+            reservation: None,
             hide: false,
             answer: None,
             first_token_ms: None,
@@ -66,6 +69,8 @@ struct RequestBody {
     path: String,
     content_type: String,
     held: bool,
+    /// True if the body is held for its model or its stream's token counts, not only for its prompt.
+    read: bool,
     by_model: bool,
     model: String,
 }
@@ -90,6 +95,7 @@ struct FrontFilter {
     admission: Option<Admission>,
     service: String,
     body: RequestBody,
+    reservation: Option<Reservation>,
     hide: bool,
     answer: Option<Answer>,
     first_token_ms: Option<u64>,
@@ -101,7 +107,10 @@ impl Filter for FrontFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         match self.admit(stream, end) {
             Ok(()) if self.body.held || self.must_wait(stream) => OnHeaders::Stop,
-            Ok(()) => OnHeaders::Continue,
+            Ok(()) => {
+                self.order(stream, None);
+                OnHeaders::Continue
+            }
             Err(stop) => {
                 self.stop(stream, stop);
                 OnHeaders::Stop
@@ -223,7 +232,7 @@ impl Filter for FrontFilter {
             }
         }
         self.counters.catch_up(stream);
-        self.admission = None;
+        (self.admission, self.reservation) = (None, None);
     }
 }
 
@@ -356,7 +365,9 @@ impl FrontFilter {
             return Err(Refusal::unreadable());
         }
         self.body.by_model = by_model;
-        self.body.held = reads;
+        self.body.read = reads;
+        let is_prompt = form == Some(prompt::Form::Json) && !head.is_compressed;
+        self.body.held = reads || (is_prompt && self.balancing(Balancing::needs_prompt).unwrap_or_default());
         let own = self.key.as_ref().and_then(|key| key.max_body_bytes);
         let held = self.body.held.then_some(self.config.max_body_bytes);
         self.body.limit = own.into_iter().chain(held).min();
@@ -376,8 +387,13 @@ impl FrontFilter {
     /// Read the body that was held, and return whether the request goes on.
     fn read_body(&mut self, stream: &mut Stream) -> bool {
         self.body.held = false;
-        match self.route_and_ask(stream) {
-            Ok(()) => !self.must_wait(stream),
+        let body = stream.request_body().concat();
+        match if self.body.read { self.route_and_ask(stream, &body) } else { Ok(()) } {
+            Ok(()) if self.must_wait(stream) => false,
+            Ok(()) => {
+                self.order(stream, Some(&body));
+                true
+            }
             Err(refusal) => {
                 self.stop(stream, refusal.into());
                 false
@@ -399,12 +415,11 @@ impl FrontFilter {
         true
     }
 
-    fn route_and_ask(&mut self, stream: &mut Stream) -> Result<(), Refusal> {
-        let body = stream.request_body().concat();
+    fn route_and_ask(&mut self, stream: &mut Stream, body: &[u8]) -> Result<(), Refusal> {
         let form = prompt::Form::of(&self.body.content_type).unwrap_or(prompt::Form::Json);
-        let prompt = Prompt::read(&body, form).map_err(Refusal::invalid)?;
+        let prompt = Prompt::read(body, form).map_err(Refusal::invalid)?;
         self.body.model = prompt.model.as_deref().unwrap_or_default().to_string();
-        let asking = prompt.asking(&body);
+        let asking = prompt.asking(body);
         if self.body.by_model {
             if prompt.model.is_none() {
                 return Err(Refusal::invalid("it names no model".into()));
@@ -419,6 +434,22 @@ impl FrontFilter {
             stream.set_request_body(&asking);
         }
         Ok(())
+    }
+
+    /// Read the choice among the service's backends; None if it has none.
+    fn balancing<T>(&self, read: impl FnOnce(&Balancing) -> T) -> Option<T> {
+        let services = self.config.services.as_ref()?;
+        services.with(|services| services.get(&self.service)?.balancing.as_ref().map(read))
+    }
+
+    /// Hand over the order of the service's backends, if it has one.
+    fn order(&mut self, stream: &mut Stream, body: Option<&[u8]>) {
+        let key = self.key.as_ref().map(|key| &*key.id);
+        let Some(applied) = self.balancing(|balancing| balancing.apply(stream, key, body)) else { return };
+        self.reservation = applied.reservation;
+        if applied.overflows {
+            self.counters.overflowed(stream, &self.service);
+        }
     }
 
     /// Replace the path by that of the service that the model names.

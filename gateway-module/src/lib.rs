@@ -19,7 +19,10 @@ mod limits;
 mod models;
 mod multipart;
 mod names;
+mod order;
+mod outstanding;
 mod paths;
+mod prefix;
 mod prompt;
 mod record;
 mod services;
@@ -34,5 +37,7 @@ mod front_tests;
 mod fuzz;
 #[cfg(test)]
 mod hold_tests;
+#[cfg(test)]
+mod order_tests;
 #[cfg(test)]
 mod stand_in;

@@ -12,6 +12,15 @@ pub const REWRITE: &str = "modelplane.rewrite";
 /// Key of a route's metadata with the prefix to remove: a route without backends has none.
 pub const STRIP: &str = "strip";
 
+/// Namespace of the metadata of clusters with the name of the backend.
+pub const BACKEND: &str = "modelplane.usage";
+
+/// Filter state with the number of the attempt that was begun with the order.
+pub const ATTEMPT: &str = "modelplane.attempt";
+
+/// Namespace of the dynamic metadata with the order of a route's backends.
+pub const ORDER: &str = "modelplane.order";
+
 /// Filter state with the path as it was before the first attempt.
 pub const CLIENT_PATH: &str = "modelplane.replaced.:path";
 

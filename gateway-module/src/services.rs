@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use crate::hold::Hold;
+use crate::order::Balancing;
+use crate::outstanding;
 
 /// Settings of one service.
 #[derive(Debug, Default, Deserialize)]
@@ -12,6 +14,8 @@ use crate::hold::Hold;
 pub struct Service {
     /// Limits of the requests that wait for its first endpoint; without them none waits.
     pub hold: Option<Hold>,
+    /// Choice among its backends; None leaves it to the route.
+    pub balancing: Option<Balancing>,
 }
 
 /// Settings of the services that have any.
@@ -24,7 +28,9 @@ pub struct Services {
 impl Services {
     /// Read the file of services.
     pub fn parse(text: &[u8], _before: Option<&Services>) -> Result<Self, String> {
-        serde_json::from_slice(text).map_err(|error| error.to_string())
+        let services = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        outstanding::prune();
+        Ok(services)
     }
 
     /// Return the settings of a service, `NAMESPACE/SERVICE`.

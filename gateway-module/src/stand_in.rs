@@ -48,6 +48,8 @@ pub struct Stream {
     /// True to free the filter while its request goes on or is answered, as Envoy does outside of filters' hooks.
     pub ends_early: bool,
     is_freed: bool,
+    /// Names of the backends in the order that the module handed over.
+    pub order: Vec<String>,
     bodies: HashMap<Body, Pieces>,
     slot: Option<Handle>,
 }
@@ -418,8 +420,11 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_get_metadata_string(
     key: Buffer,
     value: *mut Buffer,
 ) -> bool {
-    assert_eq!(unsafe { text(namespace) }, "modelplane.rewrite");
-    let found = unsafe { of(stream).metadata.get(&(source, text(key))) };
+    let (namespace, mut key) = unsafe { (text(namespace), text(key)) };
+    if namespace != "modelplane.rewrite" {
+        key = format!("{namespace}:{key}");
+    }
+    let found = unsafe { of(stream).metadata.get(&(source, key)) };
     unsafe { lend(found.map(String::as_bytes), value) }
 }
 
@@ -429,8 +434,12 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_str
     namespace: Buffer,
     value: Buffer,
 ) -> bool {
-    assert_eq!(unsafe { text(namespace) }, "modelplane");
     let mut rest = unsafe { value.bytes() };
+    if unsafe { text(namespace) } == "modelplane.order" {
+        unsafe { of(stream).order = groups(rest) };
+        return true;
+    }
+    assert_eq!(unsafe { text(namespace) }, "modelplane");
     while !rest.is_empty() {
         let member = take(&mut rest, 0x0a);
         let mut member = member.as_slice();
@@ -448,6 +457,27 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_str
         unsafe { of(stream) }.noted.insert(name, text);
     }
     true
+}
+
+/// Return the names in `{"priority_groups": [{"name": NAME}, ...]}`.
+fn groups(mut rest: &[u8]) -> Vec<String> {
+    let member = take(&mut rest, 0x0a);
+    let mut member = member.as_slice();
+    assert_eq!(take(&mut member, 0x0a), b"priority_groups");
+    let value = take(&mut member, 0x12);
+    let list = take(&mut value.as_slice(), 0x32);
+    let mut list = list.as_slice();
+    let mut names = vec![];
+    while !list.is_empty() {
+        let value = take(&mut list, 0x0a);
+        let group = take(&mut value.as_slice(), 0x2a);
+        let member = take(&mut group.as_slice(), 0x0a);
+        let mut member = member.as_slice();
+        assert_eq!(take(&mut member, 0x0a), b"name");
+        let value = take(&mut member, 0x12);
+        names.push(String::from_utf8(take(&mut value.as_slice(), 0x1a)).unwrap());
+    }
+    names
 }
 
 /// Take a field with a length from its wire format.

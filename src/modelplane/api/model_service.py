@@ -1,9 +1,10 @@
 """ModelService: one address in front of every ModelEndpoint that it selects."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated
 
-from modelplane.api.fields import QUALIFIED_KEYS, LabelValue, about
+from modelplane.api.fields import QUALIFIED_KEYS, LabelValue, Rule, about
 from modelplane.api.meta import MAX_MATCH_LABELS, Model, ObjectMeta, Status
 from modelplane.api.model_names import ModelName
 
@@ -53,6 +54,19 @@ class EndpointEntry(Model):
         ]
         | None
     ) = None
+    max_outstanding_requests: (
+        Annotated[
+            int,
+            about(
+                "Requests in progress at one endpoint of the group, counted by each gateway, from which "
+                "others are asked first: those of the tier, and if none of them has room, the next tier. "
+                "The last tier is asked even if it has no room. Absent: only refusals count.",
+                ge=1,
+                le=100_000,
+            ),
+        ]
+        | None
+    ) = None
     selector: Annotated[EndpointSelector, about("The endpoints of the group.")]
 
 
@@ -77,6 +91,50 @@ class Hold(Model):
     ] = 100
 
 
+class BalancingPolicy(StrEnum):
+    """Policies by which an endpoint of a tier is chosen."""
+
+    WEIGHTED = "Weighted"
+    LEAST_REQUESTS = "LeastRequests"
+    SESSION = "Session"
+    PREFIX = "Prefix"
+
+
+_HEADER_OF_SESSION = Rule(
+    "!has(self.sessionHeader) || self.policy == 'Session'",
+    "a header of sessions needs the policy Session",
+    ".sessionHeader",
+)
+
+
+class Balancing(Model):
+    """Choice of an endpoint among those of one tier."""
+
+    policy: Annotated[
+        BalancingPolicy,
+        about(
+            "Weighted: at random, in proportion to the weights. LeastRequests: the endpoint with the fewest "
+            "requests in progress, relative to the weights. Session: requests of one session go to one "
+            "endpoint. Prefix: requests whose prompts begin with the same 2 KiB go to one endpoint. With "
+            "Session and Prefix, an endpoint with more than 1.25 times its share of the requests in progress "
+            "passes requests on to another one."
+        ),
+    ] = BalancingPolicy.WEIGHTED
+    session_header: (
+        Annotated[
+            str,
+            about(
+                "Header of a request whose value is the session. Absent, or if a request lacks it: the id of "
+                "the API key. A request with neither goes to the endpoint with the fewest requests.",
+                min_length=1,
+                max_length=64,
+                pattern=r"^[A-Za-z0-9][-A-Za-z0-9_]*$",
+            ),
+        ]
+        | None
+    ) = None
+
+
 class ModelServiceSpec(Model):
     """Routing of the service's requests."""
 
@@ -89,6 +147,16 @@ class ModelServiceSpec(Model):
             atomic=True,
         ),
     ]
+    balancing: (
+        Annotated[
+            Balancing,
+            about(
+                "Choice of an endpoint within a tier. Absent: by weight.",
+                rules=(_HEADER_OF_SESSION,),
+            ),
+        ]
+        | None
+    ) = None
     aliases: Annotated[
         tuple[ModelName, ...],
         about(

@@ -462,9 +462,14 @@ DOCUMENTED = (
             _SERVICE.HOLD_UNSUPPORTED,
             "The gateway cannot hold requests: without an endpoint, they get 503 at once.",
         ),
+        (
+            False,
+            _SERVICE.BALANCING_UNSUPPORTED,
+            "The gateway routes by weight and tier, without the balancing that the service asks for.",
+        ),
         alarming=(
             *(_SERVICE.TOO_MANY_ENDPOINTS, _SERVICE.PATH_TAKEN, _SERVICE.ENDPOINTS_REFUSED),
-            *(_SERVICE.TIERS_WITHOUT_FAILOVER, _SERVICE.HOLD_UNSUPPORTED),
+            *(_SERVICE.TIERS_WITHOUT_FAILOVER, _SERVICE.HOLD_UNSUPPORTED, _SERVICE.BALANCING_UNSUPPORTED),
         ),
     ),
     *_reasons(

@@ -257,6 +257,7 @@ class ModelServiceReason(StrEnum):
     SUPPORTED = "Supported"
     UNSUPPORTED_BACKEND = "UnsupportedBackend"
     HOLD_UNSUPPORTED = "HoldUnsupported"
+    BALANCING_UNSUPPORTED = "BalancingUnsupported"
 
 
 class ServingStackCondition(StrEnum):

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
+import msgspec
+
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME as GATEWAY
 from modelplane.api.inference_gateway import Backend
@@ -24,7 +26,7 @@ from modelplane.compose.composition import Blocked, Composition, Desired, Keep, 
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
 from modelplane.compose.readiness import accepted, exists, refusal
-from modelplane.gateway import gateway_api, regions, route_tree
+from modelplane.gateway import balancing, gateway_api, regions, route_tree
 from modelplane.gateway.implementations import OTHER, implementation
 from modelplane.gateway.models import ONE_URL
 from modelplane.gateway.regions import Admitted
@@ -80,6 +82,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         if routing.holds and len(refused) == len(matched):
             message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
             routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
+    routing = _balanced(request, proxy, routing)
     return Composition(
         children=children,
         status={"address": address} if address else {},
@@ -98,6 +101,22 @@ def _address(service: ModelService, host: str, *, tls: bool) -> str:
     if not host:
         return service.status.address or ""
     return f"{'https' if tls else 'http'}://{host}/{service.metadata.namespace}/{service.metadata.name}"
+
+
+def _balanced(request: Request[ModelService], proxy: str, routing: Condition) -> Condition:
+    """Return the condition of a service's route, False if the gateway does not balance as it asks for."""
+    if not (routing.holds and balancing.is_wanted(request.owner)):
+        return routing
+    why = request.gateway_without_module
+    if fleet_gateway.reads_gateway_api(proxy):
+        why = (
+            f"Gateway API, which the gateway's backend {proxy} reads, has no words for spec.balancing and "
+            f"maxOutstandingRequests: use backend {Backend.ENVOY} of the controllers, or remove them"
+        )
+    if not why:
+        return routing
+    message = f"requests go to its endpoints by tier and weight only: {why}"
+    return false(Type.ROUTING_READY, Reason.BALANCING_UNSUPPORTED, message)
 
 
 def _through_gateway(
@@ -147,7 +166,8 @@ def _routes(
     route = service_route(service, matched, unusable)
     if not matched and admitted.outside:
         route = replace(route, unavailable=regions.unavailable(service, admitted))
-    return (replace(route, settings=hold.settings(request, has_endpoints=bool(matched))),)
+    held = hold.settings(request, has_endpoints=bool(matched)).hold
+    return (replace(route, settings=msgspec.structs.replace(route.settings, hold=held)),)
 
 
 @per_version

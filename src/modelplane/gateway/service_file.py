@@ -6,16 +6,38 @@ The contract is in ``gateway-module/README.md``.
 import msgspec
 
 
-class HoldEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A part of the file; absent members have their default."""
+
+
+class HoldEntry(_Entry, frozen=True, kw_only=True):
     """Limits of the requests of a service that wait for its first endpoint."""
 
     timeout_seconds: int
     max_requests: int
 
 
-class ServiceEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class BackendEntry(_Entry, frozen=True, kw_only=True):
+    """A backend in the order of its service."""
+
+    name: str
+    weight: int = 1
+    priority: int = 0
+    max_outstanding_requests: int | None = None
+
+
+class BalancingEntry(_Entry, frozen=True, kw_only=True):
+    """Choice among the backends of one service."""
+
+    policy: str = "Weighted"
+    session_header: str | None = None
+    backends: tuple[BackendEntry, ...] = ()
+
+
+class ServiceEntry(_Entry, frozen=True, kw_only=True):
     """Settings of one service."""
 
+    balancing: BalancingEntry | None = None
     hold: HoldEntry | None = None
     """None refuses requests while the service has no endpoint."""
 

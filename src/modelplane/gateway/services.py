@@ -17,7 +17,7 @@ from modelplane.api.listing import listing
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_service import EndpointEntry, ModelService
 from modelplane.api.rejected import Rejected
-from modelplane.gateway import credentials
+from modelplane.gateway import balancing, credentials
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.table import Backend, Route
 from modelplane.gateway.weights import spread
@@ -55,6 +55,8 @@ class Selected:
     weight: int
     priority: int = 0
     """Tier of the service."""
+    max_outstanding_requests: int | None = None
+    """Requests in progress from which others are asked first; None for no maximum."""
 
 
 _Group = list[tuple[ModelEndpoint, Target]]
@@ -151,10 +153,13 @@ def service_route(service: ModelService, selected: Sequence[Selected], unusable:
     ``unusable`` are the names of the selected endpoints whose url cannot be used.
     """
     name = f"{service.metadata.namespace}/{service.metadata.name}"
+    backends = tuple(_backend(each) for each in selected[:MOST_ENDPOINTS])
+    limits = (each.max_outstanding_requests for each in selected)
     return Route(
         name=name,
         prefix=f"/{name}/",
-        backends=tuple(_backend(each) for each in selected[:MOST_ENDPOINTS]),
+        backends=backends,
+        settings=balancing.settings(service, tuple(zip(backends, limits, strict=False))),
         unavailable="" if selected else _missing(service, unusable),
     )
 
@@ -238,7 +243,7 @@ def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]
         shares = spread([1 if entry.weight is None else entry.weight for entry, _ in tier], counts)
     for (entry, group), weights in zip(tier, shares, strict=True):
         for (endpoint, target), weight in zip(group, weights, strict=True):
-            yield Selected(endpoint, target, weight, entry.priority)
+            yield Selected(endpoint, target, weight, entry.priority, entry.max_outstanding_requests)
 
 
 def _with_slash(path: str) -> str:

@@ -23,11 +23,14 @@ Shares = tuple[tuple[Backend, int], ...]
 """Backends with the share of requests that each gets at an attempt; one may occur several times."""
 
 
-def attempts(backends: Sequence[Backend]) -> list[Shares]:
-    """Return the shares of the backends at each attempt, over all tiers; none if there is only one tier."""
+def attempts(backends: Sequence[Backend], *, is_ordered: bool = False) -> list[Shares]:
+    """Return the shares of the backends at each attempt, over all tiers.
+
+    There are none if there is only one tier, unless an order of the backends is handed over per request.
+    """
     ordered = sorted(backends, key=lambda backend: (backend.priority, backend.name))
     tiers = [list(tier) for _, tier in groupby(ordered, key=lambda backend: backend.priority)]
-    return [shares for tier in tiers for shares in _of_tier(tier)] if len(tiers) > 1 else []
+    return [shares for tier in tiers for shares in _of_tier(tier)] if len(tiers) > 1 or is_ordered else []
 
 
 def _of_tier(tier: Sequence[Backend]) -> Iterator[Shares]:

@@ -14,6 +14,7 @@ from modelplane.telemetry.metric_definitions import Sample
 _OF_THE_MODULE = {
     "envoy_modelplane_tokens": ours.GATEWAY_TOKENS,
     "envoy_modelplane_estimated": ours.GATEWAY_ESTIMATED,
+    "envoy_modelplane_overflowed": ours.GATEWAY_OVERFLOWED,
     "envoy_modelplane_refused": ours.GATEWAY_REFUSED,
     "envoy_modelplane_held_requests": ours.GATEWAY_HELD,
     "envoy_modelplane_holds": ours.GATEWAY_HOLDS,

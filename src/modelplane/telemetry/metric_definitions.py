@@ -261,6 +261,14 @@ GATEWAY_ESTIMATED = Metric(
     _GATEWAY,
     observed=True,
 )
+GATEWAY_OVERFLOWED = Metric(
+    "modelplane_gateway_overflowed_total",
+    Type.COUNTER,
+    "Requests that went to another tier because no endpoint of the first one had room.",
+    ("service",),
+    _GATEWAY,
+    observed=True,
+)
 GATEWAY_REFUSED = Metric(
     "modelplane_gateway_refused_total",
     Type.COUNTER,
@@ -327,6 +335,7 @@ METRICS = (
     GATEWAY_IN_PROGRESS,
     GATEWAY_TOKENS,
     GATEWAY_ESTIMATED,
+    GATEWAY_OVERFLOWED,
     GATEWAY_REFUSED,
     GATEWAY_HELD,
     GATEWAY_HOLDS,

@@ -6,6 +6,7 @@ The contract is in ``gateway-module/README.md``.
 import json
 from typing import Any
 
+from modelplane.gateway.balancing import in_force
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.service_file import ServiceEntry, ServiceFile
 from modelplane.gateway.table import Front, Listener
@@ -50,7 +51,7 @@ def files(listener: Listener) -> dict[str, str]:
     if listener.front is None:
         return {}
     front = listener.front
-    settings = {route.name: route.settings for route in listener.routes if route.settings != ServiceEntry()}
+    settings = {route.name: in_force(route) for route in listener.routes if route.settings != ServiceEntry()}
     services = ServiceFile(services=settings)
     read = {KEYS: front.keys, MODELS: front.models, SERVICES: services, CREDENTIALS: front.credentials}
     texts = {path: content.text().decode() for path, content in read.items() if content is not None}

@@ -20,6 +20,7 @@ TOLD = "modelplane-served-by"
 """Header of the answer: the backend and its priority."""
 
 _NAMES = "modelplane.served_by"
+_ORDER = "modelplane.order"
 _KEY = "inline_cluster_specifier_plugin"
 _TYPE = "extensions.router.cluster_specifiers.priority_group.v3.PriorityGroupClusterSpecifier"
 
@@ -41,6 +42,22 @@ def specifier(listener: Listener, groups: Sequence[Shares]) -> dict[str, Any]:
     }
     name = "envoy.router.cluster_specifier_plugin.priority_group"
     return {_KEY: {"extension": {"name": name, "typed_config": configuration}}}
+
+
+def ordered(specifier: dict[str, Any], listener: Listener, backends: Sequence[Backend]) -> dict[str, Any]:
+    """Return such a part of a route with a group for each backend, whose order the module hands over.
+
+    No attempt reaches these groups by itself: they come after those of the attempts.
+    """
+    extension = specifier[_KEY]["extension"]
+    configuration = extension["typed_config"]
+    own = [
+        {"name": backend.name, "clusters": [{"cluster_name": cluster_name(listener, backend), "weight": 1}]}
+        for backend in sorted(backends, key=lambda backend: backend.name)
+    ]
+    groups = {"priority_groups": [*configuration["priority_groups"], *own]}
+    handed_over = {**configuration, **groups, "override_metadata_namespace": _ORDER}
+    return {_KEY: {"extension": {**extension, "typed_config": handed_over}}}
 
 
 def names(listener: Listener, backends: Sequence[Backend]) -> dict[str, Any]:

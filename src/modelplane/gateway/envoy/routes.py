@@ -92,7 +92,8 @@ def _route(listener: Listener, route: Route) -> dict[str, Any]:
         return {**matched, **replies.unavailable(route.unavailable)}
     matched["metadata"] = rewrite.of_route(route)
     matched["request_body_buffer_limit"] = _RETRIED_BYTES
-    if groups := attempts(route.backends):
+    is_ordered = route.settings.balancing is not None
+    if groups := attempts(route.backends, is_ordered=is_ordered):
         return _with_tiers(matched, listener, route, groups)
     return {
         **matched,
@@ -119,6 +120,8 @@ def _with_tiers(
     waits = {"base_interval": "0.001s", "max_interval": "0.01s"}
     policy = {**_retry_policy(route), **retries, "retry_back_off": waits}
     specifier = priority_groups.specifier(listener, groups)
+    if route.settings.balancing is not None:
+        specifier = priority_groups.ordered(specifier, listener, route.backends)
     action = {**specifier, "timeout": "0s", "retry_policy": policy}
     return {**matched, **priority_groups.answer(), "route": action}
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from modelplane.gateway.envoy.routes import route_configuration
+from modelplane.gateway.envoy.routes import clusters_of, route_configuration
+from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Listener, Route
 
 A = Backend("ml/a", (("10.0.0.1", 80),), 3, "/ml/a/", host="10.0.0.1")
@@ -81,3 +82,25 @@ def test_one_priority_is_a_route_without_tiers(priority: int) -> None:
     first, second = map(route_configuration, listeners)
     assert first == second
     assert "weighted_clusters" in str(first)
+
+
+@pytest.mark.parametrize("priority", [0, 2])
+def test_a_route_with_an_order_has_a_group_for_each_backend_after_those_of_its_attempts(
+    priority: int,
+) -> None:
+    backends = (replace(A, weight=1), replace(B, priority=priority))
+    entries = tuple(BackendEntry(name=each.name, priority=each.priority) for each in backends)
+    settings = ServiceEntry(balancing=BalancingEntry(policy="LeastRequests", backends=entries))
+    routes = (Route("ml/qwen", "/ml/qwen/", backends, "none", settings),)
+    (host,) = route_configuration(Listener("front-door", "127.0.0.1", 80, routes))["virtual_hosts"]
+    [found] = [each for each in host["routes"] if "route" in each]
+    configuration = found["route"]["inline_cluster_specifier_plugin"]["extension"]["typed_config"]
+    names = [group["name"] for group in configuration["priority_groups"]]
+    assert names == ["attempt-1", "attempt-2", "ml/a", "ml/b"]
+    assert [group["clusters"] for group in configuration["priority_groups"][2:]] == [
+        [{"cluster_name": f"front-door/{name}", "weight": 1}] for name in ("ml/a", "ml/b")
+    ]
+    assert configuration["override_metadata_namespace"] == "modelplane.order"
+    # As many attempts as without an order, which do not reach the groups of single backends.
+    assert found["route"]["retry_policy"]["num_retries"] == 1
+    assert set(clusters_of(found)) == {"front-door/ml/a", "front-door/ml/b"}

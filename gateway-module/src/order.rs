@@ -1,0 +1,314 @@
+//! Order in which a request asks the backends of its service, by load and affinity.
+//!
+//! Tiers follow each other by priority. One in which no backend has room for another request comes after those that
+//! have, except for the last tier. Within a tier, the policy orders the backends that have room.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::abi::{Headers, Stream};
+use crate::names::ORDER;
+use crate::outstanding::{self, Attempt, Outstanding, Reservation};
+use crate::prefix;
+
+/// Backends of one tier that a request asks before those of the next, as in the routes.
+const MOST_PER_TIER: usize = 3;
+
+/// Maximum of attempts at a backend with affinity, relative to its part of all of them.
+const BOUND: f64 = 1.25;
+
+/// Policy by which a tier's backends are ordered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum Policy {
+    /// At random, in proportion to the weights.
+    #[default]
+    Weighted,
+    /// By attempts in progress, relative to the weights.
+    LeastRequests,
+    /// By a header, else by the key.
+    Session,
+    /// By the beginning of the prompt.
+    Prefix,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct BackendOptions {
+    name: String,
+    #[serde(default = "one")]
+    weight: u32,
+    #[serde(default)]
+    priority: u8,
+    max_outstanding_requests: Option<u64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Options {
+    #[serde(default)]
+    policy: Policy,
+    session_header: Option<String>,
+    backends: Vec<BackendOptions>,
+}
+
+#[derive(Debug)]
+struct Backend {
+    name: String,
+    hash: u64,
+    weight: f64,
+    most: Option<u64>,
+    outstanding: Arc<Outstanding>,
+}
+
+/// Choice among the backends of one service.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Options")]
+pub struct Balancing {
+    policy: Policy,
+    session_header: Option<String>,
+    /// By priority.
+    backends: Vec<Backend>,
+    tiers: Vec<Range<usize>>,
+}
+
+impl TryFrom<Options> for Balancing {
+    type Error = String;
+
+    fn try_from(mut options: Options) -> Result<Self, String> {
+        options.backends.sort_by(|one, other| (one.priority, &one.name).cmp(&(other.priority, &other.name)));
+        if options.backends.windows(2).any(|pair| pair[0].name == pair[1].name) {
+            return Err("a backend occurs twice".into());
+        }
+        if options.backends.iter().any(|backend| backend.weight == 0) {
+            return Err("a weight is at least 1".into());
+        }
+        let mut tiers = vec![];
+        let mut start = 0;
+        for tier in options.backends.chunk_by(|one, other| one.priority == other.priority) {
+            tiers.push(start..start + tier.len());
+            start += tier.len();
+        }
+        let backends = options.backends.into_iter().map(|backend| Backend {
+            hash: prefix::hash(backend.name.as_bytes()),
+            weight: backend.weight.into(),
+            most: backend.max_outstanding_requests,
+            outstanding: outstanding::of(&backend.name),
+            name: backend.name,
+        });
+        Ok(Balancing {
+            policy: options.policy,
+            session_header: options.session_header,
+            backends: backends.collect(),
+            tiers,
+        })
+    }
+}
+
+/// Place of a backend in its tier; the least is asked first.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+struct Place {
+    is_full: bool,
+    is_above_bound: bool,
+    score: f64,
+    /// Decides between equals.
+    tie: f64,
+    index: usize,
+    /// Attempts in progress.
+    count: u64,
+}
+
+/// Order of the backends for one request.
+struct Order {
+    /// In the order in which they are asked.
+    places: Vec<Place>,
+    /// True if the first tier has no room, so that another one comes first.
+    overflows: bool,
+}
+
+/// Repetitions of the choice while other workers take the place that it found.
+const MOST_CHOICES: usize = 8;
+
+/// What a request goes on with.
+pub struct Applied {
+    /// True if the request leaves a tier that has no room.
+    pub overflows: bool,
+    /// Its first attempt.
+    pub reservation: Option<Reservation>,
+}
+
+impl Balancing {
+    /// Return whether the order depends on the beginning of the prompt.
+    pub fn needs_prompt(&self) -> bool {
+        self.policy == Policy::Prefix
+    }
+
+    /// Return the order for a request. Those of the same `affinity` ask the same backend first while it has room.
+    fn order(&self, affinity: Option<u64>) -> Order {
+        let mut places = Vec::with_capacity(MOST_PER_TIER * self.tiers.len());
+        let mut after = vec![];
+        let mut overflows = false;
+        for (number, tier) in self.tiers.iter().enumerate() {
+            let (of_tier, is_full) = self.places(tier.clone(), affinity);
+            if is_full && number + 1 < self.tiers.len() {
+                overflows |= number == 0;
+                after.extend(of_tier);
+            } else {
+                places.extend(of_tier);
+            }
+        }
+        places.extend(after);
+        Order { places, overflows }
+    }
+
+    /// Return the order for a request with its first attempt, which no other worker gets the place of.
+    fn begin(&self, affinity: Option<u64>) -> (Order, Option<Attempt>) {
+        for _ in 0..MOST_CHOICES {
+            let order = self.order(affinity);
+            let Some(first) = order.places.first().filter(|place| !place.is_full) else { break };
+            let backend = &self.backends[first.index];
+            // A choice by load holds while the backend has no more attempts than it looked at.
+            let by_load = if self.policy == Policy::Weighted { u64::MAX } else { first.count + 1 };
+            let most = backend.most.unwrap_or(u64::MAX).min(by_load);
+            let begun = backend.outstanding.clone().begin_below(most);
+            if begun.is_some() {
+                return (order, begun);
+            }
+        }
+        let order = self.order(affinity);
+        let begun = order.places.first().map(|first| self.backends[first.index].outstanding.clone().begin());
+        (order, begun)
+    }
+
+    /// Return the first places of a tier, and whether no backend of it has room.
+    fn places(&self, tier: Range<usize>, affinity: Option<u64>) -> (Vec<Place>, bool) {
+        let offset = tier.start;
+        let backends = &self.backends[tier];
+        let counts: Vec<u64> = backends.iter().map(|backend| backend.outstanding.now()).collect();
+        let total = counts.iter().sum::<u64>() as f64;
+        let weights: f64 = backends.iter().map(|backend| backend.weight).sum();
+        let mut places: Vec<Place> = Vec::with_capacity(MOST_PER_TIER + 1);
+        let mut is_full = true;
+        for (index, (backend, count)) in backends.iter().zip(counts).enumerate() {
+            let mut place = Place {
+                is_full: backend.most.is_some_and(|most| count >= most),
+                is_above_bound: false,
+                score: 0.0,
+                tie: 0.0,
+                index: offset + index,
+                count,
+            };
+            match (self.policy, affinity) {
+                (Policy::Weighted, _) => place.score = race(random(), backend.weight),
+                (Policy::Session | Policy::Prefix, Some(affinity)) => {
+                    let bound = (BOUND * (total + 1.0) * backend.weight / weights).ceil();
+                    place.is_above_bound = count as f64 + 1.0 > bound;
+                    place.score = race(mixed(affinity ^ backend.hash), backend.weight);
+                }
+                _ => {
+                    place.score = (count as f64 + 1.0) / backend.weight;
+                    place.tie = random() as f64;
+                }
+            }
+            is_full &= place.is_full;
+            let at = places.partition_point(|other| *other < place);
+            if at < MOST_PER_TIER {
+                places.insert(at, place);
+                places.truncate(MOST_PER_TIER);
+            }
+        }
+        (places, is_full)
+    }
+
+    /// Return what the requests of one session or prompt have in common; None if there is nothing.
+    fn affinity(&self, stream: &Stream, key: Option<&str>, body: Option<&[u8]>) -> Option<u64> {
+        match self.policy {
+            Policy::Weighted | Policy::LeastRequests => None,
+            Policy::Prefix => body.and_then(prefix::hash_of),
+            Policy::Session => {
+                let named = self.session_header.as_ref();
+                let value = named.and_then(|name| stream.header(Headers::Request, name));
+                value.filter(|value| !value.is_empty()).or(key.map(str::as_bytes)).map(prefix::hash_of_start)
+            }
+        }
+    }
+
+    fn names(&self, order: &Order) -> Vec<&str> {
+        order.places.iter().map(|place| self.backends[place.index].name.as_str()).collect()
+    }
+
+    /// Begin the first attempt of a request, and hand its order over to the route.
+    pub fn apply(&self, stream: &mut Stream, key: Option<&str>, body: Option<&[u8]>) -> Applied {
+        let (order, begun) = self.begin(self.affinity(stream, key, body));
+        stream.set_metadata(ORDER, &encoded(&self.names(&order)));
+        // The route has read the metadata already.
+        stream.clear_route_cache();
+        let reservation = begun.map(|attempt| outstanding::reserve(stream, attempt));
+        Applied { overflows: order.overflows, reservation }
+    }
+
+    /// Return the names of the backends in the order for a request, and whether it leaves a tier without room.
+    #[cfg(test)]
+    pub fn shown(&self, affinity: Option<u64>) -> (Vec<&str>, bool) {
+        let order = self.order(affinity);
+        (self.names(&order), order.overflows)
+    }
+}
+
+/// Return a score with which the least of several is that of a backend in proportion to its weight.
+fn race(number: u64, weight: f64) -> f64 {
+    // Exponentially distributed: the first of several events with these rates.
+    -(((number >> 11) as f64 + 1.0) / (1_u64 << 53) as f64).ln() / weight
+}
+
+/// Spread a number evenly over all numbers (the last steps of SplitMix64).
+fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// Return a random number (SplitMix64), of a generator of each worker.
+fn random() -> u64 {
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0));
+    }
+    STATE.with(|state| {
+        state.set(state.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
+        mixed(state.get())
+    })
+}
+
+/// Return `{"priority_groups": [{"name": NAME}, ...]}` as an encoded `google.protobuf.Struct`.
+fn encoded(names: &[&str]) -> Vec<u8> {
+    let list = names.iter().flat_map(|name| {
+        let group = member("name", &field(3, name.as_bytes()));
+        field(1, &field(5, &group))
+    });
+    member("priority_groups", &field(6, &list.collect::<Vec<u8>>()))
+}
+
+/// Return a member of a Struct with an encoded Value.
+fn member(name: &str, value: &[u8]) -> Vec<u8> {
+    field(1, &[field(1, name.as_bytes()), field(2, value)].concat())
+}
+
+/// Return a field with a length.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let mut encoded = vec![number << 3 | 2];
+    let mut length = content.len();
+    while length >= 0x80 {
+        encoded.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    encoded.push(length as u8);
+    encoded.extend_from_slice(content);
+    encoded
+}

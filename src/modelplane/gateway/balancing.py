@@ -1,0 +1,55 @@
+"""Balancing of a service: what the gateway's module orders its backends by.
+
+A service that sets neither a policy nor a limit has no balancing: its route alone decides.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from modelplane.api.model_service import BalancingPolicy, ModelService
+from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.table import Backend, Route
+
+
+def is_wanted(service: ModelService) -> bool:
+    """Return True if a service asks for what only the gateway's module can do."""
+    balancing = service.spec.balancing
+    return (balancing is not None and balancing.policy is not BalancingPolicy.WEIGHTED) or any(
+        entry.max_outstanding_requests is not None for entry in service.spec.endpoints
+    )
+
+
+def settings(service: ModelService, backends: Sequence[tuple[Backend, int | None]]) -> ServiceEntry:
+    """Return the settings of a service, from its backends with their maximum of outstanding requests."""
+    if not is_wanted(service) or len(backends) < 2:
+        return ServiceEntry()
+    chosen = service.spec.balancing
+    entries = tuple(
+        BackendEntry(
+            name=backend.name,
+            weight=backend.weight,
+            priority=backend.priority,
+            max_outstanding_requests=most,
+        )
+        for backend, most in backends
+    )
+    policy = chosen.policy if chosen else BalancingPolicy.WEIGHTED
+    header = chosen.session_header if chosen else None
+    return ServiceEntry(
+        balancing=BalancingEntry(
+            policy=str(policy), session_header=header.lower() if header else None, backends=entries
+        )
+    )
+
+
+def in_force(route: Route) -> ServiceEntry:
+    """Return the settings of a route, without the backends that it does not lead to."""
+    balancing = route.settings.balancing
+    if balancing is None:
+        return route.settings
+    names = {backend.name for backend in route.backends}
+    left = tuple(each for each in balancing.backends if each.name in names)
+    return msgspec.structs.replace(
+        route.settings, balancing=msgspec.structs.replace(balancing, backends=left)
+    )
