@@ -111,6 +111,7 @@ async def answered(client: Client) -> dict[str, tuple[str, str]]:
     """Return the conditions with which the function answers for the InferenceGateway."""
     request = fnv1.RunFunctionRequest()
     owner = await client.get(fleet_resources.INFERENCE_GATEWAYS, "default")
+    assert owner is not None
     request.observed.composite.resource.update(owner)
     available = {"conditions": [{"type": "Available", "status": "True"}]}
     for key, manifest in crossplane_gateway.children(OPTIONS).items():
