@@ -295,7 +295,8 @@ class InferenceGatewayStatus(Status):
             Backend,
             about(
                 "What routes requests to endpoints. With Modelplane's controllers: Envoy, also behind "
-                "another gateway. Under Crossplane: the installed Traefik or EnvoyGateway, or GatewayAPI."
+                "another gateway. Under Crossplane: Envoy, the installed Traefik or EnvoyGateway, or "
+                "GatewayAPI."
             ),
         ]
         | None

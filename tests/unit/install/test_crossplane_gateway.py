@@ -22,7 +22,7 @@ def test_each_object_of_the_gateway_is_that_of_an_installation() -> None:
     assert {plain(each) for each in gateway.manifests(Options())} <= composed
     installed = {plain(each) for each in manifests(Options())}
     own = [each for each in EVERYTHING if plain(each) not in installed]
-    assert {crossplane_gateway.PUBLISHER in str(each) for each in own} == {True}
+    assert {crossplane_gateway.COMPONENT in str(each) for each in own} == {True}
 
 
 def test_the_removal_of_an_installation_finds_none_of_them() -> None:
