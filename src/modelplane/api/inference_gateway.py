@@ -319,7 +319,8 @@ class InferenceGatewayStatus(Status):
             Backend,
             about(
                 "Implementation that routes requests to endpoints. With Modelplane's controllers: Envoy, "
-                "also behind another gateway. Under Crossplane: the installed Traefik or EnvoyGateway, or "
+                "also behind another gateway. Under Crossplane: Envoy, the installed Traefik or "
+                "EnvoyGateway, or "
                 "GatewayAPI."
             ),
         ]

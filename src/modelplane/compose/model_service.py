@@ -86,11 +86,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     return Composition(
         children=children,
         status={"address": address} if address else {},
-        conditions=(
-            resolved,
-            routing,
-            *unsupported_settings.of_service(service, reads_gateway_api=by_route, backend=proxy),
-        ),
+        conditions=(resolved, routing, *unsupported_settings.of_service(request)),
         ready=resolved.holds and routing.holds,
         routes=_routes(request, matched, unusable, admitted) if request.proxy is Backend.ENVOY else (),
     )

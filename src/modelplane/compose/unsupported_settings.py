@@ -18,6 +18,7 @@ from modelplane.api.reasons import (
     ModelServiceCondition,
     ModelServiceReason,
 )
+from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Request
 from modelplane.compose.conditions import Condition, false, true
 
@@ -44,10 +45,12 @@ def of_gateway(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
     return _stated(false(type_, reason, message) if ignored else supported, gateway.status)
 
 
-def of_service(service: ModelService, *, reads_gateway_api: bool, backend: str) -> tuple[Condition, ...]:
+def of_service(request: Request[ModelService]) -> tuple[Condition, ...]:
     """Return the condition of a ModelService with settings that the fleet's gateway ignores."""
+    service, backend = request.owner, fleet_gateway.proxy(request.found(fleet_gateway.KEY))
     settings = (("spec.aliases", service.spec.aliases),)
-    ignored = [name for name, is_set in settings if is_set and reads_gateway_api]
+    is_ignored = fleet_gateway.reads_gateway_api(backend)
+    ignored = [name for name, is_set in settings if is_set and is_ignored]
     message = _message(
         ignored,
         f"the gateway's backend {backend}",

@@ -17,6 +17,7 @@ from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_of
 from modelplane.controllers.leader import LEASE
 from modelplane.install import refusals
+from modelplane.install.crossplane_gateway import PUBLISHER
 from modelplane.install.found import PARTS, Found, look, metadata_of
 from modelplane.install.identity import CONTROLLER, INSTALLATION, PART_OF
 from modelplane.install.refusals import Refused
@@ -138,14 +139,20 @@ class Uninstaller:
         for item in workloads:
             await self._delete(item)
         await self.deadline.until_nothing(self._running)
-        lease = await self.client.get(resources.LEASES, LEASE, SYSTEM_NAMESPACE)
-        public = await self.client.list(resources.CONFIG_MAPS, SYSTEM_NAMESPACE, labels=SELECTOR)
-        private = await self.client.list(resources.SECRETS, GATEWAY_NAMESPACE, labels=SELECTOR)
         others = [item for item in parts if item not in workloads]
-        others += [*public.items, *private.items, *([lease] if lease else [])]
+        others += await self._written_by_controllers()
         for item in others:
             await self._delete(item)
         self._counted("installation", len(workloads) + len(others))
+
+    async def _written_by_controllers(self) -> list[Object]:
+        """Return the Lease and the gateway's configuration, unless a publisher beside Crossplane has them."""
+        if await self.client.get(resources.DEPLOYMENTS, PUBLISHER, SYSTEM_NAMESPACE):
+            return []
+        lease = await self.client.get(resources.LEASES, LEASE, SYSTEM_NAMESPACE)
+        public = await self.client.list(resources.CONFIG_MAPS, SYSTEM_NAMESPACE, labels=SELECTOR)
+        private = await self.client.list(resources.SECRETS, GATEWAY_NAMESPACE, labels=SELECTOR)
+        return [*public.items, *private.items, *([lease] if lease else [])]
 
     async def _running(self) -> str:
         pods = await metadata_of(self.client, resources.PODS, SYSTEM_NAMESPACE, labels=PARTS)

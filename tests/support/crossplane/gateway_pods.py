@@ -1,6 +1,7 @@
 """What Kubernetes makes of the gateway's pods: they run, and their Service has an address."""
 
 import copy
+from typing import Any
 
 from modelplane.api.meta import SYSTEM_NAMESPACE
 from modelplane.gateway import state
@@ -36,9 +37,9 @@ class GatewayPods:
         for key in (DEPLOYMENT, PUBLISHER):
             self.reconcile(key)
 
-    def publish(self, **said: object) -> None:
+    def publish(self, **said: Any) -> None:
         """Report the state of the configuration, as the publisher does."""
-        reported = state.manifest(GatewayState(**said), SYSTEM_NAMESPACE)  # type: ignore[arg-type]
+        reported = state.manifest(GatewayState(**said), SYSTEM_NAMESPACE)
         self._api.apply(reported, "publisher")
 
     def wakes(self, event: Event) -> list[Key]:

@@ -120,6 +120,9 @@ def test_prerequisites_are_printed_for_kubectl(run):
     assert [each["kind"] for each in documents] == [
         "Namespace",
         "ClusterRole",
+        "Namespace",
+        *("ClusterRole", "ClusterRoleBinding") * 2,
+        *("Role", "RoleBinding") * 4,
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     ]
