@@ -8,6 +8,7 @@ from msgspec import field
 from modelplane.api.cache_sources import HTTP, LARGEST_GIB, NGC, OCI, S3, ClaimedVolume, HuggingFace
 from modelplane.api.fields import Rule, about
 from modelplane.api.meta import LabelSelector, Model, ObjectMeta, Status
+from modelplane.api.regions import MOST_REGIONS, Region
 
 
 class CacheSource(StrEnum):
@@ -60,6 +61,16 @@ class ModelCacheSpec(Model):
     cluster_selector: (
         Annotated[LabelSelector, about("Labels of the clusters to stage on. Absent: every cluster.")] | None
     ) = None
+    regions: Annotated[
+        tuple[Region, ...],
+        about(
+            "Regions in which weights may be staged, by the label modelplane.ai/region of clusters. Absent: "
+            "those of the ModelDeployments that use the cache, or every region if one of them has none.",
+            min_length=1,
+            max_length=MOST_REGIONS,
+            unique=True,
+        ),
+    ] = ()
 
 
 class CacheSummary(Model):

@@ -1,7 +1,7 @@
 """Coverage of a ModelCache: the clusters that it is staged on.
 
-A cluster matches the clusterSelector, is in a region in which a deployment that uses the cache may be served,
-and has volumes that many pods may mount.
+A cluster matches the clusterSelector, is in the regions of the cache and of a deployment that uses it, and
+has volumes that many pods may mount.
 """
 
 from modelplane.api.inference_cluster import InferenceCluster
@@ -25,6 +25,9 @@ def uncovered(cache: ModelCache, cluster: InferenceCluster, regions: RegionRule 
     selector = cache.spec.cluster_selector
     if selector and not selector.match_labels.items() <= cluster.metadata.labels.items():
         return Rejected("the cluster does not match clusterSelector")
+    own = cache.spec.regions
+    if own and cluster.region() not in own:
+        return OutsideRegions(f"the cluster is {place(cluster.region())}, not in {listed(own)}")
     if regions and cluster.region() not in regions.regions:
         return OutsideRegions(f"the cluster is {place(cluster.region())}, and {regions}")
     storage = cluster.status.cache
@@ -33,12 +36,12 @@ def uncovered(cache: ModelCache, cluster: InferenceCluster, regions: RegionRule 
     return Rejected("the cluster reports no StorageClass for caches")
 
 
-def covered(clusters: int, regions: RegionRule | None) -> Condition:
+def covered(cache: ModelCache, clusters: int, regions: RegionRule | None) -> Condition:
     """Return the condition that tells on how many clusters a cache is staged."""
     if clusters:
         noun = "cluster" if clusters == 1 else "clusters"
         return true(Type.CLUSTERS_MATCHED, Reason.MATCHED, f"covers {clusters} {noun}")
-    within = f" within the regions of its deployments ({listed(regions.regions)})" if regions else ""
+    within = " and the regions" if regions or cache.spec.regions else ""
     message = (
         f"no cluster that matches clusterSelector{within} has a ReadWriteMany StorageClass: "
         "set spec.cluster.existing.cache.storageClassName of an Existing cluster"

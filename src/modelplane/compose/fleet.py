@@ -216,8 +216,9 @@ def footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
     Raises ``InvalidObject``.
     """
     for cache in found:
-        selector = decode_as(ModelCache, cache).spec.cluster_selector
-        return scheduler.CacheFootprint(True, dict(selector.match_labels) if selector else {})
+        spec = decode_as(ModelCache, cache).spec
+        selector = spec.cluster_selector
+        return scheduler.CacheFootprint(True, dict(selector.match_labels) if selector else {}, spec.regions)
     return scheduler.CacheFootprint(False)
 
 

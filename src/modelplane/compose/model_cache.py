@@ -133,7 +133,7 @@ def compose(request: Request[ModelCache]) -> Composition | Blocked:
             **({"estimate": cache_size.wire(estimate)} if estimate else {}),
             "clusters": [site.wire() for site in sites],
         },
-        conditions=(cache_coverage.covered(len(matched), regions), staged),
+        conditions=(cache_coverage.covered(cache, len(matched), regions), staged),
         ready=staged.holds,
         guards=guards.users_of(target, request.found("replicas")),
         unsatisfied=any(site.waits for site in sites),

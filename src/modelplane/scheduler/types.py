@@ -146,10 +146,14 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class CacheFootprint:
-    """The clusters with the deployment's ModelCache; `known` is false while the cache cannot be read."""
+    """The clusters with the deployment's ModelCache; `known` is false while the cache cannot be read.
+
+    `regions` are those that may have it; empty allows all.
+    """
 
     known: bool
     labels: Mapping[str, str] = field(default_factory=dict)
+    regions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,6 +275,7 @@ ADDITIONS = {
     "ModelEndpoint spec.credential*": "credentials of providers",
     "ModelDeployment spec.regions": "region rules",
     "ModelDeployment spec.template.spec.regions": "region rules",
+    "ModelCache spec.regions": "region rules",
     "ModelEndpoint spec.region": "region rules",
     "ModelEndpoint spec.model": "the name of a model at a provider",
     "ModelService spec.endpoints[].priority": "tiers of endpoints",

@@ -280,6 +280,28 @@ async def test_a_service_that_another_finalizer_holds_follows_its_endpoints(
         assert proxy.backends == {"n/s-0": []}
 
 
+@pytest.mark.virtual_time
+async def test_an_edited_region_rule_is_in_force_at_once_and_an_unreadable_one_changes_nothing(
+    stuck: Any, client: Client
+) -> None:
+    service = _service(0)
+    service["spec"]["endpoints"].append({"selector": {"matchLabels": {"modelplane.ai/deployment": "d"}}})
+    stuck.has([service, _endpoint(0), _object("ModelDeployment", "d")])
+    async with _controllers(client) as (manager, proxy):
+        await asyncio.sleep(1)
+        assert proxy.backends == {"n/s-0": SERVING["n/s-0"]}
+        deployments = manager._informers["ModelDeployment"]
+        for version, regions, leads_to in (
+            (9000, ["eu"], []),
+            (9001, 7, []),
+            (9002, None, SERVING["n/s-0"]),
+            (9003, 7, SERVING["n/s-0"]),
+        ):
+            deployments.remember(_object("ModelDeployment", "d", {"regions": regions}, version))
+            await asyncio.sleep(0.1)
+            assert proxy.backends == {"n/s-0": leads_to}, version
+
+
 async def test_of_two_states_of_one_endpoint_the_later_counts_and_nobody_waits() -> None:
     former, now = (Backend("n/e", (("10.0.0.1", port),), weight=2) for port in (1, 2))
     other = Backend("n/other", (("10.0.0.2", 1),))

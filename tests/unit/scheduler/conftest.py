@@ -120,6 +120,7 @@ OPTIONS: dict[str, Callable[[str], dict[str, Any]]] = {
     "in": lambda value: {"cluster_selector": labels(value)},
     "regions": lambda value: {"regions": tuple(value.split())},
     "cached": lambda value: {"cache": CacheFootprint(True, labels(value))},
+    "cached-in": lambda value: {"cache": CacheFootprint(True, regions=tuple(value.split()))},
     "cache-unknown": lambda _: {"cache": CacheFootprint(False)},
     "tolerating": lambda value: {"tolerations": (Toleration(value, Operator.EXISTS),)},
     "PrefillDecode": lambda _: {"picks": True},

@@ -57,6 +57,13 @@ NOWHERE = "nowhere: l4 x2"
             id="a replica on a cluster whose region is unknown stays",
         ),
         pytest.param(
+            "2: 20Gi; cached-in eu",
+            f"{EU} | {US} | {NOWHERE}",
+            "",
+            ["eu/0 l4", "eu/1 l4"],
+            id="without a rule, only where its cache may be staged",
+        ),
+        pytest.param(
             "1: 20Gi; regions eu", "lost: l4 x2 unread", "", [], id="a cluster of unknown region gets nothing"
         ),
         pytest.param(
@@ -82,7 +89,7 @@ def test_the_diagnosis_names_the_region_and_the_rule(say: Any) -> None:
     assert {each.cluster: (each.detail, each.remedy) for each in diagnosis.refusals} == {
         "us": (
             'it is in region "us", not in "ap", "eu"',
-            'add "us" to the deployment\'s regions, if it may be served there',
+            'add "us" to the deployment\'s regions, if that is permitted',
         ),
         "nowhere": (
             'it is in no region, not in "ap", "eu"',
@@ -94,3 +101,13 @@ def test_the_diagnosis_names_the_region_and_the_rule(say: Any) -> None:
 def test_no_remedy_leaves_the_regions(say: Any) -> None:
     diagnosis = schedule(say.fleet(US), say.deployment("1: 20Gi; regions eu")).diagnosis
     assert diagnosis.remedies == ()
+
+
+def test_the_diagnosis_names_the_regions_of_the_cache(say: Any) -> None:
+    refusals = schedule(say.fleet(US), say.deployment("1: 20Gi; cached-in eu")).diagnosis.refusals
+    assert [(each.detail, each.remedy) for each in refusals] == [
+        (
+            'it is in region "us", not in "eu"',
+            'add "us" to the cache\'s regions, if that is permitted',
+        )
+    ]

@@ -1,6 +1,7 @@
 """The clusters on which the deployment's ModelCache stages its weights."""
 
 from modelplane.scheduler.filters.labels import differing
+from modelplane.scheduler.filters.regions import beyond, remedy
 from modelplane.scheduler.types import Cluster, Deployment
 from modelplane.scheduler.verdict import FIT, Reason, Rejected, Verdict
 
@@ -16,6 +17,9 @@ def cache_footprint(deployment: Deployment, cluster: Cluster) -> Verdict:
             detail=differs.text,
             remedy=f"remove {differs.wanted} from the cache's clusterSelector, or label the cluster with it",
         )
+    if deployment.cache.regions and cluster.region not in deployment.cache.regions:
+        detail = beyond(deployment.cache.regions, cluster) or "its region is unknown"
+        return Rejected(Reason.CACHE_FOOTPRINT, detail=detail, remedy=remedy(cluster, "the cache's regions"))
     if deployment.cache.known and not cluster.cache_storage:
         return Rejected(
             Reason.CACHE_FOOTPRINT,

@@ -1,5 +1,7 @@
 """The deployment's region rule: the regions in which it may be served."""
 
+from collections.abc import Sequence
+
 from modelplane.api import labels
 from modelplane.api.regions import listed, place
 from modelplane.scheduler.types import Cluster, Deployment
@@ -10,19 +12,26 @@ def regions(deployment: Deployment, cluster: Cluster) -> Verdict:
     """Refuse a cluster outside the deployment's regions; one without a region is outside all of them."""
     if not deployment.regions or cluster.region in deployment.regions:
         return FIT
-    if cluster.region is None:
-        return Rejected(Reason.OUTSIDE_REGIONS, detail=cluster.not_ready or "its region is unknown")
-    return Rejected(Reason.OUTSIDE_REGIONS, detail=outside(deployment, cluster), remedy=_remedy(cluster))
+    detail = beyond(deployment.regions, cluster) or cluster.not_ready or "its region is unknown"
+    return Rejected(Reason.OUTSIDE_REGIONS, detail=detail, remedy=remedy(cluster, "the deployment's regions"))
 
 
 def outside(deployment: Deployment, cluster: Cluster) -> str:
     """Return why a cluster is known to be outside the deployment's regions; empty if it is not known."""
-    if not deployment.regions or cluster.region is None or cluster.region in deployment.regions:
+    return beyond(deployment.regions, cluster)
+
+
+def beyond(allowed: Sequence[str], cluster: Cluster) -> str:
+    """Return why a cluster is known to be outside a list of regions; empty if it is not known."""
+    if not allowed or cluster.region is None or cluster.region in allowed:
         return ""
-    return f"it is {place(cluster.region)}, not in {listed(deployment.regions)}"
+    return f"it is {place(cluster.region)}, not in {listed(allowed)}"
 
 
-def _remedy(cluster: Cluster) -> str:
+def remedy(cluster: Cluster, allowed: str) -> str:
+    """Return what brings a cluster into a list of regions; empty while its region is unknown."""
+    if cluster.region is None:
+        return ""
     if not cluster.region:
         return f"label the cluster {labels.REGION}=REGION"
-    return f'add "{cluster.region}" to the deployment\'s regions, if it may be served there'
+    return f'add "{cluster.region}" to {allowed}, if that is permitted'
