@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from modelplane.gateway.models import ModelFile
+from modelplane.gateway.models import ServiceEntry as NamedService
 from modelplane.gateway.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Route
 from support.envoys import Gateway, running_envoy
@@ -25,7 +27,8 @@ LARGE = 5 << 20
 @pytest.fixture
 async def gateway(tmp_path: Path, module_library: Path) -> AsyncIterator[Gateway]:
     """A gateway with two workers."""
-    async with running_envoy(tmp_path, library=module_library, front=Front()) as running:
+    models = ModelFile(services=(NamedService(name="ml/qwen", created=1),))
+    async with running_envoy(tmp_path, library=module_library, front=Front(models=models)) as running:
         yield running
 
 
@@ -53,7 +56,7 @@ async def apply(gateway: Gateway, *routes: Route) -> None:
 
 
 async def ask(gateway: Gateway, size: int = 10, path: str = CHAT) -> tuple[int, Any]:
-    body = io.BytesIO(json.dumps({"prompt": "x" * size}).encode())
+    body = io.BytesIO(json.dumps({"model": "ml/qwen", "prompt": "x" * size}).encode())
     headers = {"content-type": "application/json"}
     async with gateway.client.post(gateway.url(path), data=body, headers=headers) as response:
         return response.status, await response.json()
@@ -77,8 +80,8 @@ async def ended(gateway: Gateway, result: str) -> int | None:
 async def test_requests_wait_for_the_first_backend_of_their_service(gateway: Gateway) -> None:
     await apply(gateway, holding())
     sizes = [LARGE, *(10 for _ in range(50))]
-    paths = [CHAT, "/ml/qwen/v1/embeddings"]
-    asking = [asyncio.create_task(ask(gateway, size, paths[at % 2])) for at, size in enumerate(sizes)]
+    paths = [CHAT, "/ml/qwen/v1/embeddings", "/v1/embeddings"]
+    asking = [asyncio.create_task(ask(gateway, size, paths[at % 3])) for at, size in enumerate(sizes)]
     await until_held(gateway, 51)
     async with running_model() as model:
         await apply(gateway, holding(at(model)))
