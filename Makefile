@@ -91,7 +91,7 @@ check-gateway-module: ## Format, lint and test the library's sources
 	@cd gateway-module && cargo fmt --check && cargo clippy --quiet --all-targets -- -D warnings && cargo test --quiet
 
 fuzz: ## Run its readers of hostile bytes against generated input, a minute each
-	@cd gateway-module && MODELPLANE_FUZZ_SECONDS=60 cargo test --quiet --profile fuzz fuzz::
+	@cd gateway-module && MODELPLANE_FUZZ_SECONDS=60 cargo test --quiet --profile fuzz fuzz:: -- --show-output
 
 sanitize: ## Run its tests under AddressSanitizer, with Rust's nightly toolchain
 	@cd gateway-module && RUSTFLAGS=-Zsanitizer=address cargo +nightly test --quiet \

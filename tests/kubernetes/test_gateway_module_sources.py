@@ -1,6 +1,7 @@
 """The sources of the gateway's module: their own tests pass, and the fuzzers find nothing in a short time."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -29,5 +30,5 @@ def test_the_tests_of_the_crate_pass_and_its_fuzzers_find_nothing() -> None:
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    for fuzzer in ("bodies", "events", "answers", "files", "forms_and_paths"):
-        assert f"test fuzz::{fuzzer} ... ok" in done.stdout
+    fuzzers = (gateway_module.SOURCES / "src" / "fuzz.rs").read_text().count("#[test]")
+    assert len(re.findall(r"^test fuzz::\w+ \.\.\. ok$", done.stdout, re.MULTILINE)) == fuzzers > 0
