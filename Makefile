@@ -91,14 +91,18 @@ check-gateway-module: ## Format, lint and test the library's sources
 	@cd gateway-module && cargo fmt --check && cargo clippy --quiet --all-targets -- -D warnings && cargo test --quiet
 
 fuzz: ## Run its readers of hostile bytes against generated input, a minute each
-	@cd gateway-module && MODELPLANE_FUZZ_SECONDS=60 cargo test --quiet --profile fuzz fuzz::
+	@cd gateway-module && MODELPLANE_FUZZ_SECONDS=60 cargo test --quiet --profile fuzz fuzz:: -- --show-output
 
 sanitize: ## Run its tests under AddressSanitizer, with Rust's nightly toolchain
 	@cd gateway-module && RUSTFLAGS=-Zsanitizer=address cargo +nightly test --quiet \
 		--target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/sanitized
 
-soak: setup ## Send ten thousand split uploads through it in a real Envoy
+soak: setup ## Send it load under every kind of change for SECONDS (an hour), and ten thousand split uploads
+	@mkdir -p build
+	@rm -f build/soak.json
 	@MODELPLANE_UPLOADS=10000 $(BIN)/python -m pytest -q tests/kubernetes/test_gateway_module.py -k uploads
+	@MODELPLANE_SOAK_SECONDS=$(or $(SECONDS),3600) MODELPLANE_SOAK_RECORD=build/soak.json \
+		$(BIN)/python -m pytest -q tests/kubernetes/test_soak.py; status=$$?; cat build/soak.json; exit $$status
 
 bench: setup ## Measure from nothing to the first token
 	@$(BIN)/python benchmarks/first_answer.py --json

@@ -19,6 +19,13 @@ from typing import Any, Protocol
 PATIENCE_S = 180.0
 ROUNDS = 5
 MODEL = "ml/qwen"
+ENVIRONMENT = {
+    # Its price list is part of the package; it fetches another one unless told not to.
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOG": "ERROR",
+    # It listens on loopback only, and a key would be more work for it.
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+}
 
 
 class Turn(Protocol):
@@ -53,8 +60,7 @@ def running(program: Path, port: int, upstream: int) -> Iterator[int]:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "config.yaml").write_text(configuration(upstream))
-        # Its price list is part of the package; it fetches another one unless told not to.
-        environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+        environment = os.environ | ENVIRONMENT
         command = [program, "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(

@@ -75,6 +75,7 @@ fn fuzz(corpus: &[&[u8]], check: impl Fn(&[u8], &mut Random)) {
         check(&text, &mut random);
         runs += 1;
     }
+    println!("{runs} inputs");
 }
 
 const PROMPTS: &[&[u8]] = &[

@@ -1,4 +1,4 @@
-"""The benchmarks of what needs a control plane run, and print what they say they do."""
+"""The benchmarks of what needs a control plane or a gateway run, and print what they say they do."""
 
 import json
 import os
@@ -13,6 +13,7 @@ pytestmark = pytest.mark.kubernetes
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FLEET = BENCHMARKS / "fleet.py"
+STREAMS = BENCHMARKS / "streams.py"
 TRANSPORTS = BENCHMARKS / "transports.py"
 
 
@@ -60,4 +61,13 @@ def test_http_clients_are_compared_over_a_few_clusters(kubernetes_binary: Path, 
     for client in ("ours", "aiohttp", "aiohttp-alone", "lightkube"):
         for figure in ("kb_per_cluster", "connected_cpu_ms", "apply_cpu_ms", "event_cpu_ms"):
             assert found[client][figure] > 0, f"{client}: {figure}"
+    assert list(tmp_path.iterdir()) == [], "nothing is left"
+
+
+@pytest.mark.usefixtures("module_library")
+def test_streams_are_carried_and_measured(kubernetes_binary: Path, tmp_path: Path) -> None:
+    found = printed(STREAMS, "--http HTTP/2 --streams 42 --json", kubernetes_binary, tmp_path)
+    for stack in ("bare", "everything"):
+        assert found["HTTP/2"][stack]["complete"] == 42
+        assert found["HTTP/2"][stack]["problems"] == []
     assert list(tmp_path.iterdir()) == [], "nothing is left"

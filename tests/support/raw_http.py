@@ -46,9 +46,7 @@ async def _send(writer: asyncio.StreamWriter, content: bytes) -> None:
 
 async def post_http2(port: int, fields: Fields, body: bytes, trailers: Fields | None = None) -> int:
     """Send one request over HTTP/2 and return its status; 0 if the server resets or closes it."""
-    unchecked = h2.config.H2Configuration(
-        validate_outbound_headers=False, normalize_outbound_headers=False, header_encoding="utf-8"
-    )
+    unchecked = h2.config.H2Configuration(validate_outbound_headers=False, normalize_outbound_headers=False)
     connection = h2.connection.H2Connection(unchecked)
     connection.initiate_connection()
     connection.send_headers(1, fields)
@@ -65,7 +63,7 @@ async def post_http2(port: int, fields: Fields, body: bytes, trailers: Fields | 
                     return 0
                 for event in connection.receive_data(data):
                     if isinstance(event, h2.events.ResponseReceived):
-                        return next(int(value) for name, value in event.headers if str(name) == ":status")
+                        return int(dict(event.headers)[b":status"])
                     if isinstance(event, h2.events.StreamReset | h2.events.ConnectionTerminated):
                         return 0
     except ConnectionError:

@@ -14,8 +14,12 @@ from modelplane.gateway.table import Listener
 MOST_STREAMS = 4
 """Maximum of concurrent requests on a connection of HTTP/2; each may need a connection to a backend."""
 
-# Longer than load balancers keep an unused connection, so that they are the ones to close it.
-_CONNECTION_IDLE = "300s"
+_HTTP = {
+    # Longer than load balancers keep an unused connection, so that they are the ones to close it.
+    "idle_timeout": "300s",
+    # Servers of WSGI and CGI read modelplane_client as modelplane-client, which only the gateway sets.
+    "headers_with_underscores_action": "DROP_HEADER",
+}
 
 # A prompt may be long and a model slow: only a stream without data for an hour is closed.
 _STREAM_IDLE = "3600s"
@@ -84,11 +88,7 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
         "xff_num_trusted_hops": listener.front.trusted_hops if listener.front else 0,
         # A path is refused rather than rewritten: what is in front of the gateway has read it as it is.
         "normalize_path": False,
-        "common_http_protocol_options": {
-            "idle_timeout": _CONNECTION_IDLE,
-            # Servers of WSGI or CGI read modelplane_client as modelplane-client, which only the gateway sets.
-            "headers_with_underscores_action": "DROP_HEADER",
-        },
+        "common_http_protocol_options": _HTTP,
         "http2_protocol_options": {
             "max_concurrent_streams": MOST_STREAMS,
             "initial_stream_window_size": BUFFER_BYTES,
