@@ -80,6 +80,9 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         "keyGrants": GRANTS,
         "tls": TLS,
         "aliases": ALIASES,
+        "numTrustedHops": Refused(
+            "SettingsSupported", "UnsupportedBackend", {"numTrustedHops": 1}, "spec.numTrustedHops"
+        ),
     },
     ModelService: {
         "endpoints[].priority": Refused(
@@ -90,6 +93,21 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         ),
         "endpoints[].weight": HONORED,
         "endpoints[].selector": HONORED,
+        "endpoints[].maxOutstandingRequests": Refused(
+            "RoutingReady",
+            "BalancingUnsupported",
+            {"endpoints": [SELECTOR | {"maxOutstandingRequests": 8}]},
+            "maxOutstandingRequests",
+        ),
+        "balancing": Refused(
+            "RoutingReady",
+            "BalancingUnsupported",
+            {"endpoints": [SELECTOR], "balancing": {"policy": "LeastRequests"}},
+            "spec.balancing",
+        ),
+        "hold": Refused(
+            "RoutingReady", "HoldUnsupported", {"endpoints": [SELECTOR], "hold": {}}, "spec.hold"
+        ),
         "aliases": Refused(
             "SettingsSupported",
             "UnsupportedBackend",
@@ -100,6 +118,7 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
     ModelEndpoint: {
         "url": HONORED,
         "rewritePath": HONORED,
+        "region": HONORED,
         "model": Refused("RoutingReady", "Unsupported", {"model": "gpt"}, "spec.model"),
         "credential": CREDENTIAL,
     },

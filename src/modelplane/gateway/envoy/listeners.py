@@ -50,21 +50,6 @@ def resource(listener: Listener, *, with_module: bool) -> dict[str, Any]:
 
 
 def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, Any]:
-    router = {
-        "name": "envoy.filters.http.router",
-        "typed_config": {
-            "@type": f"{HTTP_FILTERS}router.v3.Router",
-            "suppress_envoy_headers": True,
-            "upstream_http_filters": [
-                *upstream_addresses.below_router(listener),
-                *([module.backend(listener)] if with_module else rewrite.below_router()),
-                {
-                    "name": "envoy.filters.http.upstream_codec",
-                    "typed_config": {"@type": f"{HTTP_FILTERS}upstream_codec.v3.UpstreamCodec"},
-                },
-            ],
-        },
-    }
     return {
         "@type": f"{ENVOY}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": listener.name,
@@ -79,7 +64,7 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
         "http_filters": [
             *access_log.before_all(listener),
             *_before_router(listener, with_module=with_module),
-            router,
+            _router(listener, with_module=with_module),
         ],
         "access_log": access_log.access_log(listener, with_module=with_module),
         "local_reply_config": replies.own_errors(),
@@ -108,3 +93,21 @@ def _before_router(listener: Listener, *, with_module: bool) -> list[dict[str, A
         return [module.front(listener)]
     internal = rewrite.internal_headers(of_clients=listener.front is not None)
     return [internal] if with_module else [internal, rewrite.saved_path()]
+
+
+def _router(listener: Listener, *, with_module: bool) -> dict[str, Any]:
+    return {
+        "name": "envoy.filters.http.router",
+        "typed_config": {
+            "@type": f"{HTTP_FILTERS}router.v3.Router",
+            "suppress_envoy_headers": True,
+            "upstream_http_filters": [
+                *upstream_addresses.below_router(listener),
+                *([module.backend(listener)] if with_module else rewrite.below_router()),
+                {
+                    "name": "envoy.filters.http.upstream_codec",
+                    "typed_config": {"@type": f"{HTTP_FILTERS}upstream_codec.v3.UpstreamCodec"},
+                },
+            ],
+        },
+    }
