@@ -327,6 +327,16 @@ DOCUMENTED = (
         alarming=(_KEY.NOT_IN_FORCE,),
     ),
     *_reasons(
+        "ModelKey",
+        ModelKeyCondition.WITHIN_BUDGET,
+        (True, _KEY.AVAILABLE, "No budget of the key or its namespace is spent. Only with a budget."),
+        (False, _KEY.SPENT, "The key's budget is spent. The message has the time at which it opens again."),
+        (False, _KEY.NAMESPACE_SPENT, "The budget of all keys of the namespace is spent."),
+        (False, _KEY.NO_PRICES, "The InferenceGateway has no prices, so budgets in money have no effect."),
+        (False, _KEY.NOT_MEASURED, "The usage of keys is not known. What was refused stays refused."),
+        alarming=(_KEY.NO_PRICES,),
+    ),
+    *_reasons(
         "ModelReplica",
         ModelReplicaCondition.MODEL_ACCEPTED,
         (True, _REPLICA.ACCEPTED, "The cluster has the workload of every engine."),

@@ -183,6 +183,7 @@ class ModelKeyCondition(StrEnum):
 
     GRANTED = "Granted"
     ENFORCED = "Enforced"
+    WITHIN_BUDGET = "WithinBudget"
 
 
 class ModelKeyReason(StrEnum):
@@ -196,6 +197,11 @@ class ModelKeyReason(StrEnum):
     CONFIGURING = "Configuring"
     IN_FORCE = "InForce"
     NOT_IN_FORCE = "NotInForce"
+    AVAILABLE = "Available"
+    SPENT = "Spent"
+    NAMESPACE_SPENT = "NamespaceSpent"
+    NO_PRICES = "NoPrices"
+    NOT_MEASURED = "NotMeasured"
 
 
 class ModelReplicaCondition(StrEnum):

@@ -18,6 +18,7 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model, Object
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
+from modelplane.gateway.budgets import KeyBudgets
 from modelplane.gateway.table import Route
 
 Readiness = Callable[[Object], bool]
@@ -114,6 +115,8 @@ class Request(Generic[Owner]):
     """True if the gateway's present configuration admits requests with a key only."""
     key_problem: str | None = None
     """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
+    key_budgets: KeyBudgets | None = None
+    """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""

@@ -19,6 +19,7 @@ from modelplane.api.inference_gateway import (
 )
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.composition import Blocked
+from modelplane.controllers.budgets import Budgets
 from modelplane.gateway.envoy.module import KEYS
 from modelplane.gateway.keys import KeyFile, KeyTable, key_table
 from modelplane.gateway.table import Front
@@ -37,12 +38,14 @@ class Admission:
         *,
         former: Callable[[str], str],
         changed: Callable[[Iterable[str]], None],
+        budgets: Budgets,
     ) -> None:
         """``former`` returns a file of the gateway. ``changed`` takes ModelKeys with another ``problem``."""
         self._gateways = gateways
         self._keys = keys
         self._former = former
         self._changed = changed
+        self._budgets = budgets
         self._spec: InferenceGatewaySpec | None = None
         self._problem = ""
         self._table: KeyTable | None = None
@@ -78,7 +81,7 @@ class Admission:
         # A copy of now: the informer changes while a thread reads.
         keys = tuple(self._keys)
         self._table = await asyncio.to_thread(key_table, keys, self._spec.key_grants, before)
-        return Front(keys=self._table.file)
+        return Front(keys=await self._budgets.apply(self._table, self._spec.pricing))
 
     def _look(self) -> str:
         """Read the settings; return why they are unknown, else empty. The last ones that were known stay."""

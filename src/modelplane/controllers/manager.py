@@ -23,6 +23,7 @@ from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.admission import Admission
+from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
@@ -110,6 +111,7 @@ class Manager:
         )
         self._releases = self._releases_by(helm, fence)
         is_local = proxy is not None and is_loopback(proxy.listens[0])
+        self._budgets = Budgets(proxy, changed=self._keys_changed, touch=self._touch_gateway)
         self._admission = self._admission_by(proxy)
         self._reconciler = self._reconciler_by(is_local)
         self._certificates = Certificates(self._inference_gateway, self._kubeconfigs.secret)
@@ -127,11 +129,14 @@ class Manager:
             self._admission.problem,
             self._releases,
             is_local,
+            self._budgets.state,
         )
 
     def _admission_by(self, proxy: Proxy | None) -> Admission:
         gateways, keys = self._informers[_GATEWAY], self._informers[_KEY]
-        return Admission(gateways, keys, former=_former(proxy), changed=self._keys_changed)
+        return Admission(
+            gateways, keys, former=_former(proxy), changed=self._keys_changed, budgets=self._budgets
+        )
 
     def _gateway_by(
         self, proxy: Proxy | None, dial: Callable[[str], str], is_local: bool
@@ -166,6 +171,7 @@ class Manager:
             self._children,
             self._named,
             self._gateway,
+            self._budgets,
             self._credentials,
             self._releases,
             Workers("decisions", self._decisions, self._reconciler.reconcile),
@@ -301,6 +307,9 @@ class Manager:
     def _destinations(self, is_local: bool) -> Destinations | Blocked:
         gateway = self._inference_gateway()
         return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=is_local)
+
+    def _touch_gateway(self) -> None:
+        self._gateway.touch()
 
     def _keys_changed(self, keys: Iterable[str]) -> None:
         for key in keys:

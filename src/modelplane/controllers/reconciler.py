@@ -26,6 +26,7 @@ from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.routes import Composed
 from modelplane.controllers.writer import Writer
+from modelplane.gateway.budgets import KeyBudgets
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
@@ -52,6 +53,7 @@ class Reconciler:
         key_problem: Callable[[ModelKey], str | None],
         releases: Releases,
         gateway_is_local: bool = False,
+        key_budgets: Callable[[ModelKey], KeyBudgets | None] = lambda _key: None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -59,6 +61,7 @@ class Reconciler:
         self._interests = interests
         self._gateway_address = gateway_address
         self._key_problem = key_problem
+        self._key_budgets = key_budgets
         self._gateway_is_local = gateway_is_local
         self._children = children.index
         self._releases = releases
@@ -157,6 +160,7 @@ class Reconciler:
             gateway_without_module=gateway.without_module,
             gateway_asks_for_keys=gateway.asks_for_keys,
             key_problem=self._key_problem(owner) if isinstance(owner, ModelKey) else None,
+            key_budgets=self._key_budgets(owner) if isinstance(owner, ModelKey) else None,
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
             gateway_is_local=self._gateway_is_local,

@@ -34,6 +34,8 @@ class UsageRecord(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     service: str = ""
     model: str = ""
     backend: str = ""
+    host: str = ""
+    backend_model: str = ""
     attempts: Count = 0
     flags: str = ""
     details: str = ""

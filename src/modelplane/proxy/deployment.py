@@ -13,6 +13,7 @@ from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.envoy.tls import takes_tls
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
+from modelplane.gateway.ledger import Ledger
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -75,6 +76,10 @@ class GatewayDeployment:
     def _private_files(self) -> Mapping[str, str]:
         found = read(tuple(self._private.informer), Channel.PRIVATE)
         return found.files if isinstance(found, Read) else {}
+
+    async def usage(self) -> Ledger | None:
+        """Return the sums of every gateway that has published some."""
+        return None
 
     def address(self) -> GatewayAddress:
         """Return the address of the Service, or the reason why it has none."""

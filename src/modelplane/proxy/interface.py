@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from modelplane.gateway.ledger import Ledger
 from modelplane.kube.informer import Informer
 
 FLEET_LISTENER = "front-door"
@@ -53,6 +54,12 @@ class Proxy(Protocol):
 
     def former(self, path: str) -> str:
         """Return a file as it was last written, also by an earlier process; empty if there is none."""
+
+    async def usage(self) -> Ledger | None:
+        """Return what every gateway has counted; None while it is still being read.
+
+        Raises ``OSError`` or ``KubernetesError``.
+        """
 
     def address(self) -> GatewayAddress:
         """Return its address for clients."""

@@ -267,6 +267,7 @@ ADDITIONS = {
     "InferenceGateway spec.aliases*": "one URL for all models",
     "InferenceGateway spec.authentication": "API keys",
     "InferenceGateway spec.keyGrants*": "API keys",
+    "InferenceGateway spec.pricing*": "prices, for budgets in money",
     "InferenceGateway spec.tls*": "certificates of the gateway",
     "ModelService spec.aliases": "one URL for all models",
     "ModelEndpoint spec.credential*": "credentials of providers",

@@ -16,6 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
 from modelplane.controllers.routes import Composed, Routes
+from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.table import Backend, Route
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import GatewayAddress
@@ -176,6 +177,9 @@ class Recorded:
 
     def former(self, _path: str) -> str:
         return ""
+
+    async def usage(self) -> Ledger | None:
+        return None
 
     def address(self) -> GatewayAddress:
         return GatewayAddress("192.0.2.1")

@@ -25,6 +25,8 @@ FIELDS = {
     "path": f"%FILTER_STATE({_PATH}:PLAIN)%",
     "service": "%ROUTE_NAME%",
     "backend": f"%METADATA(CLUSTER:{_BACKEND}:name)%",
+    "host": f"%METADATA(CLUSTER:{_BACKEND}:host)%",
+    "backendModel": f"%METADATA(CLUSTER:{_BACKEND}:model)%",
     "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
     "status": "%RESPONSE_CODE%",
     "flags": "%RESPONSE_FLAGS%",
@@ -72,5 +74,9 @@ def before_all(listener: Listener) -> list[dict[str, Any]]:
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:
-    """Return the metadata of an Envoy cluster from which the log has the name of the backend."""
-    return {_BACKEND: {"name": backend.name}}
+    """Return the metadata of an Envoy cluster from which the log has the backend.
+
+    Host and model are of now: a later change of the endpoint must not change what its requests have cost.
+    """
+    known = (("name", backend.name), ("host", backend.host), ("model", backend.model))
+    return {_BACKEND: {name: value for name, value in known if value}}
