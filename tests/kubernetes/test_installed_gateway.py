@@ -126,6 +126,7 @@ class Envoy:
     listens = ("0.0.0.0", 8080)
     serves_clusters = False
     usage_log = ""
+    ledger_log = ""
     informers = ()
 
     async def bring(self, _files: Mapping[str, str]) -> bool:

@@ -208,6 +208,7 @@ class GatewayController(Runnable):
             replace(front, credentials=credentials),
             self._settings.certificates.tls,
             proxy.usage_log,
+            "" if front.keys is None else proxy.ledger_log,
         )
         listeners = {port: fleet}
         workloads: dict[str, Listener] = {}

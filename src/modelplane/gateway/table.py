@@ -115,6 +115,8 @@ class Listener:
     """None serves plain HTTP."""
     usage_log: str = ""
     """File of usage records, from Envoy's working directory, or "/dev/stdout"; empty for none."""
+    ledger_log: str = ""
+    """File of records for the ledger, if those of ``usage_log`` are not in a file; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,14 @@ from modelplane.api.meta import GATEWAY_NAMESPACE
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.envoy.tls import takes_tls
 from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
-from modelplane.gateway.ledger import Ledger
+from modelplane.gateway.ledger import Ledger, is_kept
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from modelplane.proxy import ledger_objects
 from modelplane.proxy.interface import GatewayAddress
+from modelplane.proxy.ledger_file import utc_now
 from modelplane.proxy.publication import (
     INDEX,
     SELECTOR,
@@ -29,6 +31,7 @@ from modelplane.proxy.publication import (
     published,
     read,
 )
+from modelplane.proxy.usage_files import USAGE_LOG
 
 LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
 """Address and port of Envoy in a pod, unless ``modelplane gateway`` has others as options."""
@@ -43,6 +46,7 @@ class GatewayDeployment:
     listens = LISTENS
     serves_clusters = False
     usage_log = STANDARD_OUTPUT
+    ledger_log = USAGE_LOG
 
     def __init__(self, client: Client, namespace: str, service: str, *, without_module: str = "") -> None:
         """``client`` writes the objects. ``without_module`` is why pods of this version have no module."""
@@ -52,10 +56,15 @@ class GatewayDeployment:
         self._takes_tls = False
         self._private = _Publisher(client, Channel.PRIVATE, GATEWAY_NAMESPACE)
         self._public = _Publisher(client, Channel.PUBLIC, namespace)
+        self._client = client
+        self._usage = Informer(
+            client, resources.CONFIG_MAPS, namespace=GATEWAY_NAMESPACE, labels=ledger_objects.SELECTOR
+        )
+        self._ledgers = ledger_objects.Published()
         self._services = Informer(
             client, resources.SERVICES, namespace=namespace, fields=f"metadata.name={service}"
         )
-        self.informers = (self._public.informer, self._services, self._private.informer)
+        self.informers = (self._public.informer, self._services, self._private.informer, self._usage)
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Publish files, first the private ones, which the others name."""
@@ -78,8 +87,14 @@ class GatewayDeployment:
         return found.files if isinstance(found, Read) else {}
 
     async def usage(self) -> Ledger | None:
-        """Return the sums of every gateway that has published some."""
-        return None
+        """Return the sums of every gateway that has published some, and delete those of periods long over."""
+        for item in tuple(self._usage):
+            if not is_kept(ledger_objects.period_of(item), utc_now()):
+                metadata = item["metadata"]
+                await self._client.delete(
+                    resources.CONFIG_MAPS, metadata["name"], GATEWAY_NAMESPACE, uid=metadata["uid"]
+                )
+        return await asyncio.to_thread(self._ledgers.read, tuple(self._usage))
 
     def address(self) -> GatewayAddress:
         """Return the address of the Service, or the reason why it has none."""

@@ -20,6 +20,7 @@ class GatewayDirectory:
 
     serves_clusters = True
     usage_log = USAGE_LOG
+    ledger_log = ""
     informers: tuple[Informer, ...] = ()
 
     def __init__(self, directory: Path, address: str, write: Write) -> None:

@@ -43,6 +43,10 @@ class Proxy(Protocol):
         """The ``usage_log`` of the gateway's listener."""
 
     @property
+    def ledger_log(self) -> str:
+        """The ``ledger_log`` of the gateway's listener, where it asks for keys."""
+
+    @property
     def informers(self) -> tuple[Informer, ...]:
         """Informers to run, and to sync before the first write."""
 

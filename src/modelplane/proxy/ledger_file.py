@@ -8,6 +8,8 @@ and id no other has: a name changes with a rotation, and an inode's number is us
 import datetime as dt
 import hashlib
 import logging
+import secrets
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -33,6 +35,8 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True):
     """Content of the file."""
 
     format: str
+    id: str
+    """Name of the ledger: one that is begun anew has another."""
     read: dict[str, int]
     """Bytes that have been read, by the digest of a file's first line."""
     periods: dict[str, msgspec.Raw]
@@ -44,7 +48,7 @@ def utc_now() -> dt.datetime:
 
 
 class LedgerFile:
-    """Sums of the records in a directory. One process has it, and one thread at a time."""
+    """Sums of the records in a directory. One process has it."""
 
     def __init__(self, directory: Path, now: Callable[[], dt.datetime] = utc_now) -> None:
         self._directory = directory
@@ -53,13 +57,21 @@ class LedgerFile:
         self._ledger = Ledger()
         self._loaded = False
         self._read: dict[str, int] = {}
+        self.id = secrets.token_hex(8)
+        """Name of the ledger, after the first look."""
         self._unsaved = False
+        self._lock = threading.Lock()
+        """A look that was cancelled may go on in its thread."""
 
     def look(self) -> Ledger | None:
         """Read new records, and return the sums; None while older records are still to be read.
 
         Raises ``OSError``.
         """
+        with self._lock:
+            return self._look()
+
+    def _look(self) -> Ledger | None:
         if not self._loaded:
             self._load()
         found: dict[str, int] = {}
@@ -110,7 +122,7 @@ class LedgerFile:
             if stored.format != _FORMAT:
                 raise msgspec.ValidationError(f"its format is {stored.format}")
             self._ledger = Ledger({name: rows_of(bytes(rows)) for name, rows in stored.periods.items()})
-            self._read = stored.read
+            self._read, self.id = stored.read, stored.id
         except FileNotFoundError:
             pass
         except msgspec.DecodeError as error:
@@ -120,7 +132,7 @@ class LedgerFile:
 
     def _save(self) -> None:
         periods = {name: msgspec.Raw(text_of(rows)) for name, rows in sorted(self._ledger.periods.items())}
-        stored = _Stored(format=_FORMAT, read=self._read, periods=periods)
+        stored = _Stored(format=_FORMAT, id=self.id, read=self._read, periods=periods)
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         write_private(self._path, msgspec.json.encode(stored))
         self._unsaved = False

@@ -264,6 +264,7 @@ class Elsewhere:
     listens = ("0.0.0.0", 8080)
     serves_clusters = False
     usage_log = ""
+    ledger_log = ""
     informers = ()
 
     def __init__(self, bench: Bench) -> None:

@@ -151,6 +151,7 @@ class Recorded:
     listens = ("0.0.0.0", 8080)
     serves_clusters = False
     usage_log = ""
+    ledger_log = ""
     informers = ()
 
     def __init__(self) -> None:

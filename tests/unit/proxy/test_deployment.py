@@ -18,7 +18,7 @@ class Bench:
     def __init__(self, client: Client, plane: Any) -> None:
         self.plane = plane
         self.proxy = GatewayDeployment(client, "modelplane-system", "modelplane-gateway")
-        self.config_maps, self.services, self.secrets = self.proxy.informers
+        self.config_maps, self.services, self.secrets, self.usage = self.proxy.informers
 
     def has(self, files: dict[str, str], version: int = 900) -> None:
         found = published(files, "modelplane-system")
