@@ -75,7 +75,7 @@ class _Disk:
                 usage_files.end_line(self.directory)
             case "fail":
                 # It ends before what it has read is stored.
-                self.reader._save = lambda: None  # type: ignore[method-assign]
+                self.reader._save = lambda: None  # type: ignore[method-assign]  # a crash
                 self.reader.look()
                 self.reader = self.new()
 
