@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from modelplane.api.pricing import Price, Pricing
-from modelplane.gateway.ledger import UNKNOWN, Row, Tokens
+from modelplane.gateway.ledger import UNKNOWN, Row, Tokens, row_of
+from modelplane.gateway.usage import UsageRecord
 
 _DECIMALS = 9
 _OF_A_MILLION = 10**6
@@ -33,6 +34,13 @@ def amount_of(cost: int) -> str:
     return f"{whole}.{digits}"
 
 
+def rounded(cost: int, decimals: int) -> str:
+    """Return units as an amount with some decimals; a half is rounded up."""
+    step = UNIT // 10**decimals
+    whole, fraction = divmod((cost + step // 2) // step, 10**decimals)
+    return f"{whole:,}.{fraction:0{decimals}}"
+
+
 class Tariff:
     """The prices of a gateway."""
 
@@ -49,6 +57,10 @@ class Tariff:
         """
         candidates = self._candidates(row.service, row.host, row.model)
         return max((each.cost(tokens) for each in candidates), default=None)
+
+    def of_record(self, record: UsageRecord) -> int | None:
+        """Return the cost of a request in units; None without a price."""
+        return self.cost(*row_of(record))
 
     def _find(self, service: str, host: str, model: str) -> tuple["_Priced", ...]:
         return tuple(_until_certain(self._prices, service, host, model))

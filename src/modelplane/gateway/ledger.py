@@ -69,6 +69,13 @@ class Tokens(NamedTuple):
 Rows: TypeAlias = Mapping[Row, Tokens]
 
 
+def row_of(record: UsageRecord) -> tuple[Row, Tokens]:
+    """Return the tokens of a record, and what they are of."""
+    model = record.backend_model or record.model or UNKNOWN
+    row = Row(record.key, record.service, record.backend, record.host, model)
+    return row, Tokens(record.prompt_tokens or 0, record.completion_tokens or 0)
+
+
 def day_of(moment: dt.datetime) -> str:
     """Return the period of a day, such as 2026-11-23."""
     return moment.astimezone(dt.UTC).strftime("%Y-%m-%d")
@@ -122,11 +129,9 @@ class Ledger:
 
     def add(self, record: UsageRecord) -> None:
         """Add the tokens of a record."""
-        tokens = Tokens(record.prompt_tokens or 0, record.completion_tokens or 0)
+        row, tokens = row_of(record)
         if tokens.total == 0:
             return
-        model = record.backend_model or record.model or UNKNOWN
-        row = Row(record.key, record.service, record.backend, record.host, model)
         for period in (day_of(record.time), month_of(record.time)):
             self._add(period, row, tokens)
 
