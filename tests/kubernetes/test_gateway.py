@@ -456,6 +456,39 @@ async def test_gateways_together_spend_a_budget_which_outlives_them(bench: Bench
         assert len(found.items) == 4, "a day and a month of two gateways"
 
 
+@pytest.mark.usefixtures("module_library")
+async def test_a_tier_that_has_spent_its_budget_is_closed_and_the_rest_goes_on(bench: Bench) -> None:
+    async with running_model() as model, engine("own") as own:
+        for name, port in (("paid", model.port), ("free", own)):
+            endpoint = _object("ModelEndpoint", f"capped-{name}", TEAM)
+            endpoint["metadata"]["labels"] = {"capped": name}
+            endpoint["spec"] = {"url": f"http://127.0.0.1:{port}", "rewritePath": "/"}
+            await bench.client.apply(endpoint)
+        entries = [
+            {"selector": {"matchLabels": {"capped": "paid"}}, "budget": {"tokensPerDay": 100}},
+            {"selector": {"matchLabels": {"capped": "free"}}, "priority": 1},
+        ]
+        service = _object("ModelService", "capped", TEAM) | {"spec": {"endpoints": entries}}
+        await bench.client.apply(_object("InferenceGateway", "default") | {"spec": GATEWAY})
+        await bench.client.apply(service)
+        pod = await bench.pod("capped")
+        services = fleet_resources.MODEL_SERVICES
+        await bench.says(services, "capped", "WithinBudget", "Available", TEAM)
+        await pod.serves("/team/capped/v1/models", "own")
+        assert len(model.asked) >= 4, "100 tokens are four answers of 33"
+        await bench.says(services, "capped", "WithinBudget", "Spent", TEAM)
+        asked = len(model.asked)
+        # The controllers begin anew: the tier stays closed.
+        await bench.restart_controller(signal.SIGKILL)
+        for _ in range(20):
+            assert await pod.get("/team/capped/v1/models") == (200, "own")
+            await asyncio.sleep(0.1)
+        assert len(model.asked) == asked
+        entries[0]["budget"] = {"tokensPerDay": 1_000_000}
+        await bench.client.apply(service)
+        await bench.says(services, "capped", "WithinBudget", "Available", TEAM)
+
+
 async def test_without_the_module_a_gateway_that_is_to_ask_for_keys_serves_nobody(
     bench: Bench, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
+from modelplane.api.budgets import Budget
 from modelplane.api.fields import QUALIFIED_KEYS, LabelValue, about
 from modelplane.api.meta import MAX_MATCH_LABELS, Model, ObjectMeta, Status
 from modelplane.api.model_names import ModelName
@@ -49,6 +50,16 @@ class EndpointEntry(Model):
                 "same share.",
                 ge=1,
                 le=1_000_000,
+            ),
+        ]
+        | None
+    ) = None
+    budget: (
+        Annotated[
+            Budget,
+            about(
+                "What the group may use in a day and a month of UTC. When a limit is reached, its endpoints "
+                "get no requests until the period ends. Needs the gateway's module. Absent: no limit."
             ),
         ]
         | None

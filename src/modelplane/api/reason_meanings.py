@@ -405,6 +405,19 @@ DOCUMENTED = (
     ),
     *_reasons(
         "ModelService",
+        ModelServiceCondition.WITHIN_BUDGET,
+        (True, _SERVICE.AVAILABLE, "No budget of spec.endpoints is spent. Only with a budget."),
+        (False, _SERVICE.SPENT, "A budget is spent: the endpoints of its entry get no requests."),
+        (
+            False,
+            _SERVICE.NO_PRICES,
+            "The InferenceGateway has no prices, so budgets in money have no effect.",
+        ),
+        (False, _SERVICE.NOT_MEASURED, "It is not known what the endpoints have used."),
+        alarming=(_SERVICE.NO_PRICES,),
+    ),
+    *_reasons(
+        "ModelService",
         ModelServiceCondition.ROUTING_READY,
         (True, _SERVICE.ROUTE_CONFIGURED, "The gateway routes to at least one endpoint."),
         (

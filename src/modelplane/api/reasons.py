@@ -239,6 +239,7 @@ class ModelServiceCondition(StrEnum):
 
     ENDPOINTS_RESOLVED = "EndpointsResolved"
     ROUTING_READY = "RoutingReady"
+    WITHIN_BUDGET = "WithinBudget"
 
 
 class ModelServiceReason(StrEnum):
@@ -253,6 +254,10 @@ class ModelServiceReason(StrEnum):
     PATH_TAKEN = "PathTaken"
     ENDPOINTS_REFUSED = "EndpointsRefused"
     TIERS_WITHOUT_FAILOVER = "TiersWithoutFailover"
+    AVAILABLE = "Available"
+    SPENT = "Spent"
+    NO_PRICES = "NoPrices"
+    NOT_MEASURED = "NotMeasured"
 
 
 class ServingStackCondition(StrEnum):

@@ -20,6 +20,7 @@ from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 from modelplane.gateway.budgets import KeyBudgets
 from modelplane.gateway.table import Route
+from modelplane.gateway.tier_budgets import TierBudgets
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""
@@ -117,6 +118,8 @@ class Request(Generic[Owner]):
     """The reason for which the owner, a ModelKey, is not, or not wholly, in force; None if unknown."""
     key_budgets: KeyBudgets | None = None
     """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
+    tier_budgets: TierBudgets | None = None
+    """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""

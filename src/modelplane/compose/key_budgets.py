@@ -17,7 +17,8 @@ _NAMES = {
     BudgetLimit.COST_PER_DAY: "a day",
     BudgetLimit.COST_PER_MONTH: "a month",
 }
-_IN_MONEY = (BudgetLimit.COST_PER_DAY, BudgetLimit.COST_PER_MONTH)
+IN_MONEY = (BudgetLimit.COST_PER_DAY, BudgetLimit.COST_PER_MONTH)
+"""Limits in the currency of the prices."""
 
 
 def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets | None) -> Condition | None:
@@ -30,12 +31,10 @@ def within_budget(own: Budget | None, granted: Budget | None, found: KeyBudgets 
     if last := spent(found.states):
         is_own = last.scope is BudgetScope.KEY
         whose = "the key" if is_own else "all keys of the namespace"
-        message = (
-            f"the budget of {whose}, {_amount(last, found.currency)}, is spent: requests are refused until "
-            f"{last.opens}"
-        )
+        limit = amount_of_limit(last, found.currency)
+        message = f"the budget of {whose}, {limit}, is spent: requests are refused until {last.opens}"
         return false(_TYPE, Reason.SPENT if is_own else Reason.NAMESPACE_SPENT, message)
-    if not found.currency and any(each.limit in _IN_MONEY for each in found.states):
+    if not found.currency and any(each.limit in IN_MONEY for each in found.states):
         message = (
             f'budgets in money have no effect: InferenceGateway "{DEFAULT_NAME}" has no '
             "spec.pricing: ask your platform team to add it"
@@ -60,7 +59,8 @@ def status(found: KeyBudgets | None) -> dict[str, Any]:
     return {"budgets": written}
 
 
-def _amount(state: State, currency: str) -> str:
-    if state.limit in _IN_MONEY:
+def amount_of_limit(state: State, currency: str) -> str:
+    """Return a limit in words."""
+    if state.limit in IN_MONEY:
         return f"{state.amount} {currency} {_NAMES[state.limit]}"
     return f"{int(state.amount):,} {_NAMES[state.limit]}"

@@ -4,6 +4,7 @@ The address is stable, so it stays if no endpoint is left: the gateway then answ
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 
 from modelplane.api.decode import InvalidObject, decode_as
@@ -18,7 +19,7 @@ from modelplane.api.reasons import ModelEndpointReason as EndpointReason
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway
+from modelplane.compose import fleet_gateway, tier_budgets
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
@@ -58,10 +59,11 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         else service.status.address or ""
     )
     endpoints = tuple(chain.from_iterable(map(_readable, request.found("endpoints"))))
-    matched = select(service, endpoints, destinations)
+    closed = tier_budgets.closed(service, request.tier_budgets)
+    matched = select(service, endpoints, destinations, closed)
     unusable = without_target(service, endpoints, destinations)
     refused = _refused(matched)
-    resolved = _resolved(service, matched, unusable, refused)
+    resolved = _resolved(service, matched, unusable, refused, is_closed=bool(closed))
     proxy = fleet_gateway.proxy(gateways)
     by_route = fleet_gateway.reads_gateway_api(proxy)
     children: tuple[Desired | Keep, ...] = ()
@@ -80,12 +82,14 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         if routing.holds and len(refused) == len(matched):
             message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
             routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
+    budget = tier_budgets.within_budget(service, request.tier_budgets)
+    routes = _routes(service, matched, unusable, is_closed=bool(closed))
     return Composition(
         children=children,
         status={"address": address} if address else {},
-        conditions=(resolved, routing),
+        conditions=(resolved, routing, *filter(None, [budget])),
         ready=resolved.holds and routing.holds,
-        routes=_routes(service, matched, unusable) if request.proxy is Backend.ENVOY else (),
+        routes=routes if request.proxy is Backend.ENVOY else (),
     )
 
 
@@ -121,7 +125,7 @@ def _through_gateway(
 
 
 def _routes(
-    service: ModelService, matched: tuple[Selected, ...], unusable: tuple[str, ...]
+    service: ModelService, matched: tuple[Selected, ...], unusable: tuple[str, ...], *, is_closed: bool
 ) -> tuple[Route, ...]:
     """Return the route of a service on Envoy, which needs no status of the InferenceGateway to serve it.
 
@@ -129,7 +133,10 @@ def _routes(
     """
     if not gets_route(service.metadata.namespace, service.status.address):
         return ()
-    return (service_route(service, matched, unusable),)
+    route = service_route(service, matched, unusable)
+    if is_closed and not matched:
+        route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
+    return (route,)
 
 
 @per_version
@@ -174,6 +181,8 @@ def _resolved(
     matched: tuple[Selected, ...],
     unusable: tuple[str, ...],
     refused: tuple[str, ...],
+    *,
+    is_closed: bool,
 ) -> Condition:
     cannot = "; ".join(
         text
@@ -188,6 +197,8 @@ def _resolved(
             "no ModelEndpoint in the namespace matches spec.endpoints. "
             "A ModelDeployment adds one for each replica that serves"
         )
+        if is_closed:
+            none = f"no endpoint is left: {tier_budgets.SPENT}"
         return false(Type.ENDPOINTS_RESOLVED, Reason.NO_ENDPOINTS, cannot or none)
     count = len(matched)
     message = f"routes to {count} {'endpoint' if count == 1 else 'endpoints'}{_by_priority(service, matched)}"

@@ -72,6 +72,7 @@ class Admission:
             # No InferenceGateway since the start: what was closed stays closed, with the keys that it had.
             published = await asyncio.to_thread(self._published)
             return Front(keys=published or (KeyFile() if len(self._keys) else None))
+        self._budgets.price(self._spec.pricing)
         if self._spec.authentication is not Authentication.API_KEY:
             return Front()
         before = self._table

@@ -7,13 +7,17 @@ import asyncio
 import datetime as dt
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
+from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
+from modelplane.api.model_service import ModelService
 from modelplane.api.pricing import Pricing
+from modelplane.compose.composition import Blocked
 from modelplane.controllers.runnable import Runnable
+from modelplane.controllers.tiers import Tiers
 from modelplane.gateway.budgets import (
     BudgetTable,
     KeyBudgets,
@@ -26,6 +30,8 @@ from modelplane.gateway.costs import Tariff
 from modelplane.gateway.envoy.module import KEYS
 from modelplane.gateway.keys import KeyFile, KeyTable
 from modelplane.gateway.ledger import Ledger, day_of
+from modelplane.gateway.table import Front
+from modelplane.gateway.tier_budgets import TierBudgets
 from modelplane.kube import errors
 from modelplane.proxy.interface import Proxy
 from modelplane.proxy.ledger_file import utc_now
@@ -42,13 +48,16 @@ class _Seen:
     ledger: Ledger
     keys: KeyTable
     tariff: Tariff
+    services: tuple[Object, ...]
     changes: int
     day: str
 
     def is_same(self, other: "_Seen") -> bool:
         """Return True if another table would be equal."""
         pairs = ((self.ledger, other.ledger), (self.keys, other.keys), (self.tariff, other.tariff))
-        return all(a is b for a, b in pairs) and (self.changes, self.day) == (other.changes, other.day)
+        services = [*map(id, self.services)] == [*map(id, other.services)]
+        same_time = (self.changes, self.day) == (other.changes, other.day)
+        return services and same_time and all(a is b for a, b in pairs)
 
 
 class Budgets(Runnable):
@@ -60,12 +69,14 @@ class Budgets(Runnable):
         self,
         proxy: Proxy | None,
         *,
+        tiers: Tiers | None = None,
         changed: Callable[[Iterable[str]], None],
         touch: Callable[[], None],
         now: Callable[[], dt.datetime] = utc_now,
     ) -> None:
         """``changed`` takes ModelKeys with another state; ``touch`` has the gateway look at its keys."""
         self._proxy = proxy
+        self._tiers = tiers
         self._changed = changed
         self._touch = touch
         self._now = now
@@ -82,8 +93,17 @@ class Budgets(Runnable):
 
     @property
     def wanted(self) -> bool:
-        """True if a gateway has to count what keys use."""
-        return has_budgets(self._keys.parts)
+        """True if a gateway has to count what is used."""
+        return has_budgets(self._keys.parts) or bool(self._tiers and self._tiers.with_budgets)
+
+    def counting(self, front: Front | Blocked) -> Front | Blocked:
+        """Return who is admitted, and whether the gateway counts what is used."""
+        return front if isinstance(front, Blocked) else replace(front, counts=self.wanted)
+
+    def tiers(self, service: ModelService) -> TierBudgets | None:
+        """Return the state of the budgets of a ModelService."""
+        problem = self._problem or "what tiers have used is still being read"
+        return self._tiers.state(service, problem) if self._tiers else None
 
     def state(self, key: ModelKey) -> KeyBudgets:
         """Return the state of the budgets of a ModelKey."""
@@ -92,14 +112,18 @@ class Budgets(Runnable):
         name = f"{key.metadata.namespace}/{key.metadata.name}"
         return KeyBudgets(self._table.of(name), self._table.currency)
 
+    def price(self, pricing: Pricing | None) -> None:
+        """Use these prices from now on."""
+        if pricing != self._pricing:
+            self._pricing, self._tariff = pricing, Tariff(pricing)
+
     async def apply(self, keys: KeyTable, pricing: Pricing | None) -> KeyFile:
         """Return the keys, of which those that have spent their budget are refused."""
         async with self._lock:
             return await self._apply(keys, pricing)
 
     async def _apply(self, keys: KeyTable, pricing: Pricing | None) -> KeyFile:
-        if pricing != self._pricing:
-            self._pricing, self._tariff = pricing, Tariff(pricing)
+        self.price(pricing)
         self._keys = keys
         if not self.wanted:
             self._table = BudgetTable()
@@ -156,9 +180,12 @@ class Budgets(Runnable):
 
     async def _compare(self, ledger: Ledger) -> None:
         now = self._now()
-        seen = _Seen(ledger, self._keys, self._tariff, ledger.changes, day_of(now))
+        tiers = tuple(self._tiers.with_budgets) if self._tiers else ()
+        seen = _Seen(ledger, self._keys, self._tariff, tiers, ledger.changes, day_of(now))
         if self._table is not None and self._seen and self._seen.is_same(seen):
             return
+        if self._tiers is not None:
+            await self._tiers.compare(ledger, self._tariff, now)
         table = await asyncio.to_thread(budget_table, self._keys.parts, ledger, self._tariff, now)
         before, self._table, self._seen = self._table, table, seen
         keys, namespaces = table.differing(before or BudgetTable())

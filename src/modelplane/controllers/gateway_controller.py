@@ -208,7 +208,7 @@ class GatewayController(Runnable):
             replace(front, credentials=credentials),
             self._settings.certificates.tls,
             proxy.usage_log,
-            "" if front.keys is None else proxy.ledger_log,
+            proxy.ledger_log if front.counts or front.keys is not None else "",
         )
         listeners = {port: fleet}
         workloads: dict[str, Listener] = {}

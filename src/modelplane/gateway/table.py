@@ -83,6 +83,8 @@ class Front:
     """Services that ``/v1/...`` leads to by the model of the body; None gives such paths no meaning."""
     credentials: CredentialFile = field(default_factory=CredentialFile)
     """Credentials of the backends, by name."""
+    counts: bool = False
+    """True if a budget needs records for the ledger, also of requests without a key."""
 
 
 @dataclass(frozen=True, slots=True)

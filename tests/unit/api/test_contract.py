@@ -270,6 +270,7 @@ ADDITIONS = {
     "InferenceGateway spec.pricing*": "prices, for budgets in money",
     "InferenceGateway spec.tls*": "certificates of the gateway",
     "ModelService spec.aliases": "one URL for all models",
+    "ModelService spec.endpoints[].budget*": "budgets of tiers",
     "ModelEndpoint spec.credential*": "credentials of providers",
     "ModelEndpoint spec.model": "the name of a model at a provider",
     "ModelService spec.endpoints[].priority": "tiers of endpoints",
