@@ -25,8 +25,10 @@ from modelplane.kube.client import Client
 from modelplane.kube.resources import Object, Resource
 from modelplane.local import lifecycle
 from modelplane.local.processes import CONTROL_PLANE
+from modelplane.proxy import ledger_objects
 from modelplane.proxy.publication import Read, read
 from support.fleets import ControlPlane
+from support.gateway_module import running_model
 from support.kinds import install
 
 pytestmark = pytest.mark.kubernetes
@@ -179,9 +181,21 @@ class Bench:
 
     async def modelplane(self, *arguments: str) -> str:
         """Run a command against the control plane to its end; return what it printed last."""
+        return (await self.words(*arguments)).split()[-1]
+
+    async def words(self, *arguments: str) -> str:
+        """Run a command against the control plane to its end; return what it printed."""
         command = await self._commands.start(*arguments, "--kubeconfig", str(self.plane.kubeconfig))
         assert await asyncio.wait_for(command.process.wait(), 60) == 0, command.log
-        return command.log.split()[-1]
+        return command.log
+
+    async def start_controller(self) -> None:
+        where = ("--kubeconfig", str(self.plane.kubeconfig), "--gateway-service", SERVICE)
+        self.controller = await self._commands.start("controller", *where)
+
+    async def restart_controller(self, number: signal.Signals) -> None:
+        await self.controller.end(number)
+        await self.start_controller()
 
     async def says(self, resource: Resource, name: str, type_: str, reason: str, namespace: str = "") -> None:
         """Wait until a condition has a reason."""
@@ -262,8 +276,7 @@ async def bench(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Bench]:
             await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         await client.apply(_object("InferenceGateway", "default") | {"spec": GATEWAY})
         await running.exposed(type="ClusterIP")
-        controller = ("controller", "--kubeconfig", str(plane.kubeconfig), "--gateway-service", SERVICE)
-        running.controller = await commands.start(*controller)
+        await running.start_controller()
         await running.address(ADDRESS)
         yield running
 
@@ -418,6 +431,68 @@ async def test_a_gateway_asks_for_keys_whatever_is_killed(bench: Bench) -> None:
         await pod.start_envoy()
         await _until_status(pod, third, 200)
         assert [(await pod.get(CHAT, each))[0] for each in ("", first, "none")] == [401, 401, 401]
+
+
+@pytest.mark.usefixtures("module_library")
+async def test_gateways_together_spend_a_budget_which_outlives_them(bench: Bench) -> None:
+    async with running_model() as model:
+        await bench.service("chat", model.port)
+        await bench.client.apply(_object("InferenceGateway", "default") | {"spec": CLOSED})
+        first, second = await bench.pod("first"), await bench.pod("second")
+        key = await bench.modelplane("key", "create", "daily", "-n", TEAM, "--tokens-per-day", "330")
+        for pod in (first, second):
+            await _until_status(pod, key, 200)
+        # Neither of them alone has used it: an answer has 33 tokens.
+        while sum(each["path"] == "/v1/models" for each in model.asked) < 10:
+            await asyncio.gather(*(pod.get(CHAT, key) for pod in (first, second)))
+        for pod in (first, second):
+            await _until_status(pod, key, 429)
+        keys = fleet_resources.resource_of_kind(ModelKey)
+        await bench.says(keys, "daily", "WithinBudget", "Spent", TEAM)
+        assert "100 % of 330 tokensPerDay" in await bench.words("key", "list", "-n", TEAM)
+
+        # What is counted outlives the gateways and the controllers.
+        await first.companion.end(signal.SIGKILL)
+        await first.envoy.end(signal.SIGKILL)
+        await bench.restart_controller(signal.SIGKILL)
+        third = await bench.pod("third")
+        await _until_status(third, key, 429)
+        assert {(await pod.get(CHAT, key))[0] for pod in (second, third) for _ in range(5)} == {429}
+        found = await bench.client.list(resources.CONFIG_MAPS, PRIVATE, labels=ledger_objects.SELECTOR)
+        assert len(found.items) == 4, "a day and a month of two gateways"
+
+
+@pytest.mark.usefixtures("module_library")
+async def test_a_tier_that_has_spent_its_budget_is_closed_and_the_rest_goes_on(bench: Bench) -> None:
+    async with running_model() as model, engine("own") as own:
+        for name, port in (("paid", model.port), ("free", own)):
+            endpoint = _object("ModelEndpoint", f"capped-{name}", TEAM)
+            endpoint["metadata"]["labels"] = {"capped": name}
+            endpoint["spec"] = {"url": f"http://127.0.0.1:{port}", "rewritePath": "/"}
+            await bench.client.apply(endpoint)
+        entries = [
+            {"selector": {"matchLabels": {"capped": "paid"}}, "budget": {"tokensPerDay": 100}},
+            {"selector": {"matchLabels": {"capped": "free"}}, "priority": 1},
+        ]
+        service = _object("ModelService", "capped", TEAM) | {"spec": {"endpoints": entries}}
+        await bench.client.apply(_object("InferenceGateway", "default") | {"spec": GATEWAY})
+        await bench.client.apply(service)
+        pod = await bench.pod("capped")
+        services = fleet_resources.MODEL_SERVICES
+        await bench.says(services, "capped", "WithinBudget", "Available", TEAM)
+        await pod.serves("/team/capped/v1/models", "own")
+        assert len(model.asked) >= 4, "100 tokens are four answers of 33"
+        await bench.says(services, "capped", "WithinBudget", "Spent", TEAM)
+        asked = len(model.asked)
+        # The controllers begin anew: the tier stays closed.
+        await bench.restart_controller(signal.SIGKILL)
+        for _ in range(20):
+            assert await pod.get("/team/capped/v1/models") == (200, "own")
+            await asyncio.sleep(0.1)
+        assert len(model.asked) == asked
+        entries[0]["budget"] = {"tokensPerDay": 1_000_000}
+        await bench.client.apply(service)
+        await bench.says(services, "capped", "WithinBudget", "Available", TEAM)
 
 
 async def test_without_the_module_a_gateway_that_is_to_ask_for_keys_serves_nobody(

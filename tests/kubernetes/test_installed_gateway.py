@@ -17,6 +17,7 @@ from modelplane.compose.releases import Chart
 from modelplane.controllers import fleet_resources
 from modelplane.controllers.fleet_resources import resource_for
 from modelplane.controllers.helm.process import Program
+from modelplane.gateway.ledger import Ledger
 from modelplane.install import inference_cluster
 from modelplane.kube import errors, resources
 from modelplane.kube.client import Client
@@ -126,6 +127,7 @@ class Envoy:
     serves_clusters = False
     usage_log = ""
     gateways = 1
+    ledger_log = ""
     informers = ()
 
     async def bring(self, _files: Mapping[str, str]) -> bool:
@@ -136,6 +138,9 @@ class Envoy:
 
     def former(self, _path: str) -> str:
         return ""
+
+    async def usage(self) -> Ledger | None:
+        return None
 
     def address(self) -> GatewayAddress:
         return GatewayAddress(ENVOY)

@@ -133,7 +133,7 @@ REQUESTS = 1600
 CLIENTS = 16
 
 
-async def test_no_record_is_lost_or_doubled_however_often_files_are_rotated(tmp_path: Path) -> None:
+async def test_no_record_is_lost_or_doubled_however_often_files_arerotated(tmp_path: Path) -> None:
     async with engines("a") as (engine,), running_envoy(tmp_path, usage_log=USAGE_LOG) as gateway:
         await gateway.apply(service(engine.backend()))
 
@@ -159,7 +159,7 @@ async def test_no_record_is_lost_or_doubled_however_often_files_are_rotated(tmp_
             while (found := load_ids(tmp_path)).total() < REQUESTS:
                 await asyncio.sleep(0.05)
         assert found == wanted
-        assert usage_files._rotated(tmp_path)
+        assert usage_files.rotated(tmp_path)
         modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "usage").rglob("*")}
         assert modes == {0}
 

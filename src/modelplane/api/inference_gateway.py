@@ -3,10 +3,12 @@
 from enum import StrEnum
 from typing import Annotated
 
+from modelplane.api.budgets import Budget
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, VERSION, Rule, about
 from modelplane.api.key_limits import SERVICE_NAME, KeyLimits, ServicePattern
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model, ObjectMeta, Status
 from modelplane.api.model_names import ModelName
+from modelplane.api.pricing import Pricing
 
 DEFAULT_NAME = "default"
 """The gateway that ModelServices are reached through."""
@@ -142,6 +144,13 @@ class KeyGrant(KeyLimits):
     max_keys: Annotated[
         int, about("Maximum of valid ModelKeys of the namespace: the oldest ones.", ge=1, le=100_000)
     ] = MAX_KEYS
+    budget: (
+        Annotated[
+            Budget,
+            about("What all keys of the namespace may use in a day and a month of UTC. Absent: no limit."),
+        ]
+        | None
+    ) = None
 
 
 class TLSVersion(StrEnum):
@@ -274,6 +283,7 @@ class InferenceGatewaySpec(Model):
             le=MOST_HOPS,
         ),
     ] = 0
+    pricing: Annotated[Pricing, about("Prices of tokens, for budgets in money.")] | None = None
     tls: (
         Annotated[
             GatewayTLS,

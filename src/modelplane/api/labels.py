@@ -60,6 +60,9 @@ USAGE_CONSUMER = "modelplane.ai/usage-consumer"
 IAM_ROLE = "modelplane.ai/iam-role"
 """On AWS roles and policies: the purpose of the role."""
 
+USAGE = "modelplane.ai/usage"
+"""On ConfigMaps with the sums of a gateway: the InferenceGateway."""
+
 ZONE = "modelplane.ai/zone"
 """On AWS subnets and route tables: the availability zone."""
 

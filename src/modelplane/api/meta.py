@@ -28,7 +28,7 @@ SYSTEM_NAMESPACE = "modelplane-system"
 """Namespace of kubeconfig Secrets, the gateways and everything that belongs to no team."""
 
 GATEWAY_NAMESPACE = "modelplane-gateway"
-"""Namespace of the Secrets that the gateway may read, and of nothing else."""
+"""Namespace of the Secrets that the gateway may read, and of what it has counted; of nothing else."""
 
 Object: TypeAlias = Mapping[str, Any]
 """A Kubernetes object of any kind in its wire form, to read."""

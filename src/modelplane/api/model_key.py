@@ -1,10 +1,12 @@
 """ModelKey: an API key with which clients call the ModelServices of the fleet."""
 
 import datetime as dt
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta
 
+from modelplane.api.budgets import MAX_AMOUNT, Budget
 from modelplane.api.fields import about
 from modelplane.api.key_limits import KeyLimits, ServicePattern
 from modelplane.api.meta import Model, ObjectMeta, Status
@@ -62,10 +64,49 @@ class ModelKeySpec(KeyLimits):
         ),
     ] = ()
     blocked: Annotated[bool, about("True to refuse the key.")] = False
+    budget: (
+        Annotated[
+            Budget,
+            about("What the key may use in a day and a month of UTC. Absent: what its namespace may use."),
+        ]
+        | None
+    ) = None
+
+
+class BudgetLimit(StrEnum):
+    """Limits of a budget."""
+
+    TOKENS_PER_DAY = "tokensPerDay"
+    TOKENS_PER_MONTH = "tokensPerMonth"
+    COST_PER_DAY = "costPerDay"
+    COST_PER_MONTH = "costPerMonth"
+
+
+class BudgetScope(StrEnum):
+    """Users of a budget."""
+
+    KEY = "Key"
+    NAMESPACE = "Namespace"
+
+
+class UsedBudget(Model):
+    """The part of a limit that is used."""
+
+    of: Annotated[BudgetScope, about("Key: the key's own budget. Namespace: that of all its keys.")]
+    limit: Annotated[BudgetLimit, about("Name of the limit.")]
+    amount: Annotated[str, about("Value of the limit.", max_length=MAX_AMOUNT)]
+    used_percent: Annotated[
+        int, about("Part that is used, rounded down. With 100, requests are refused.", ge=0, le=100)
+    ]
 
 
 class ModelKeyStatus(Status):
-    """Conditions of the key."""
+    """Conditions of the key, and the state of its budgets."""
+
+    budgets: Annotated[
+        tuple[UsedBudget, ...],
+        about("Budgets of the key and of its namespace.", max_length=8, keys=("of", "limit")),
+    ] = ()
 
 
 class ModelKey(Model):
@@ -73,4 +114,6 @@ class ModelKey(Model):
 
     metadata: ObjectMeta
     spec: Annotated[ModelKeySpec, about("Hashes of the key, and what it may do.")]
-    status: Annotated[ModelKeyStatus, about("Conditions of the key.")] = ModelKeyStatus()
+    status: Annotated[ModelKeyStatus, about("Conditions of the key, and the state of its budgets.")] = (
+        ModelKeyStatus()
+    )

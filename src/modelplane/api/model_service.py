@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
+from modelplane.api.budgets import Budget
 from modelplane.api.fields import QUALIFIED_KEYS, LabelValue, Rule, about
 from modelplane.api.meta import MAX_MATCH_LABELS, Model, ObjectMeta, Status
 from modelplane.api.model_names import ModelName
@@ -63,6 +64,16 @@ class EndpointEntry(Model):
                 "The last tier is asked even if it has no room. Absent: only refusals count.",
                 ge=1,
                 le=100_000,
+            ),
+        ]
+        | None
+    ) = None
+    budget: (
+        Annotated[
+            Budget,
+            about(
+                "What the group may use in a day and a month of UTC. When a limit is reached, its endpoints "
+                "get no requests until the period ends. Needs the gateway's module. Absent: no limit."
             ),
         ]
         | None

@@ -360,6 +360,16 @@ DOCUMENTED = (
         alarming=(_KEY.NOT_IN_FORCE,),
     ),
     *_reasons(
+        "ModelKey",
+        ModelKeyCondition.WITHIN_BUDGET,
+        (True, _KEY.AVAILABLE, "No budget of the key or its namespace is spent. Only with a budget."),
+        (False, _KEY.SPENT, "The key's budget is spent. The message has the time at which it opens again."),
+        (False, _KEY.NAMESPACE_SPENT, "The budget of all keys of the namespace is spent."),
+        (False, _KEY.NO_PRICES, "The InferenceGateway has no prices, so budgets in money have no effect."),
+        (False, _KEY.NOT_MEASURED, "The usage of keys is not known. What was refused stays refused."),
+        alarming=(_KEY.NO_PRICES,),
+    ),
+    *_reasons(
         "ModelReplica",
         ModelReplicaCondition.MODEL_ACCEPTED,
         (True, _REPLICA.ACCEPTED, "The cluster has the workload of every engine."),
@@ -430,6 +440,19 @@ DOCUMENTED = (
             "Every selected endpoint is outside the regions that its ModelDeployments allow.",
         ),
         alarming=(_SERVICE.NO_ENDPOINTS, _SERVICE.OUTSIDE_REGIONS),
+    ),
+    *_reasons(
+        "ModelService",
+        ModelServiceCondition.WITHIN_BUDGET,
+        (True, _SERVICE.AVAILABLE, "No budget of spec.endpoints is spent. Only with a budget."),
+        (False, _SERVICE.SPENT, "A budget is spent: the endpoints of its entry get no requests."),
+        (
+            False,
+            _SERVICE.NO_PRICES,
+            "The InferenceGateway has no prices, so budgets in money have no effect.",
+        ),
+        (False, _SERVICE.NOT_MEASURED, "It is not known what the endpoints have used."),
+        alarming=(_SERVICE.NO_PRICES,),
     ),
     *_reasons(
         "ModelService",

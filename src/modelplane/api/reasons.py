@@ -187,6 +187,7 @@ class ModelKeyCondition(StrEnum):
 
     GRANTED = "Granted"
     ENFORCED = "Enforced"
+    WITHIN_BUDGET = "WithinBudget"
 
 
 class ModelKeyReason(StrEnum):
@@ -201,6 +202,11 @@ class ModelKeyReason(StrEnum):
     IN_FORCE = "InForce"
     NOT_IN_FORCE = "NotInForce"
     NOT_REPORTED = "NotReported"
+    AVAILABLE = "Available"
+    SPENT = "Spent"
+    NAMESPACE_SPENT = "NamespaceSpent"
+    NO_PRICES = "NoPrices"
+    NOT_MEASURED = "NotMeasured"
 
 
 class ModelReplicaCondition(StrEnum):
@@ -239,6 +245,7 @@ class ModelServiceCondition(StrEnum):
     ENDPOINTS_RESOLVED = "EndpointsResolved"
     ROUTING_READY = "RoutingReady"
     SETTINGS_SUPPORTED = "SettingsSupported"
+    WITHIN_BUDGET = "WithinBudget"
 
 
 class ModelServiceReason(StrEnum):
@@ -258,6 +265,10 @@ class ModelServiceReason(StrEnum):
     UNSUPPORTED_BACKEND = "UnsupportedBackend"
     HOLD_UNSUPPORTED = "HoldUnsupported"
     BALANCING_UNSUPPORTED = "BalancingUnsupported"
+    AVAILABLE = "Available"
+    SPENT = "Spent"
+    NO_PRICES = "NoPrices"
+    NOT_MEASURED = "NotMeasured"
 
 
 class ServingStackCondition(StrEnum):

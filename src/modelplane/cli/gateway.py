@@ -73,8 +73,9 @@ def gateway(log_format: str, debug: bool, **options: object) -> None:
 
 async def _run(options: _Options) -> None:
     from modelplane.host.signals import until_signalled
-    from modelplane.proxy import envoy_metrics, files
+    from modelplane.proxy import envoy_metrics, usage_files
     from modelplane.proxy.companion import Gateway
+    from modelplane.proxy.counting import Counting
     from modelplane.proxy.follower import GatewayFollower
     from modelplane.telemetry.metric_definitions import Program
 
@@ -83,10 +84,11 @@ async def _run(options: _Options) -> None:
             client,
             options.namespace,
             directory=options.directory,
-            write=files.write,
+            write=usage_files.write,
             listens=(options.address, options.port),
         )
-        running = Gateway(follower, options.directory, options.drain_seconds)
+        counting = Counting(client, options.directory)
+        running = Gateway(follower, counting, options.directory, options.drain_seconds)
         checks = health(
             options.metrics_address,
             Program.GATEWAY,

@@ -50,6 +50,45 @@ def _services(_context: click.Context, _parameter: click.Parameter, texts: tuple
     return sorted(set(texts))
 
 
+_LIMITS = {
+    "requests_per_minute": "requestsPerMinute",
+    "tokens_per_minute": "tokensPerMinute",
+    "streams": "streams",
+}
+_BUDGETS = {
+    "tokens_per_day": "tokensPerDay",
+    "tokens_per_month": "tokensPerMonth",
+    "cost_per_day": "costPerDay",
+    "cost_per_month": "costPerMonth",
+}
+
+
+def _amount(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    import re
+
+    from modelplane.api.budgets import AMOUNT
+
+    if text is not None and not re.fullmatch(AMOUNT, text):
+        raise click.BadParameter(f'"{text}" is no amount such as 12.50')
+    return text
+
+
+def _budget_options(command: F) -> F:
+    for period in ("month", "day"):
+        spent = f"of a {period} of UTC; by default none."
+        amount = click.option(
+            f"--cost-per-{period}",
+            metavar="AMOUNT",
+            callback=_amount,
+            help=f"Budget in the currency of the gateway's prices {spent}",
+        )
+        tokens = click.option(
+            f"--tokens-per-{period}", type=click.IntRange(min=1), help=f"Budget in tokens {spent}"
+        )
+        command = tokens(amount(command))
+    return command
+
+
 @key.command()
 @click.argument("name")
 @click.option(
@@ -73,6 +112,7 @@ def _services(_context: click.Context, _parameter: click.Parameter, texts: tuple
     type=click.IntRange(min=1),
     help="Limit of a request's body; by default the gateway's.",
 )
+@_budget_options
 @_expires_option("How long the key is valid, such as 90d; by default without end.")
 @_namespace_option
 @live_options
@@ -89,13 +129,10 @@ def create(
     spec: dict[str, Any] = {"hashes": [wire(hashed(made, _end(expires)))]}
     if services:
         spec["services"] = services
-    names = {
-        "requests_per_minute": "requestsPerMinute",
-        "tokens_per_minute": "tokensPerMinute",
-        "streams": "streams",
-        "max_body_bytes": "maxBodyBytes",
-    }
-    spec |= {names[limit]: value for limit, value in limits.items() if value is not None}
+    given = {limit: value for limit, value in limits.items() if value is not None}
+    spec |= {wire_name: given[limit] for limit, wire_name in _LIMITS.items() if limit in given}
+    if budget := {wire_name: given[limit] for limit, wire_name in _BUDGETS.items() if limit in given}:
+        spec["budget"] = budget
     kind = kind_of(ModelKey)
     metadata = {"name": name, "namespace": namespace}
     manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": spec}
@@ -117,7 +154,7 @@ def create(
 @_namespace_option
 @live_options
 def list_keys(*, all_namespaces: bool, namespace: str, live: Live) -> None:
-    """List ModelKeys: what they may use, and until when."""
+    """List ModelKeys: what they may use, until when, and how much of their budgets they have used."""
     from modelplane.cli.tables import show
 
     async def do(client: "Client") -> "list[Object]":
@@ -128,7 +165,7 @@ def list_keys(*, all_namespaces: bool, namespace: str, live: Live) -> None:
     items = sorted(read(live, "ModelKeys", do), key=_place)
     if not items:
         click.echo("No ModelKey" if all_namespaces else f'No ModelKey in namespace "{namespace}"', err=True)
-    columns = ("NAMESPACE", "NAME", "STATE", "KEYS", "EXPIRES", "SERVICES")
+    columns = ("NAMESPACE", "NAME", "STATE", "KEYS", "EXPIRES", "SERVICES", "BUDGETS")
     show("", columns, (_row(each, now) for each in items))
 
 
@@ -144,7 +181,7 @@ def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
     try:
         found = _decoded(item)
     except InvalidObject:
-        return (*_place(item), "Unreadable", "", "", "")
+        return (*_place(item), "Unreadable", "", "", "", "")
     valid = [each for each in found.spec.hashes if is_valid(each, now)]
     return (
         *_place(item),
@@ -152,16 +189,27 @@ def _row(item: "Object", now: dt.datetime) -> tuple[str, ...]:
         str(len(valid)),
         wire(found.spec.hashes[-1]).get("expires", "never"),
         ", ".join(services_of(found.spec.services, found.metadata.namespace)),
+        ", ".join(map(_used, found.status.budgets)) or "none",
     )
 
 
+def _used(budget: "model_key.UsedBudget") -> str:
+    from modelplane.api.model_key import BudgetScope
+
+    of_all = " of the namespace" if budget.of is BudgetScope.NAMESPACE else ""
+    return f"{budget.used_percent} % of {budget.amount} {budget.limit}{of_all}"
+
+
 def _state(found: "model_key.ModelKey", *, is_valid: bool) -> str:
-    from modelplane.api.reasons import ModelKeyCondition
+    from modelplane.api.reasons import ModelKeyCondition, ModelKeyReason
 
     if found.spec.blocked:
         return "Blocked"
     if not is_valid:
         return "Expired"
+    within = [each for each in found.status.conditions if each.type == ModelKeyCondition.WITHIN_BUDGET]
+    if any(each.reason in (ModelKeyReason.SPENT, ModelKeyReason.NAMESPACE_SPENT) for each in within):
+        return within[0].reason
     reasons = (each.reason for each in found.status.conditions if each.type == ModelKeyCondition.GRANTED)
     return next(reasons, "Pending")
 

@@ -12,6 +12,7 @@ from modelplane.cli.live import Live, live_options, read
 
 if TYPE_CHECKING:
     from modelplane.cli.usage_records import Read
+    from modelplane.gateway.costs import Tariff
     from modelplane.gateway.usage import Group, Usage
     from modelplane.local.home import Home
 
@@ -44,20 +45,44 @@ def usage(*, by: str, since_s: int | None, as_json: bool, live: Live) -> None:
     from modelplane.gateway.usage import By, Usage
 
     since = None if since_s is None else dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
-    sums = Usage(By(by), since)
+    tariff, problem = _tariff(live)
+    sums = Usage(By(by), since, tariff.of_record)
     home = live.local_home()
     if home is not None:
         found = _of_this_machine(home, sums)
     else:
         found = read(live, "the gateway's pods", lambda client: usage_records.of_pods(client, sums, since_s))
     if as_json:
-        click.echo(json.dumps(_document(by, since, sums, found), indent=2))
+        click.echo(json.dumps(_document(by, since, sums, found, tariff.currency), indent=2))
     else:
-        _show(by, sums)
-    for note in _notes(found, sums):
+        _show(by, sums, tariff.currency)
+    for note in (*_notes(found, sums), *filter(None, [problem])):
         click.echo(note, err=True)
     if found.problems:
         raise click.exceptions.Exit(FAILED)
+
+
+def _tariff(live: Live) -> "tuple[Tariff, str]":
+    """Return the prices of the gateway; none, and why, where they cannot be read."""
+    from modelplane.api.decode import InvalidObject, decode_as
+    from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
+    from modelplane.cli.running import runs
+    from modelplane.controllers.fleet_resources import resource_of_kind
+    from modelplane.gateway.costs import Tariff
+
+    home = live.local_home()
+    if home is not None and not runs(home):
+        return Tariff(None), ""
+    try:
+        gateway = read(
+            live,
+            "the prices",
+            lambda client: client.get(resource_of_kind(InferenceGateway), DEFAULT_NAME),
+        )
+        spec = decode_as(InferenceGateway, gateway).spec if gateway else None
+    except (UserError, InvalidObject) as error:
+        return Tariff(None), f"costs are not known: {error}"
+    return Tariff(spec.pricing if spec else None), ""
 
 
 def _of_this_machine(home: "Home", sums: "Usage") -> "Read":
@@ -82,26 +107,35 @@ def _notes(found: "Read", sums: "Usage") -> list[str]:
     return notes
 
 
-def _show(by: str, sums: "Usage") -> None:
+def _show(by: str, sums: "Usage", currency: str) -> None:
     from modelplane.cli.tables import show
 
     columns = (
         *(by.upper(), "REQUESTS", "ERRORS", "TOKENS IN", "TOKENS OUT", "ESTIMATED"),
+        *([f"COST {currency}"] if currency else []),
         *("FIRST TOKEN P50", "P95", "DURATION P50", "P95"),
     )
-    rows = [_row(_shown(name), group) for name, group in sums.groups]
+    rows = [_row(_shown(name), group, currency) for name, group in sums.groups]
     if sums.others.requests:
-        rows.append(_row(_OTHERS, sums.others))
+        rows.append(_row(_OTHERS, sums.others, currency))
     show("", columns, rows)
 
 
-def _row(name: str, group: "Group") -> tuple[str, ...]:
+def _row(name: str, group: "Group", currency: str) -> tuple[str, ...]:
+    from modelplane.gateway.costs import rounded
+
     times = [each.percentile(share) for each in (group.first_token, group.duration) for share in (0.5, 0.95)]
     counts = (
         *(group.requests, group.errors, group.prompt_tokens, group.completion_tokens),
         group.estimated_tokens,
     )
-    return (name, *(f"{each:,}" for each in counts), *("" if ms is None else f"{ms:,} ms" for ms in times))
+    cost = [rounded(group.cost, 4)] if currency else []
+    return (
+        name,
+        *(f"{each:,}" for each in counts),
+        *cost,
+        *("" if ms is None else f"{ms:,} ms" for ms in times),
+    )
 
 
 def _shown(name: str) -> str:
@@ -111,18 +145,23 @@ def _shown(name: str) -> str:
     return name if name.isprintable() else json.dumps(name)
 
 
-def _document(by: str, since: dt.datetime | None, sums: "Usage", found: "Read") -> dict[str, object]:
+def _document(
+    by: str, since: dt.datetime | None, sums: "Usage", found: "Read", currency: str
+) -> dict[str, object]:
     return {
         "by": by,
         "since": since.isoformat(timespec="seconds") if since else None,
-        "groups": [{by: name} | _sums(group) for name, group in sums.groups],
-        "others": _sums(sums.others) if sums.others.requests else None,
+        "currency": currency or None,
+        "groups": [{by: name} | _sums(group, currency) for name, group in sums.groups],
+        "others": _sums(sums.others, currency) if sums.others.requests else None,
         "damagedLines": found.damaged,
         "problems": list(found.problems),
     }
 
 
-def _sums(group: "Group") -> dict[str, object]:
+def _sums(group: "Group", currency: str) -> dict[str, object]:
+    from modelplane.gateway.costs import amount_of
+
     def times(of: str) -> dict[str, int | None]:
         found = getattr(group, of)
         return {"p50": found.percentile(0.5), "p95": found.percentile(0.95)}
@@ -133,6 +172,8 @@ def _sums(group: "Group") -> dict[str, object]:
         "promptTokens": group.prompt_tokens,
         "completionTokens": group.completion_tokens,
         "estimatedTokens": group.estimated_tokens,
+        "cost": amount_of(group.cost) if currency else None,
+        "tokensWithoutPrice": group.unpriced_tokens if currency else None,
         "firstTokenMs": times("first_token"),
         "durationMs": times("duration"),
     }

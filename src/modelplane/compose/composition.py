@@ -18,7 +18,9 @@ from modelplane.api.inference_gateway import Backend
 from modelplane.api.meta import Model, Object
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
+from modelplane.gateway.budgets import KeyBudgets
 from modelplane.gateway.table import Route
+from modelplane.gateway.tier_budgets import TierBudgets
 
 Readiness = Callable[[Object], bool]
 """Returns True if a child, as observed, is ready."""
@@ -122,6 +124,10 @@ class Request(Generic[Owner]):
     """What is reached through the pods of Envoy only, although another backend is asked for; else empty."""
     knows_keys_in_force: bool = True
     """False if the caller cannot know which ModelKeys the gateway has: Crossplane."""
+    key_budgets: KeyBudgets | None = None
+    """The state of the budgets of the owner, a ModelKey; None where nothing counts what keys use."""
+    tier_budgets: TierBudgets | None = None
+    """The state of the budgets of the owner, a ModelService; None where nothing counts requests."""
     gateway_is_local: bool = False
     """True if the fleet's gateway accepts requests on a loopback address only."""
     routed_by: str = ""

@@ -6,7 +6,7 @@ from modelplane.api.listing import listing
 from modelplane.api.model_key import ModelKey
 from modelplane.api.reasons import ModelKeyCondition as Type
 from modelplane.api.reasons import ModelKeyReason as Reason
-from modelplane.compose import authentication, fleet_gateway
+from modelplane.compose import authentication, fleet_gateway, key_budgets
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.gateway.grants import grant_of, not_granted, services_of
@@ -27,10 +27,18 @@ def compose(request: Request[ModelKey]) -> Composition | Blocked:
             gateway = decode_as(InferenceGateway, found)
         except InvalidObject as error:
             return Blocked(str(error))
-    granted = _granted(request.owner, gateway.spec.key_grants if gateway else ())
+    grants = gateway.spec.key_grants if gateway else ()
+    granted = _granted(request.owner, grants)
     enforced = authentication.enforced(request, gateway)
     is_ready = granted.holds and enforced.reason != Reason.NOT_IN_FORCE
-    return Composition(conditions=(granted, enforced), ready=is_ready)
+    grant = grant_of(grants, request.owner.metadata.namespace)
+    of_grant = grant.budget if grant else None
+    budget = key_budgets.within_budget(request.owner.spec.budget, of_grant, request.key_budgets)
+    return Composition(
+        status=key_budgets.status(request.key_budgets),
+        conditions=(granted, enforced, *((budget,) if budget else ())),
+        ready=is_ready,
+    )
 
 
 def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:

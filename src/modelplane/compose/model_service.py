@@ -21,7 +21,7 @@ from modelplane.api.reasons import ModelEndpointReason as EndpointReason
 from modelplane.api.reasons import ModelServiceCondition as Type
 from modelplane.api.reasons import ModelServiceReason as Reason
 from modelplane.api.rejected import Rejected
-from modelplane.compose import fleet_gateway, hold, region_rules, unsupported_settings
+from modelplane.compose import fleet_gateway, hold, region_rules, tier_budgets, unsupported_settings
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.memo import per_version
@@ -60,10 +60,11 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
     admitted = region_rules.admitted(request, endpoints)
     if isinstance(admitted, Blocked):
         return admitted
-    matched = select(service, admitted.endpoints, destinations)
+    closed = tier_budgets.closed(service, request.tier_budgets)
+    matched = select(service, admitted.endpoints, destinations, closed)
     unusable = without_target(service, admitted.endpoints, destinations)
     refused = _refused(matched)
-    resolved = _resolved(service, matched, unusable, refused, admitted)
+    resolved = _resolved(service, matched, unusable, refused, admitted, is_closed=bool(closed))
     proxy = fleet_gateway.proxy(gateways)
     by_route = fleet_gateway.reads_gateway_api(proxy)
     children: tuple[Desired | Keep, ...] = ()
@@ -83,12 +84,14 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
             message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
             routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
     routing = _balanced(request, proxy, routing)
+    budget = tier_budgets.within_budget(service, request.tier_budgets)
+    routes = _routes(request, matched, unusable, admitted, is_closed=bool(closed))
     return Composition(
         children=children,
         status={"address": address} if address else {},
-        conditions=(resolved, routing, *unsupported_settings.of_service(request)),
+        conditions=(resolved, routing, *filter(None, [budget]), *unsupported_settings.of_service(request)),
         ready=resolved.holds and routing.holds,
-        routes=_routes(request, matched, unusable, admitted) if request.proxy is Backend.ENVOY else (),
+        routes=routes if request.proxy is Backend.ENVOY else (),
     )
 
 
@@ -151,6 +154,8 @@ def _routes(
     matched: tuple[Selected, ...],
     unusable: tuple[str, ...],
     admitted: Admitted,
+    *,
+    is_closed: bool,
 ) -> tuple[Route, ...]:
     """Return the route of a service on Envoy, which needs no status of the InferenceGateway to serve it.
 
@@ -162,6 +167,8 @@ def _routes(
     route = service_route(service, matched, unusable)
     if not matched and admitted.outside:
         route = replace(route, unavailable=regions.unavailable(service, admitted))
+    elif is_closed and not matched:
+        route = replace(route, unavailable=f'cannot serve ModelService "{route.name}": {tier_budgets.SPENT}')
     held = hold.settings(request, has_endpoints=bool(matched)).hold
     return (replace(route, settings=msgspec.structs.replace(route.settings, hold=held)),)
 
@@ -209,6 +216,8 @@ def _resolved(
     unusable: tuple[str, ...],
     refused: tuple[str, ...],
     admitted: Admitted,
+    *,
+    is_closed: bool,
 ) -> Condition:
     cannot = "; ".join(
         text
@@ -224,6 +233,8 @@ def _resolved(
             "no ModelEndpoint in the namespace matches spec.endpoints. "
             "A ModelDeployment adds one for each replica that serves"
         )
+        if is_closed:
+            none = f"no endpoint is left: {tier_budgets.SPENT}"
         reason = Reason.OUTSIDE_REGIONS if admitted.outside else Reason.NO_ENDPOINTS
         return false(Type.ENDPOINTS_RESOLVED, reason, cannot or none)
     count = len(matched)

@@ -19,6 +19,7 @@ from modelplane.api.inference_gateway import (
 )
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.composition import Blocked
+from modelplane.controllers.budgets import Budgets
 from modelplane.gateway.envoy.module import KEYS
 from modelplane.gateway.keys import KeyFile, KeyTable, key_table
 from modelplane.gateway.table import Front
@@ -37,12 +38,14 @@ class Admission:
         *,
         former: Callable[[str], str],
         changed: Callable[[Iterable[str]], None],
+        budgets: Budgets,
     ) -> None:
         """``former`` returns a file of the gateway. ``changed`` takes ModelKeys with another ``problem``."""
         self._gateways = gateways
         self._keys = keys
         self._former = former
         self._changed = changed
+        self._budgets = budgets
         self._spec: InferenceGatewaySpec | None = None
         self._problem = ""
         self._table: KeyTable | None = None
@@ -69,6 +72,7 @@ class Admission:
             # No InferenceGateway since the start: what was closed stays closed, with the keys that it had.
             published = await asyncio.to_thread(self._published)
             return Front(keys=published or (KeyFile() if len(self._keys) else None))
+        self._budgets.price(self._spec.pricing)
         if self._spec.authentication is not Authentication.API_KEY:
             return Front(trusted_hops=self._spec.num_trusted_hops)
         before = self._table
@@ -78,7 +82,8 @@ class Admission:
         # A copy of now: the informer changes while a thread reads.
         keys = tuple(self._keys)
         self._table = await asyncio.to_thread(key_table, keys, self._spec.key_grants, before)
-        return Front(keys=self._table.file, trusted_hops=self._spec.num_trusted_hops)
+        file = await self._budgets.apply(self._table, self._spec.pricing)
+        return Front(keys=file, trusted_hops=self._spec.num_trusted_hops)
 
     def _look(self) -> str:
         """Read the settings; return why they are unknown, else empty. The last ones that were known stay."""

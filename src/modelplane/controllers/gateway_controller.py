@@ -207,6 +207,7 @@ class GatewayController(Runnable):
             replace(front, credentials=credentials, gateways=proxy.gateways),
             self._settings.certificates.tls,
             proxy.usage_log,
+            proxy.ledger_log if front.counts or front.keys is not None else "",
         )
         listeners = {port: fleet}
         workloads: dict[str, Listener] = {}

@@ -7,11 +7,12 @@ writes nothing else. One rule: it publishes only while Crossplane owns the defin
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import DEFAULT_NAME, Backend, InferenceGateway
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model, kind_name
+from modelplane.api.model_deployment import ModelDeployment
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
@@ -20,6 +21,7 @@ from modelplane.compose.composition import Blocked, Request, Requirement, Unknow
 from modelplane.compose.definition_owner import DefinitionOwner
 from modelplane.compose.kinds import COMPOSERS
 from modelplane.controllers.admission import Admission
+from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_of_kind
@@ -33,6 +35,7 @@ from modelplane.controllers.open_files import allow_many
 from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Composed
 from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.controllers.tiers import Tiers
 from modelplane.gateway import state
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.state import GatewayState
@@ -46,10 +49,17 @@ from modelplane.proxy.interface import Proxy
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
-_KINDS: tuple[type[Model], ...] = (InferenceGateway, ModelEndpoint, ModelKey, ModelService)
+_KINDS: tuple[type[Model], ...] = (
+    InferenceGateway,
+    ModelDeployment,
+    ModelEndpoint,
+    ModelKey,
+    ModelService,
+)
 _GATEWAY = kind_name(InferenceGateway)
 _KEY = kind_name(ModelKey)
 _SERVICE = kind_name(ModelService)
+_ENDPOINT = kind_name(ModelEndpoint)
 
 
 class GatewayManager:
@@ -64,10 +74,21 @@ class GatewayManager:
         }
         self._named = NamedObjects(client, self._named_changed, self._is_required)
         gateways = self._informers[_GATEWAY]
-        self._admission = Admission(
-            gateways, self._informers[_KEY], former=proxy.former, changed=lambda _keys: None
+        services = self._informers[_SERVICE]
+        self._budgets = Budgets(
+            proxy,
+            tiers=Tiers(services, self._informers[_ENDPOINT], self._services_changed),
+            changed=lambda _keys: None,
+            touch=lambda: self._gateway.touch(),
         )
-        self._models = ModelList(gateways, self._informers[_SERVICE])
+        self._admission = Admission(
+            gateways,
+            self._informers[_KEY],
+            former=proxy.former,
+            changed=lambda _keys: None,
+            budgets=self._budgets,
+        )
+        self._models = ModelList(gateways, services)
         self._certificates = Certificates(self._of_envoy, self._certificate)
         self._reporter = _Reporter(client, self._state)
         self._gateway = GatewayController(
@@ -103,10 +124,15 @@ class GatewayManager:
 
     async def _run(self) -> None:
         await self._definitions.wait_until_read()
-        await run_all((self._named, self._gateway, self._reporter), self._informers.values())
+        runnables = (self._named, self._gateway, self._budgets, self._reporter)
+        await run_all(runnables, self._informers.values())
 
     def _changed(self, item: Object) -> None:
         self._gateway.changed(item)
+
+    def _services_changed(self, services: Iterable[Object]) -> None:
+        for item in services:
+            self._changed(item)
 
     def _named_changed(self, item: Object) -> None:
         self._gateway.named_changed(item)
@@ -136,7 +162,7 @@ class GatewayManager:
         return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=False)
 
     async def _front(self) -> Front | Blocked:
-        return self._models.add(await self._admission.read())
+        return self._budgets.counting(self._models.add(await self._admission.read()))
 
     def _compose(self, key: OwnerKey) -> Composed | None:
         """Compose a service for its routes, and write nothing; return None if it is gone."""
@@ -148,7 +174,8 @@ class GatewayManager:
             decoded = decode_as(kind.type, owner)
             requirements = kind.requirements(decoded)
             found = {each.key: self._find(each) for each in requirements}
-            composition = kind.compose(Request(decoded, {}, found))
+            budgets = self._budgets.tiers(decoded) if isinstance(decoded, ModelService) else None
+            composition = kind.compose(Request(decoded, {}, found, tier_budgets=budgets))
         except InvalidObject as error:
             return Composed((), Blocked(str(error)))
         return Composed(requirements, composition)

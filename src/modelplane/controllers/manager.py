@@ -17,12 +17,14 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.inference_gateway import DEFAULT_NAME, InferenceGateway
 from modelplane.api.kinds import kind_of
 from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
+from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
 from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.kinds import COMPOSERS, Lane
 from modelplane.controllers.admission import Admission
+from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.certificates import Certificates
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.clusters.credentials import LIFETIME_S, Credentials
@@ -46,6 +48,7 @@ from modelplane.controllers.python_gc import collect_seldom
 from modelplane.controllers.queue import WorkQueue
 from modelplane.controllers.reconciler import Reconciler
 from modelplane.controllers.runnable import Runnable, run_all
+from modelplane.controllers.tiers import Tiers
 from modelplane.controllers.workers import Workers
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.table import Front
@@ -66,6 +69,7 @@ _CLUSTER = kind_name(InferenceCluster)
 _GATEWAY = kind_name(InferenceGateway)
 _KEY = kind_name(ModelKey)
 _SERVICE = kind_name(ModelService)
+_ENDPOINT = kind_name(ModelEndpoint)
 _namespace = attrgetter("namespace")
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
@@ -110,6 +114,12 @@ class Manager:
         )
         self._releases = self._releases_by(helm, fence)
         is_local = proxy is not None and is_loopback(proxy.listens[0])
+        self._budgets = Budgets(
+            proxy,
+            tiers=Tiers(self._informers[_SERVICE], self._informers[_ENDPOINT], self._services_changed),
+            changed=self._keys_changed,
+            touch=self._touch_gateway,
+        )
         self._admission = self._admission_by(proxy)
         self._reconciler = self._reconciler_by(is_local)
         self._certificates = Certificates(self._inference_gateway, self._kubeconfigs.secret)
@@ -127,11 +137,14 @@ class Manager:
             self._admission.problem,
             self._releases,
             is_local,
+            self._budgets,
         )
 
     def _admission_by(self, proxy: Proxy | None) -> Admission:
         gateways, keys = self._informers[_GATEWAY], self._informers[_KEY]
-        return Admission(gateways, keys, former=_former(proxy), changed=self._keys_changed)
+        return Admission(
+            gateways, keys, former=_former(proxy), changed=self._keys_changed, budgets=self._budgets
+        )
 
     def _gateway_by(
         self, proxy: Proxy | None, dial: Callable[[str], str], is_local: bool
@@ -139,7 +152,7 @@ class Manager:
         models = ModelList(self._informers[_GATEWAY], self._informers[_SERVICE])
 
         async def front() -> Front | Blocked:
-            return models.add(await self._admission.read())
+            return self._budgets.counting(models.add(await self._admission.read()))
 
         gateway = GatewayController(
             proxy,
@@ -166,6 +179,7 @@ class Manager:
             self._children,
             self._named,
             self._gateway,
+            self._budgets,
             self._credentials,
             self._releases,
             Workers("decisions", self._decisions, self._reconciler.reconcile),
@@ -301,6 +315,13 @@ class Manager:
     def _destinations(self, is_local: bool) -> Destinations | Blocked:
         gateway = self._inference_gateway()
         return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=is_local)
+
+    def _services_changed(self, services: Iterable[Object]) -> None:
+        for item in services:
+            self._changed(item)
+
+    def _touch_gateway(self) -> None:
+        self._gateway.touch()
 
     def _keys_changed(self, keys: Iterable[str]) -> None:
         for key in keys:

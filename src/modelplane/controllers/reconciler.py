@@ -14,9 +14,11 @@ from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
 from modelplane.api.model_key import ModelKey
+from modelplane.api.model_service import ModelService
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
+from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.clusters.connections import Clusters
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.finalizer import Finalizer
@@ -52,6 +54,7 @@ class Reconciler:
         key_problem: Callable[[ModelKey], str | None],
         releases: Releases,
         gateway_is_local: bool = False,
+        budgets: Budgets | None = None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -59,6 +62,7 @@ class Reconciler:
         self._interests = interests
         self._gateway_address = gateway_address
         self._key_problem = key_problem
+        self._budgets = budgets
         self._gateway_is_local = gateway_is_local
         self._children = children.index
         self._releases = releases
@@ -145,7 +149,7 @@ class Reconciler:
     def _request(
         self, owner: Model, observed: Mapping[str, Object], requirements: tuple[Requirement, ...]
     ) -> Request[Any]:
-        gateway = self._gateway_address()
+        gateway, budgets = self._gateway_address(), self._budgets
         registered = owner.metadata.name if isinstance(owner, InferenceCluster) else ""
         return Request(
             owner,
@@ -157,6 +161,8 @@ class Reconciler:
             gateway_without_module=gateway.without_module,
             gateway_asks_for_keys=gateway.asks_for_keys,
             key_problem=self._key_problem(owner) if isinstance(owner, ModelKey) else None,
+            key_budgets=budgets.state(owner) if budgets and isinstance(owner, ModelKey) else None,
+            tier_budgets=budgets.tiers(owner) if budgets and isinstance(owner, ModelService) else None,
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
             gateway_is_local=self._gateway_is_local,

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from modelplane.api.budgets import Budget
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.api.listing import number_of
@@ -40,7 +41,7 @@ class KeyEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=
     max_body_bytes: int | None = None
     expires: int | None = None
     """Seconds since 1970."""
-    blocked: Literal["Key"] | None = None
+    blocked: Literal["Key", "Budget"] | None = None
 
 
 class NamespaceEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -80,7 +81,7 @@ _Age: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class KeyPart:
     """Entries and problems of one namespace, before those of others are compared with them."""
 
     objects: tuple[Object, ...]
@@ -89,6 +90,8 @@ class _Part:
     problems: Problems = field(default_factory=dict)
     generations: Mapping[str, int] = field(default_factory=dict)
     """Of each ModelKey, by its name."""
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """Of the ModelKeys that have one, by NAMESPACE/NAME."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class KeyTable:
 
     file: KeyFile = field(default_factory=KeyFile)
     problems: Problems = field(default_factory=dict)
-    parts: Mapping[str, _Part] = field(default_factory=dict)
+    parts: Mapping[str, KeyPart] = field(default_factory=dict)
     """Its parts by namespace, so that the next table looks only at what changed."""
 
     def knows(self, namespace: str, name: str, generation: int) -> bool:
@@ -108,7 +111,7 @@ class KeyTable:
     def differing(self, former: "KeyTable") -> set[str]:
         """Return the ModelKeys, as NAMESPACE/NAME, whose generation or problem is another one."""
         keys = {id_ for id_, _ in self.problems.items() ^ former.problems.items()}
-        none = _Part((), None)
+        none = KeyPart((), None)
         for namespace in self.parts.keys() | former.parts.keys():
             now, then = self.parts.get(namespace, none), former.parts.get(namespace, none)
             if now is not then:
@@ -128,9 +131,9 @@ def key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], former: Key
     by_namespace: defaultdict[str, list[Object]] = defaultdict(list)
     for item in objects:
         by_namespace[item["metadata"]["namespace"]].append(item)
-    parts: dict[str, _Part] = {}
+    parts: dict[str, KeyPart] = {}
     for namespace, items in sorted(by_namespace.items()):
-        found = _Part(tuple(items), find(namespace))
+        found = KeyPart(tuple(items), find(namespace))
         known = former.parts.get(namespace)
         # Objects that are the same ones are equal at once.
         if known is None or (known.objects, known.grant) != (found.objects, found.grant):
@@ -141,10 +144,11 @@ def key_table(objects: Iterable[Object], grants: Iterable[KeyGrant], former: Key
     return _joined(parts)
 
 
-def _part(found: _Part, namespace: str, former: KeyTable) -> _Part:
+def _part(found: KeyPart, namespace: str, former: KeyTable) -> KeyPart:
     """Return the entries of a namespace, in the order of the file, and the problems."""
     entries: list[tuple[_Age, KeyEntry]] = []
     problems: dict[str, str] = {}
+    budgets: dict[str, Budget] = {}
     grant, number = found.grant, 0
     for item in sorted(found.objects, key=_age):
         if "deletionTimestamp" in item["metadata"]:
@@ -158,16 +162,24 @@ def _part(found: _Part, namespace: str, former: KeyTable) -> _Part:
             problems[id_] = f'namespace "{namespace}" has more than {number_of(grant.max_keys, "key")}'
             continue
         try:
-            read = _entries(decode_as(ModelKey, item))
+            key = decode_as(ModelKey, item)
+            read, budget = _entries(key), key.spec.budget
         except InvalidObject as error:
-            read = _entries_of(former, namespace, id_)
+            read, budget = _entries_of(former, namespace, id_), _budget_of(former, namespace, id_)
             problems[id_] = f"{error}: {'its former state stays in force' if read else 'it is not in force'}"
         age = _age(item)
         entries += ((age, _within(grant, entry)) for entry in read)
+        if budget is not None:
+            budgets[id_] = budget
     entries.sort(key=lambda each: (each[1].id, each[1].sha256))
     metadata = (item["metadata"] for item in found.objects)
     generations = {each["name"]: each.get("generation", 0) for each in metadata}
-    return replace(found, entries=tuple(entries), problems=problems, generations=generations)
+    return replace(found, entries=tuple(entries), problems=problems, generations=generations, budgets=budgets)
+
+
+def _budget_of(former: KeyTable, namespace: str, id_: str) -> Budget | None:
+    part = former.parts.get(namespace)
+    return part.budgets.get(id_) if part else None
 
 
 def _entries_of(former: KeyTable, namespace: str, id_: str) -> list[KeyEntry]:
@@ -176,7 +188,7 @@ def _entries_of(former: KeyTable, namespace: str, id_: str) -> list[KeyEntry]:
     return [entry for entry in former.file.keys if entry.id == id_]
 
 
-def _joined(parts: Mapping[str, _Part]) -> KeyTable:
+def _joined(parts: Mapping[str, KeyPart]) -> KeyTable:
     """Return the table of all namespaces, where the oldest of several keys with one hash has it."""
     oldest: dict[str, tuple[_Age, KeyEntry]] = {}
     others: list[KeyEntry] = []

@@ -7,7 +7,7 @@ matter of its writer, and of the proxy's retries.
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import SplitResult, urlsplit
@@ -109,17 +109,21 @@ class RefusedDestination(Rejected):
 
 
 def select(
-    service: ModelService, endpoints: Iterable[ModelEndpoint], destinations: Destinations
+    service: ModelService,
+    endpoints: Iterable[ModelEndpoint],
+    destinations: Destinations,
+    closed: Container[int] = (),
 ) -> tuple[Selected, ...]:
     """Return the endpoints that a service routes to: by priority, in the order of its entries, by name.
 
     An endpoint belongs to the first entry that matches it. If no entry of a priority has a weight, endpoints
-    share its requests evenly; if one has, entries share them by weight, 1 if absent.
+    share its requests evenly; if one has, entries share them by weight, 1 if absent. The endpoints of entries
+    that are ``closed`` get none.
     """
     groups: list[_Group] = [[] for _ in service.spec.endpoints]
     for endpoint in _candidates(service, endpoints):
-        entry = _entry(service, endpoint)
-        if entry is None:
+        entry = entry_of(service, endpoint)
+        if entry is None or entry in closed:
             continue
         target = target_of(endpoint, destinations)
         if isinstance(target, Target):
@@ -133,7 +137,7 @@ def select(
 def selected_by(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> tuple[ModelEndpoint, ...]:
     """Return the endpoints that a service selects, whatever their url, by name."""
     found = _candidates(service, endpoints)
-    return tuple(endpoint for endpoint in found if _entry(service, endpoint) is not None)
+    return tuple(endpoint for endpoint in found if entry_of(service, endpoint) is not None)
 
 
 def without_target(
@@ -223,7 +227,7 @@ def _candidates(service: ModelService, endpoints: Iterable[ModelEndpoint]) -> li
     return sorted(mine, key=lambda endpoint: endpoint.metadata.name)
 
 
-def _entry(service: ModelService, endpoint: ModelEndpoint) -> int | None:
+def entry_of(service: ModelService, endpoint: ModelEndpoint) -> int | None:
     """Return the index of the first entry that an endpoint matches; None if none does."""
     for index, entry in enumerate(service.spec.endpoints):
         if _carries(endpoint.metadata.labels, entry.selector.match_labels):

@@ -87,6 +87,8 @@ class Front:
     """Number of Envoys with this table: each has an equal part of the limits of keys."""
     credentials: CredentialFile = field(default_factory=CredentialFile)
     """Credentials of the backends, by name."""
+    counts: bool = False
+    """True if a budget needs records for the ledger, also of requests without a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class Listener:
     """None serves plain HTTP."""
     usage_log: str = ""
     """File of usage records, from Envoy's working directory, or "/dev/stdout"; empty for none."""
+    ledger_log: str = ""
+    """File of records for the ledger, if those of ``usage_log`` are not in a file; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

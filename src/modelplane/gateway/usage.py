@@ -7,6 +7,7 @@ values, so a reader bounds what it keeps: the length of a line, the number of gr
 import datetime as dt
 import math
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
@@ -35,6 +36,8 @@ class UsageRecord(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     service: str = ""
     model: str = ""
     backend: str = ""
+    host: str = ""
+    backend_model: str = ""
     attempts: Count = 0
     flags: str = ""
     details: str = ""
@@ -138,28 +141,41 @@ class Group:
         self.completion_tokens = 0
         self.estimated_tokens = 0
         """The part of both that is estimated."""
+        self.cost = 0
+        """By the prices of now, in units of ``costs.UNIT``."""
+        self.unpriced_tokens = 0
+        """The part of both that no price is for."""
         self.first_token = Times()
         self.duration = Times()
 
-    def add(self, record: UsageRecord) -> None:
-        """Add a record."""
+    def add(self, record: UsageRecord, cost: int | None = None) -> None:
+        """Add a record, and what it costs."""
         self.requests += 1
         self.errors += record.failed
         prompt, completion = record.prompt_tokens or 0, record.completion_tokens or 0
         self.prompt_tokens += prompt
         self.completion_tokens += completion
         self.estimated_tokens += prompt + completion if record.estimated else 0
+        self.cost += cost or 0
+        self.unpriced_tokens += prompt + completion if cost is None else 0
         if record.first_token_ms is not None:
             self.first_token.add(record.first_token_ms)
         if record.duration_ms is not None:
             self.duration.add(record.duration_ms)
 
 
+def _no_cost(_record: UsageRecord) -> None:
+    return None
+
+
 class Usage:
     """Sums of records by one field, those with most tokens first."""
 
-    def __init__(self, by: By, since: dt.datetime | None = None) -> None:
-        """``since`` leaves out requests that began before."""
+    def __init__(
+        self, by: By, since: dt.datetime | None = None, cost: Callable[[UsageRecord], int | None] = _no_cost
+    ) -> None:
+        """``since`` leaves out requests that began before. ``cost`` is that of a record, by its price."""
+        self._cost = cost
         self._by = by
         self._since = since
         self._groups: dict[str, Group] = {}
@@ -176,7 +192,7 @@ class Usage:
             group = self.others
             if len(self._groups) < MOST_GROUPS:
                 group = self._groups[name] = Group()
-        group.add(record)
+        group.add(record, self._cost(record))
 
     @property
     def groups(self) -> list[tuple[str, Group]]:

@@ -32,9 +32,9 @@ _READ = ("list", "watch")
 FLEET = (
     Rule(
         GROUP,
-        ("inferencegateways", "modelendpoints", "modelkeys", "modelservices"),
+        ("inferencegateways", "modeldeployments", "modelendpoints", "modelkeys", "modelservices"),
         _READ,
-        "Routes, keys and names of models are made from copies of these objects. None is written.",
+        "Routes, region rules, keys and names of models are made from copies of these objects. None is written.",
     ),
     Rule(
         "apiextensions.k8s.io",
@@ -66,6 +66,12 @@ SYSTEM = (
         names=(CONTROLLER,),
     ),
     Rule("", ("services",), _READ, "The address of the gateway for clients."),
+    Rule(
+        "discovery.k8s.io",
+        ("endpointslices",),
+        _READ,
+        "The number of the gateway's pods, which have equal parts of the limits of API keys.",
+    ),
     Rule(
         "",
         ("configmaps",),

@@ -60,7 +60,7 @@ def _deployment(options: Options) -> Object:
         "terminationGracePeriodSeconds": _GRACE_S,
         "initContainers": [_envoy(options) | {"restartPolicy": "Always"}],
         "containers": [_writer(options)],
-        "volumes": [{"name": _FILES, "emptyDir": {"sizeLimit": "256Mi"}}, *pods.volumes()],
+        "volumes": [{"name": _FILES, "emptyDir": {"sizeLimit": "1Gi"}}, *pods.volumes()],
     }
     strategy = {"maxUnavailable": 0, "maxSurge": 1}
     return pods.deployment(GATEWAY, COMPONENT, options.gateways, pod, strategy)

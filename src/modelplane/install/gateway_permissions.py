@@ -20,6 +20,14 @@ PUBLISHER = (
         "The private part of the gateway's configuration, such as the hashes of API keys.",
         unseen="only a gateway that asks for keys has one",
     ),
+    Rule("", ("configmaps",), _READ, "What each gateway has counted, for budgets of API keys."),
+    Rule(
+        "",
+        ("configmaps",),
+        ("delete",),
+        "The sums of days and months that are over.",
+        unseen="a day has to end",
+    ),
 )
 """In the namespace of the gateway's Secrets."""
 
@@ -28,6 +36,13 @@ COMPANION = (Rule("", ("configmaps",), _READ, "The configuration that the contro
 
 COMPANION_PRIVATE = (
     Rule("", ("secrets",), _READ, "The private part of its configuration. No other Secrets are there."),
+    Rule(
+        "",
+        ("configmaps",),
+        ("create", "patch"),
+        "What it has counted, for budgets of API keys. No other ConfigMaps are there.",
+        unseen="only a gateway that asks for keys counts",
+    ),
 )
 """For the gateway's own identity, in the namespace of its Secrets."""
 

@@ -61,7 +61,8 @@ def prepare(
     bundle = ca_bundle or system_ca_bundle()
     if bundle:
         _bring(directory / CA_BUNDLE, bundle.read_bytes())
-    if any(each.usage_log == usage_files.USAGE_LOG for each in listeners):
+    has_log = any(each.usage_log == usage_files.USAGE_LOG for each in listeners)
+    if has_log or (directory / usage_files.USAGE_LOG).exists():
         # Envoy must be able to start on a full disk; without the file it refuses only a listener that logs.
         with suppress(OSError):
             usage_files.prepare(directory)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from modelplane.host.errors import LocalError
 from modelplane.proxy import admin, bootstrap
+from modelplane.proxy.counting import Counting
 from modelplane.proxy.follower import GatewayFollower
 from modelplane.proxy.interface import FLEET_LISTENER
 
@@ -22,8 +23,11 @@ _POLL_S = 0.2
 class Gateway:
     """Follows the published configuration until the pod ends, then drains."""
 
-    def __init__(self, follower: GatewayFollower, directory: Path, drain_s: float) -> None:
+    def __init__(
+        self, follower: GatewayFollower, counting: Counting, directory: Path, drain_s: float
+    ) -> None:
         self._follower = follower
+        self._counting = counting
         self._directory = directory
         self._drain_s = drain_s
         self._draining = False
@@ -46,11 +50,14 @@ class Gateway:
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+            await self._counting.finish()
 
     async def _follow(self) -> None:
         while not bootstrap.prepared(self._directory):
             await asyncio.sleep(_POLL_S)
-        await self._follower.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follower.run())
+            group.create_task(self._counting.run())
 
     async def _drain(self) -> None:
         self._draining = True

@@ -14,11 +14,14 @@ from modelplane.api.rejected import Rejected
 from modelplane.gateway import service_address
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.envoy.tls import takes_tls
+from modelplane.gateway.ledger import Ledger, is_kept
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
+from modelplane.proxy import ledger_objects
 from modelplane.proxy.interface import GatewayAddress
+from modelplane.proxy.ledger_file import utc_now
 from modelplane.proxy.publication import (
     INDEX,
     SELECTOR,
@@ -29,6 +32,7 @@ from modelplane.proxy.publication import (
     published,
     read,
 )
+from modelplane.proxy.usage_files import USAGE_LOG
 
 LISTENS = ("0.0.0.0", 8080)  # noqa: S104 - in a pod of its own
 """Address and port of Envoy in a pod, unless ``modelplane gateway`` has others as options."""
@@ -40,6 +44,7 @@ class GatewayDeployment:
     listens = LISTENS
     serves_clusters = False
     usage_log = STANDARD_OUTPUT
+    ledger_log = USAGE_LOG
 
     def __init__(self, client: Client, namespace: str, service: str, *, without_module: str = "") -> None:
         """``client`` writes the objects. ``without_module`` is why pods of this version have no module."""
@@ -49,6 +54,11 @@ class GatewayDeployment:
         self._takes_tls = False
         self._private = _Publisher(client, Channel.PRIVATE, GATEWAY_NAMESPACE)
         self._public = _Publisher(client, Channel.PUBLIC, namespace)
+        self._client = client
+        self._usage = Informer(
+            client, resources.CONFIG_MAPS, namespace=GATEWAY_NAMESPACE, labels=ledger_objects.SELECTOR
+        )
+        self._ledgers = ledger_objects.Published()
         self._services = Informer(
             client, resources.SERVICES, namespace=namespace, fields=f"metadata.name={service}"
         )
@@ -58,7 +68,13 @@ class GatewayDeployment:
             namespace=namespace,
             labels=f"kubernetes.io/service-name={service}",
         )
-        self.informers = (self._public.informer, self._services, self._private.informer, self._slices)
+        self.informers = (
+            self._public.informer,
+            self._services,
+            self._private.informer,
+            self._slices,
+            self._usage,
+        )
 
     @property
     def gateways(self) -> int:
@@ -90,6 +106,16 @@ class GatewayDeployment:
     def _private_files(self) -> Mapping[str, str]:
         found = read(tuple(self._private.informer), Channel.PRIVATE)
         return found.files if isinstance(found, Read) else {}
+
+    async def usage(self) -> Ledger | None:
+        """Return the sums of every gateway that has published some, and delete those of periods long over."""
+        for item in tuple(self._usage):
+            if not is_kept(ledger_objects.period_of(item), utc_now()):
+                metadata = item["metadata"]
+                await self._client.delete(
+                    resources.CONFIG_MAPS, metadata["name"], GATEWAY_NAMESPACE, uid=metadata["uid"]
+                )
+        return await asyncio.to_thread(self._ledgers.read, tuple(self._usage))
 
     def address(self) -> GatewayAddress:
         """Return the address of the Service, or the reason why it has none."""

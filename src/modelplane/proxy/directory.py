@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from modelplane.gateway.ledger import Ledger
 from modelplane.kube.informer import Informer
 from modelplane.proxy import module
 from modelplane.proxy.interface import GatewayAddress
+from modelplane.proxy.ledger_file import LedgerFile
 from modelplane.proxy.usage_files import USAGE_LOG
 
 Write = Callable[[Path, Mapping[str, str]], bool]
@@ -19,6 +21,7 @@ class GatewayDirectory:
     serves_clusters = True
     usage_log = USAGE_LOG
     gateways = 1
+    ledger_log = ""
     informers: tuple[Informer, ...] = ()
 
     def __init__(self, directory: Path, address: str, write: Write) -> None:
@@ -28,6 +31,7 @@ class GatewayDirectory:
         self._address = address
         self._directory = directory
         self._write = write
+        self._ledger = LedgerFile(directory)
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Write the files that differ."""
@@ -42,6 +46,10 @@ class GatewayDirectory:
         """Return a file of the directory; empty if there is none."""
         file = self._directory / path
         return file.read_text(errors="replace") if file.exists() else ""
+
+    async def usage(self) -> Ledger | None:
+        """Return the sums of the records in the directory."""
+        return await asyncio.to_thread(self._ledger.look)
 
     def address(self) -> GatewayAddress:
         """Return the address at which Envoy accepts requests."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from modelplane.gateway.ledger import Ledger
 from modelplane.kube.informer import Informer
 
 FLEET_LISTENER = "front-door"
@@ -46,6 +47,10 @@ class Proxy(Protocol):
         """Return the number of Envoys that serve with its files, at least 1."""
 
     @property
+    def ledger_log(self) -> str:
+        """The ``ledger_log`` of the gateway's listener, where it asks for keys."""
+
+    @property
     def informers(self) -> tuple[Informer, ...]:
         """Informers to run, and to sync before the first write."""
 
@@ -57,6 +62,12 @@ class Proxy(Protocol):
 
     def former(self, path: str) -> str:
         """Return a file as it was last written, also by an earlier process; empty if there is none."""
+
+    async def usage(self) -> Ledger | None:
+        """Return what every gateway has counted; None while it is still being read.
+
+        Raises ``OSError`` or ``KubernetesError``.
+        """
 
     def address(self) -> GatewayAddress:
         """Return its address for clients."""

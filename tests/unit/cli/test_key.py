@@ -164,10 +164,40 @@ def test_keys_are_listed_with_what_they_may_use(server: Server) -> None:
     }
     server.items["research", "app"]["spec"]["blocked"] = True
     header, *rows = [line.split() for line in run("list", "-A").output.splitlines()]
-    assert header == ["NAMESPACE", "NAME", "STATE", "KEYS", "EXPIRES", "SERVICES"]
-    assert rows[0] == ["ml", "ci", "NoGrant", "1", "never", "ml/*"]
+    assert header == ["NAMESPACE", "NAME", "STATE", "KEYS", "EXPIRES", "SERVICES", "BUDGETS"]
+    assert rows[0] == ["ml", "ci", "NoGrant", "1", "never", "ml/*", "none"]
     assert (*rows[1][:4], rows[1][5]) == ("research", "app", "Blocked", "1", "ml/qwen")
     assert [line.split()[1] for line in run("list", "-n", "ml").output.splitlines()[1:]] == ["ci"]
+
+
+def test_a_key_is_created_with_budgets_and_listed_with_what_is_used_of_them(server: Server) -> None:
+    run("create", "ci", "-n", "ml", "--tokens-per-day", "1000", "--cost-per-month", "12.50")
+    key = server.items["ml", "ci"]
+    assert key["spec"]["budget"] == {"tokensPerDay": 1000, "costPerMonth": "12.50"}
+    key["status"] = {
+        "conditions": [
+            {
+                "type": "WithinBudget",
+                "status": "False",
+                "reason": "NamespaceSpent",
+                "message": "",
+                "lastTransitionTime": "2026-06-01T00:00:00Z",
+            }
+        ],
+        "budgets": [
+            {"of": "Key", "limit": "tokensPerDay", "amount": "1000", "usedPercent": 43},
+            {"of": "Namespace", "limit": "costPerMonth", "amount": "9.5", "usedPercent": 100},
+        ],
+    }
+    (row,) = run("list", "-n", "ml").output.splitlines()[1:]
+    assert row.split()[2] == "NamespaceSpent"
+    assert row.endswith("43 % of 1000 tokensPerDay, 100 % of 9.5 costPerMonth of the namespace")
+
+
+@pytest.mark.parametrize("amount", ["-1", "1e3", "1,5", "NaN", "1.0000000001", "\u0661", "1\n"])
+def test_what_is_no_amount_is_wrong_usage(server: Server, amount: str) -> None:
+    assert run("create", "ci", "--cost-per-day", amount).exit_code == 2
+    assert server.items == {}
 
 
 def test_no_key_is_said_beside_the_output(server: Server) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from modelplane.cli.live import Live
 from modelplane.cli.main import main
 from modelplane.install import connection
-from modelplane.kube.errors import NotFound
+from modelplane.kube.errors import Forbidden, NotFound
 from modelplane.kube.list_watch import ObjectList
 from modelplane.local.home import Home
 from modelplane.proxy.usage_files import USAGE_LOG
@@ -86,6 +86,7 @@ def test_a_program_gets_every_sum(home: Home) -> None:
     assert dt.datetime.fromisoformat(found.pop("since")) > NOW - HOUR
     assert found == {
         "by": "key",
+        "currency": None,
         "groups": [
             {
                 "key": "ml/ci",
@@ -94,6 +95,8 @@ def test_a_program_gets_every_sum(home: Home) -> None:
                 "promptTokens": 1200,
                 "completionTokens": 30,
                 "estimatedTokens": 0,
+                "cost": None,
+                "tokensWithoutPrice": None,
                 "firstTokenMs": {"p50": 20, "p95": 20},
                 "durationMs": {"p50": 404, "p95": 404},
             }
@@ -171,6 +174,8 @@ class Server:
         self.pods: list[dict[str, Any]] = []
         self.logs: dict[tuple[str, bool], list[bytes]] = {}
         self.asked: list[dict[str, str]] = []
+        self.pricing: dict[str, Any] | None = None
+        self.forbidden = False
 
     async def __aenter__(self) -> "Server":
         return self
@@ -182,6 +187,13 @@ class Server:
         assert namespace == "modelplane-system"
         assert labels == "app.kubernetes.io/component=gateway,app.kubernetes.io/name=modelplane"
         return ObjectList(tuple(self.pods), "1")
+
+    async def get(self, _resource: object, name: str) -> dict[str, Any] | None:
+        if self.forbidden:
+            raise Forbidden(403, "Forbidden", "it is not yours")
+        metadata = {"name": name}
+        spec = {"backend": "Envoy", "pricing": self.pricing} if self.pricing else {"backend": "Envoy"}
+        return {"kind": "InferenceGateway", "metadata": metadata, "spec": spec}
 
     async def lines(self, path: str, params: dict[str, str]) -> AsyncIterator[bytes]:
         self.asked.append(params)
@@ -241,3 +253,24 @@ def test_a_control_plane_without_a_gateway_says_what_to_do() -> None:
     result = usage()
     assert result.exit_code == 1
     assert 'there is no pod of the gateway in namespace "modelplane-system": install one' in result.stderr
+
+
+def test_costs_are_those_of_the_platforms_prices(server: Server) -> None:
+    price = {"name": "paid", "hosts": ["api.com"], "promptPerMillion": "0.15", "completionPerMillion": "0.6"}
+    server.pricing = {"currency": "EUR", "prices": [price]}
+    server.pod("a")
+    server.logs = {("a", False): [answered(host="api.com"), answered(host="api.com"), answered()]}
+    rows = [re.split(r"\s{2,}", line) for line in usage().stdout.splitlines()]
+    assert [row[5:7] for row in rows] == [["ESTIMATED", "COST EUR"], ["0", "0.0004"]]
+    found = json.loads(usage("--json").stdout)
+    (group,) = found["groups"]
+    assert (found["currency"], group["cost"], group["tokensWithoutPrice"]) == ("EUR", "0.000396", 1230)
+
+
+def test_without_permission_to_read_prices_the_rest_is_summed(server: Server) -> None:
+    server.forbidden = True
+    server.pod("a")
+    server.logs = {("a", False): [answered()]}
+    result = usage()
+    assert (result.exit_code, result.stdout.splitlines()[1].split()[:2]) == (0, ["ml/qwen", "1"])
+    assert "costs are not known: cannot read the prices from the control plane" in result.stderr

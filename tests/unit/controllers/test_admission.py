@@ -9,6 +9,7 @@ from modelplane.api.inference_gateway import InferenceGateway
 from modelplane.api.model_key import ModelKey
 from modelplane.compose.composition import Blocked
 from modelplane.controllers.admission import Admission
+from modelplane.controllers.budgets import Budgets
 from modelplane.controllers.fleet_resources import resource_of_kind
 from modelplane.gateway.keys import KeyEntry, KeyFile
 from modelplane.gateway.table import Front
@@ -32,6 +33,7 @@ class Bench:
             self.keys,
             former=lambda _path: former,
             changed=lambda keys: self.changed.append(set(keys)),
+            budgets=Budgets(None, changed=lambda _keys: None, touch=lambda: None),
         )
 
     def has(self, informer: Informer, name: str, spec: Any, age: int = 1, generation: int = 1) -> None:

@@ -18,6 +18,7 @@ from modelplane.controllers.provider_credentials import ProviderCredentials
 from modelplane.controllers.routes import Composed
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.keys import KeyFile
+from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.table import Backend, CredentialReference, Front, Route
 from modelplane.kube.resources import Object
 from modelplane.proxy.directory import GatewayDirectory
@@ -264,6 +265,7 @@ class Elsewhere:
     serves_clusters = False
     usage_log = ""
     gateways = 1
+    ledger_log = ""
     informers = ()
 
     def __init__(self, bench: Bench) -> None:
@@ -278,6 +280,9 @@ class Elsewhere:
 
     def former(self, _path: str) -> str:
         return ""
+
+    async def usage(self) -> Ledger | None:
+        return None
 
     def address(self) -> GatewayAddress:
         return self.found

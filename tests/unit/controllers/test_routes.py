@@ -16,6 +16,7 @@ from modelplane.compose.composition import Blocked, Composition, Requirement
 from modelplane.controllers.interests import OwnerKey
 from modelplane.controllers.manager import Manager
 from modelplane.controllers.routes import Composed, Routes
+from modelplane.gateway.ledger import Ledger
 from modelplane.gateway.table import Backend, Route
 from modelplane.kube.client import Client
 from modelplane.proxy.interface import GatewayAddress
@@ -151,6 +152,7 @@ class Recorded:
     serves_clusters = False
     usage_log = ""
     gateways = 1
+    ledger_log = ""
     informers = ()
 
     def __init__(self) -> None:
@@ -177,6 +179,9 @@ class Recorded:
 
     def former(self, _path: str) -> str:
         return ""
+
+    async def usage(self) -> Ledger | None:
+        return None
 
     def address(self) -> GatewayAddress:
         return GatewayAddress("192.0.2.1")

@@ -9,6 +9,7 @@ import pytest
 from modelplane.host.errors import LocalError
 from modelplane.proxy import admin, bootstrap
 from modelplane.proxy.companion import Gateway
+from modelplane.proxy.counting import Counting
 from modelplane.proxy.follower import GatewayFollower
 
 pytestmark = pytest.mark.virtual_time
@@ -27,6 +28,16 @@ class Follower:
             await asyncio.Event().wait()
         finally:
             self.running.clear()
+
+
+class Counted:
+    """A counting that counts nothing."""
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def finish(self) -> None:
+        pass
 
 
 class Envoy:
@@ -52,7 +63,7 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Envoy:
 
 
 def _gateway(follower: Follower) -> Gateway:
-    return Gateway(cast("GatewayFollower", follower), Path(), 0.05)
+    return Gateway(cast("GatewayFollower", follower), cast("Counting", Counted()), Path(), 0.05)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

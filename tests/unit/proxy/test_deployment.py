@@ -18,7 +18,8 @@ class Bench:
     def __init__(self, client: Client, plane: Any) -> None:
         self.plane = plane
         self.proxy = GatewayDeployment(client, "modelplane-system", "modelplane-gateway")
-        self.config_maps, self.services, self.secrets, self.slices = self.proxy.informers
+        informers = self.proxy.informers
+        self.config_maps, self.services, self.secrets, self.slices, self.usage = informers
 
     def has(self, files: dict[str, str], version: int = 900) -> None:
         found = published(files, "modelplane-system")

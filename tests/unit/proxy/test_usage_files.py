@@ -147,14 +147,14 @@ def test_a_file_that_is_rotated_between_the_looks_of_a_reader_is_read_once(
 ) -> None:
     envoy.write("one")
     rotation = Rotation(tmp_path, most_bytes=1)
-    listed = usage_files._rotated
+    listed = usage_files.rotated
 
     def rotated(directory: Path) -> list[Path]:
-        monkeypatch.setattr(usage_files, "_rotated", listed)
+        monkeypatch.setattr(usage_files, "rotated", listed)
         rotation.look()
         return listed(directory)
 
-    monkeypatch.setattr(usage_files, "_rotated", rotated)
+    monkeypatch.setattr(usage_files, "rotated", rotated)
     assert read(tmp_path) == ["one"]
 
 

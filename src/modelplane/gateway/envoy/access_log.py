@@ -6,6 +6,7 @@ escapes its control characters, so a record is one line. Configuration reference
 logging".
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
@@ -26,6 +27,8 @@ FIELDS = {
     "path": f"%FILTER_STATE({_PATH}:PLAIN)%",
     "service": "%ROUTE_NAME%",
     "backend": f"%METADATA(CLUSTER:{_BACKEND}:name)%",
+    "host": f"%METADATA(CLUSTER:{_BACKEND}:host)%",
+    "backendModel": f"%METADATA(CLUSTER:{_BACKEND}:model)%",
     "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
     "status": "%RESPONSE_CODE%",
     "flags": "%RESPONSE_FLAGS%",
@@ -39,17 +42,26 @@ FIELDS = {
 OF_MODULE = {"record": "%FILTER_STATE(modelplane.record:PLAIN)%"}
 """Record of the module: one text, because each member of its own would take Envoy a tenth of a request."""
 
+OF_LEDGER = ("time", "requestId", "service", "backend", "host", "backendModel", "status", "record")
+"""The fields that a ledger needs."""
+
 
 def access_log(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
-    """Return the access logs of a listener: one if it has a ``usage_log``."""
+    """Return the access logs of a listener: one if it has a ``usage_log``, and that of the ledger."""
     if not listener.usage_log:
         return []
     fields = FIELDS | OF_MODULE if with_module else FIELDS
-    written = {"log_format": {"json_format": fields, "omit_empty_values": True}}
-    if listener.usage_log == STANDARD_OUTPUT:
-        type_ = "stream.v3.StdoutAccessLog"
-        return [_logger("stdout", type_, written)]
-    return [_logger("file", "file.v3.FileAccessLog", {"path": listener.usage_log, **written})]
+    logs = [_log(listener.usage_log, fields)]
+    if listener.ledger_log and with_module:
+        logs.append(_log(listener.ledger_log, {name: fields[name] for name in OF_LEDGER}))
+    return logs
+
+
+def _log(path: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    written = {"log_format": {"json_format": dict(fields), "omit_empty_values": True}}
+    if path == STANDARD_OUTPUT:
+        return _logger("stdout", "stream.v3.StdoutAccessLog", written)
+    return _logger("file", "file.v3.FileAccessLog", {"path": path, **written})
 
 
 def _logger(name: str, type_: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -73,5 +85,9 @@ def before_all(listener: Listener) -> list[dict[str, Any]]:
 
 
 def of_backend(backend: Backend) -> dict[str, Any]:
-    """Return the metadata of an Envoy cluster from which the log has the name of the backend."""
-    return {_BACKEND: {"name": backend.name}}
+    """Return the metadata of an Envoy cluster from which the log has the backend.
+
+    Host and model are of now: a later change of the endpoint must not change what its requests have cost.
+    """
+    known = (("name", backend.name), ("host", backend.host), ("model", backend.model))
+    return {_BACKEND: {name: value for name, value in known if value}}

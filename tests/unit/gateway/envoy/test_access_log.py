@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from modelplane.gateway.envoy import access_log, listeners
-from modelplane.gateway.table import Front, Listener
+from modelplane.gateway.table import Backend, Front, Listener
 from modelplane.gateway.usage import UsageRecord
 
 OF_MODULE = {
@@ -82,3 +82,25 @@ def _json_type(annotation: Any) -> str:
     types = {schema.get("type"), *(each["type"] for each in schema.get("anyOf", ()))} - {None, "null"}
     (type_,) = types
     return str(type_)
+
+
+def test_the_ledger_of_a_pod_has_the_fields_that_budgets_and_prices_need() -> None:
+    listener = Listener("a", "", 0, usage_log=access_log.STANDARD_OUTPUT, ledger_log="usage/usage.jsonl")
+    printed, counted = access_log.access_log(listener, with_module=True)
+    assert (printed["name"], counted["name"]) == ("envoy.access_loggers.stdout", "envoy.access_loggers.file")
+    fields = counted["typed_config"]["log_format"]["json_format"]
+    assert fields.items() <= printed["typed_config"]["log_format"]["json_format"].items()
+    required = {each.encode_name for each in msgspec.structs.fields(UsageRecord) if each.required}
+    assert required <= fields.keys()
+    assert len(access_log.access_log(listener, with_module=False)) == 1, (
+        "without the module nothing is counted"
+    )
+
+
+def test_the_log_has_host_and_model_of_a_backend_as_they_are_at_the_time() -> None:
+    paid = Backend("ml/paid", (("1.2.3.4", 443),), host="api.com:8443", model="big")
+    own = Backend("ml/own", (("10.0.0.1", 80),))
+    assert [access_log.of_backend(each)["modelplane.usage"] for each in (paid, own)] == [
+        {"name": "ml/paid", "host": "api.com:8443", "model": "big"},
+        {"name": "ml/own"},
+    ]

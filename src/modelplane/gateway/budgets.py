@@ -1,0 +1,187 @@
+"""Budgets of keys and of namespaces, compared with a ledger.
+
+A value: the same ledger, objects and time give the same state. Costs are those of the present prices.
+"""
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec import structs
+
+from modelplane.api.budgets import Budget
+from modelplane.api.model_key import BudgetLimit, BudgetScope
+from modelplane.gateway.costs import Tariff, units
+from modelplane.gateway.keys import KeyFile, KeyPart
+from modelplane.gateway.ledger import Ledger, day_of, end_of, month_of
+
+
+@dataclass(slots=True)
+class Used:
+    """What was used in a period."""
+
+    tokens: int = 0
+    cost: int = 0
+    """In units of ``costs.UNIT``; requests without a price cost nothing."""
+
+    def add(self, tokens: int, cost: int | None) -> None:
+        """Add a sum."""
+        self.tokens += tokens
+        self.cost += cost or 0
+
+
+class State(NamedTuple):
+    """State of one limit of a budget."""
+
+    scope: BudgetScope
+    limit: BudgetLimit
+    amount: str
+    percent: int
+    """Part that is used, rounded down; 100 if it is spent."""
+    opens: str
+    """Time at which the period ends, RFC 3339."""
+
+    @property
+    def is_spent(self) -> bool:
+        """True if requests are refused."""
+        return self.percent >= 100
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What keys and namespaces have used in this day and month."""
+
+    day: str
+    month: str
+    keys: Mapping[str, Mapping[str, Used]] = field(default_factory=dict)
+    """By period and key."""
+    namespaces: Mapping[str, Mapping[str, Used]] = field(default_factory=dict)
+
+    def of(self, scope: BudgetScope, name: str, budget: Budget | None) -> tuple[State, ...]:
+        """Return the state of each limit of a budget."""
+        if budget is None:
+            return ()
+        known = self.keys if scope is BudgetScope.KEY else self.namespaces
+        day, month = (known.get(each, {}).get(name) or Used() for each in (self.day, self.month))
+        limits = (
+            (BudgetLimit.TOKENS_PER_DAY, budget.tokens_per_day, day.tokens, self.day),
+            (BudgetLimit.TOKENS_PER_MONTH, budget.tokens_per_month, month.tokens, self.month),
+            (BudgetLimit.COST_PER_DAY, budget.cost_per_day, day.cost, self.day),
+            (BudgetLimit.COST_PER_MONTH, budget.cost_per_month, month.cost, self.month),
+        )
+        return tuple(
+            State(scope, limit, str(amount), _percent(used, amount), _written(end_of(period)))
+            for limit, amount, used, period in limits
+            if amount is not None
+        )
+
+
+def spending(ledger: Ledger, tariff: Tariff, now: dt.datetime) -> Spending:
+    """Return what is used in the day and the month of ``now``."""
+    day, month = day_of(now), month_of(now)
+    keys: dict[str, dict[str, Used]] = {}
+    namespaces: dict[str, dict[str, Used]] = {}
+    for period in (day, month):
+        by_key, by_namespace = defaultdict[str, Used](Used), defaultdict[str, Used](Used)
+        for row, tokens in ledger.rows(period).items():
+            if row.key:
+                cost = tariff.cost(row, tokens)
+                by_key[row.key].add(tokens.total, cost)
+                by_namespace[row.namespace].add(tokens.total, cost)
+        keys[period], namespaces[period] = by_key, by_namespace
+    return Spending(day, month, keys, namespaces)
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTable:
+    """State of all budgets."""
+
+    keys: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
+    """Of ModelKeys with a budget of their own, by NAMESPACE/NAME."""
+    namespaces: Mapping[str, tuple[State, ...]] = field(default_factory=dict)
+    """Of namespaces whose grant has one."""
+    currency: str = ""
+    """Empty without prices, so that budgets in money have no effect."""
+
+    def of(self, key: str) -> tuple[State, ...]:
+        """Return the state of the budgets of a key and of its namespace."""
+        return self.keys.get(key, ()) + self.namespaces.get(key.partition("/")[0], ())
+
+    @property
+    def spent(self) -> frozenset[str]:
+        """The keys, as NAMESPACE/NAME, and the namespaces of which a budget is spent."""
+        every = (*self.keys.items(), *self.namespaces.items())
+        return frozenset(name for name, states in every if spent(states))
+
+    def differing(self, former: "BudgetTable") -> tuple[set[str], set[str]]:
+        """Return the keys and the namespaces with another state."""
+        keys = {name for name, _ in self.keys.items() ^ former.keys.items()}
+        namespaces = {name for name, _ in self.namespaces.items() ^ former.namespaces.items()}
+        return keys, namespaces
+
+
+@dataclass(frozen=True, slots=True)
+class KeyBudgets:
+    """State of the budgets of one key."""
+
+    states: tuple[State, ...] = ()
+    currency: str = ""
+    """Empty without prices."""
+    problem: str = ""
+    """Why the state is not known; else empty."""
+
+
+def has_budgets(parts: Mapping[str, KeyPart]) -> bool:
+    """Return True if a key or a namespace has a budget."""
+    return any(part.budgets or (part.grant and part.grant.budget) for part in parts.values())
+
+
+def budget_table(
+    parts: Mapping[str, KeyPart], ledger: Ledger, tariff: Tariff, now: dt.datetime
+) -> BudgetTable:
+    """Return the state of all budgets."""
+    used = spending(ledger, tariff, now)
+    keys: dict[str, tuple[State, ...]] = {}
+    namespaces: dict[str, tuple[State, ...]] = {}
+    for namespace, part in parts.items():
+        for key, budget in part.budgets.items():
+            keys[key] = used.of(BudgetScope.KEY, key, budget)
+        if part.grant and part.grant.budget:
+            states = used.of(BudgetScope.NAMESPACE, namespace, part.grant.budget)
+            # Each step is written into the status of every key of the namespace.
+            namespaces[namespace] = tuple(each._replace(percent=each.percent // 10 * 10) for each in states)
+    return BudgetTable(keys, namespaces, tariff.currency)
+
+
+def with_budgets(file: KeyFile, spent_names: frozenset[str]) -> KeyFile:
+    """Return keys that are refused where their budget, or that of their namespace, is spent."""
+    if not spent_names:
+        return file
+    keys = tuple(
+        structs.replace(entry, blocked="Budget")
+        if entry.blocked is None and (entry.id in spent_names or entry.namespace in spent_names)
+        else entry
+        for entry in file.keys
+    )
+    return KeyFile(keys=keys, namespaces=file.namespaces)
+
+
+def blocked_by_budget(file: KeyFile) -> frozenset[str]:
+    """Return the keys that a file refuses because of a budget."""
+    return frozenset(entry.id for entry in file.keys if entry.blocked == "Budget")
+
+
+def spent(states: Iterable[State]) -> State | None:
+    """Return the limit that is spent and opens last; None if none is."""
+    return max((each for each in states if each.is_spent), key=lambda each: each.opens, default=None)
+
+
+def _percent(used: int, amount: int | str) -> int:
+    limit = units(amount) if isinstance(amount, str) else amount
+    return 100 if used >= limit else used * 100 // limit
+
+
+def _written(moment: dt.datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,109 @@
+"""Costs: what tokens cost by the prices of the platform, in whole units of which no part is lost.
+
+A price has nine decimals for a million tokens, so a token costs a whole number of ``UNIT``.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from modelplane.api.pricing import Price, Pricing
+from modelplane.gateway.ledger import UNKNOWN, Row, Tokens, row_of
+from modelplane.gateway.usage import UsageRecord
+
+_DECIMALS = 9
+_OF_A_MILLION = 10**6
+
+UNIT = 10 ** (_DECIMALS + 6)
+"""Units of one of the currency."""
+
+
+def units(amount: str) -> int:
+    """Return an amount in units."""
+    return _scaled(amount) * _OF_A_MILLION
+
+
+def _scaled(amount: str) -> int:
+    whole, _, fraction = amount.partition(".")
+    return int(whole + fraction.ljust(_DECIMALS, "0"))
+
+
+def amount_of(cost: int) -> str:
+    """Return units as an amount: all its decimals, and two at least."""
+    whole, fraction = divmod(cost, UNIT)
+    digits = f"{fraction:015}".rstrip("0").ljust(2, "0")
+    return f"{whole}.{digits}"
+
+
+def rounded(cost: int, decimals: int) -> str:
+    """Return units as an amount with some decimals; a half is rounded up."""
+    step = UNIT // 10**decimals
+    whole, fraction = divmod((cost + step // 2) // step, 10**decimals)
+    return f"{whole:,}.{fraction:0{decimals}}"
+
+
+class Tariff:
+    """The prices of a gateway."""
+
+    def __init__(self, pricing: Pricing | None) -> None:
+        self.currency = pricing.currency if pricing else ""
+        """Empty without prices."""
+        self._prices = tuple(map(_Priced, pricing.prices)) if pricing else ()
+        self._candidates = lru_cache(maxsize=65_536)(self._find)
+
+    def cost(self, row: Row, tokens: Tokens) -> int | None:
+        """Return the cost in units; None without a price.
+
+        Of several prices that may be for it, because something about it is unknown, it is the highest.
+        """
+        candidates = self._candidates(row.service, row.host, row.model)
+        return max((each.cost(tokens) for each in candidates), default=None)
+
+    def of_record(self, record: UsageRecord) -> int | None:
+        """Return the cost of a request in units; None without a price."""
+        return self.cost(*row_of(record))
+
+    def _find(self, service: str, host: str, model: str) -> tuple["_Priced", ...]:
+        return tuple(_until_certain(self._prices, service, host, model))
+
+
+class _Priced:
+    """A price, and the requests that it is for."""
+
+    def __init__(self, price: Price) -> None:
+        self._hosts = frozenset(price.hosts)
+        self._models = frozenset(price.models)
+        self._services = frozenset(price.services)
+        self._prompt, self._completion = (
+            _scaled(price.prompt_per_million),
+            _scaled(price.completion_per_million),
+        )
+
+    def cost(self, tokens: Tokens) -> int:
+        return tokens.prompt * self._prompt + tokens.completion * self._completion
+
+    def fits(self, service: str, host: str, model: str) -> bool | None:
+        """Return True if it is for such a request; None if it may be."""
+        namespace = f"{service.partition('/')[0]}/*"
+        found = (
+            _is_one(host, self._hosts),
+            _is_one(model, self._models),
+            True if namespace in self._services else _is_one(service, self._services),
+        )
+        if False in found:
+            return False
+        return None if None in found else True
+
+
+def _is_one(value: str, wanted: frozenset[str]) -> bool | None:
+    if not wanted or value in wanted:
+        return True
+    return None if value == UNKNOWN else False
+
+
+def _until_certain(prices: Iterable[_Priced], service: str, host: str, model: str) -> Iterator[_Priced]:
+    for price in prices:
+        fits = price.fits(service, host, model)
+        if fits is not False:
+            yield price
+        if fits:
+            return

@@ -1,0 +1,94 @@
+"""Ledgers of the gateways in a cluster, as ConfigMaps: gateways publish them, the controllers read them.
+
+An object has the sums of one gateway in one day or month. It stays when the gateway is gone, and the
+controllers delete it once its period is over.
+"""
+
+import base64
+import binascii
+import gzip
+import logging
+import zlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from modelplane.api import labels
+from modelplane.api.inference_gateway import DEFAULT_NAME
+from modelplane.api.meta import GATEWAY_NAMESPACE
+from modelplane.gateway.ledger import Ledger, Rows, joined, rows_of, text_of
+from modelplane.kube.resources import Object
+
+_log = logging.getLogger(__name__)
+
+SELECTOR = f"{labels.USAGE}={DEFAULT_NAME}"
+"""Label selector of the objects."""
+
+_PREFIX = "usage"
+_PERIOD, _SUMS = "period", "sums"
+_MOST_BYTES = 64 << 20
+
+
+def published(gateway: str, period: str, rows: Rows) -> Object:
+    """Return the object of a gateway's sums in a period; the same for the same sums."""
+    content = gzip.compress(text_of(rows), mtime=0)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": f"{_PREFIX}-{gateway}-{period}",
+            "namespace": GATEWAY_NAMESPACE,
+            "labels": {labels.USAGE: DEFAULT_NAME},
+        },
+        "data": {_PERIOD: period},
+        "binaryData": {_SUMS: base64.b64encode(content).decode()},
+    }
+
+
+def period_of(item: Object) -> str:
+    """Return the period of an object; empty if it has none."""
+    return str((item.get("data") or {}).get(_PERIOD, ""))
+
+
+class _Known(NamedTuple):
+    item: Object
+    ledger: Ledger
+
+
+class Published:
+    """Sums of all gateways, read from their objects."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+        self._joined = Ledger()
+
+    def read(self, objects: Iterable[Object]) -> Ledger:
+        """Return the sums; the same value while no object changes.
+
+        An object that cannot be read keeps the sums that were last read from it.
+        """
+        known: dict[str, _Known] = {}
+        for item in objects:
+            name = item["metadata"]["name"]
+            former = self._known.get(name)
+            if former is not None and former.item is item:
+                known[name] = former
+                continue
+            try:
+                known[name] = _Known(item, Ledger({period_of(item): _rows(item)}))
+            except (binascii.Error, zlib.error, msgspec.DecodeError, EOFError, OSError) as error:
+                _log.warning("ConfigMap %s/%s is damaged: %s", GATEWAY_NAMESPACE, name, error)
+                known[name] = _Known(item, former.ledger if former else Ledger())
+        if known != self._known:
+            self._known, self._joined = known, joined(each.ledger for each in known.values())
+        return self._joined
+
+
+def _rows(item: Object) -> Rows:
+    content = base64.b64decode((item.get("binaryData") or {}).get(_SUMS, ""), validate=True)
+    unpacking = zlib.decompressobj(wbits=31)
+    text = unpacking.decompress(content, _MOST_BYTES)
+    if not unpacking.eof:
+        raise EOFError("it is not complete")
+    return rows_of(text)

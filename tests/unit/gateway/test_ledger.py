@@ -1,0 +1,158 @@
+"""The ledger sums what its records say, whatever they say, and does not grow without end."""
+
+import datetime as dt
+from typing import Any
+
+import msgspec
+import pytest
+
+from modelplane.gateway import ledger as ledger_module
+from modelplane.gateway.ledger import (
+    MOST_TOKENS,
+    UNKNOWN,
+    Ledger,
+    Row,
+    Tokens,
+    end_of,
+    is_kept,
+    joined,
+    rows_of,
+    text_of,
+)
+from modelplane.gateway.usage import UsageRecord, record_of
+
+NOON = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
+
+
+def record(at: dt.datetime = NOON, **fields: Any) -> UsageRecord:
+    known: dict[str, Any] = {"key": "ml/ci", "service": "ml/qwen", "backend": "ml/own"}
+    return UsageRecord(time=at, status=200, **(known | {"prompt_tokens": 3, "completion_tokens": 4} | fields))
+
+
+def ledger(*records: UsageRecord) -> Ledger:
+    made = Ledger()
+    for each in records:
+        made.add(each)
+    return made
+
+
+def totals(made: Ledger, period: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row, tokens in made.rows(period).items():
+        found[row.key] = found.get(row.key, 0) + tokens.total
+    return found
+
+
+def test_a_record_counts_for_the_day_and_the_month_in_which_its_request_began() -> None:
+    in_japan = dt.timezone(dt.timedelta(hours=9))
+    made = ledger(
+        record(dt.datetime(2026, 11, 30, 23, 59, 59, 999_999, dt.UTC)),
+        record(dt.datetime(2026, 12, 1, 8, 30, tzinfo=in_japan)),
+        record(dt.datetime(2026, 12, 1, 0, 0, tzinfo=dt.UTC)),
+    )
+    assert {period: totals(made, period) for period in made.periods} == {
+        "2026-11-30": {"ml/ci": 14},
+        "2026-11": {"ml/ci": 14},
+        "2026-12-01": {"ml/ci": 7},
+        "2026-12": {"ml/ci": 7},
+    }
+
+
+def test_a_sum_is_of_what_decides_about_budgets_and_prices() -> None:
+    paid: dict[str, Any] = {"host": "api.example.com", "backend_model": "big"}
+    made = ledger(record(model="auto", **paid), record(model="qwen"), record())
+    assert set(made.rows("2026-11-30")) == {
+        Row("ml/ci", "ml/qwen", "ml/own", "api.example.com", "big"),
+        Row("ml/ci", "ml/qwen", "ml/own", "", "qwen"),
+        Row("ml/ci", "ml/qwen", "ml/own", "", UNKNOWN),
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "total"),
+    [
+        pytest.param(b'"promptTokens":9007199254740992', 2**53, id="as many as a record can have"),
+        pytest.param(b'"promptTokens":9007199254740993', None, id="one more"),
+        pytest.param(b'"promptTokens":1e400', None, id="an endless number"),
+        pytest.param(b'"promptTokens":NaN', None, id="no number"),
+        pytest.param(b'"promptTokens":-1', None, id="fewer than none"),
+        pytest.param(b'"promptTokens":1.5', None, id="half a token"),
+        pytest.param(b'"promptTokens":7,"promptTokens":-7', None, id="twice, the last one negative"),
+        pytest.param(b'"promptTokens":7', 7, id="of a prompt only"),
+    ],
+)
+def test_hostile_counts_are_summed_exactly_or_not_at_all(line: bytes, total: int | None) -> None:
+    found = record_of(b'{"time":"2026-11-30T12:00:00Z","status":200,"key":"ml/ci",' + line + b"}")
+    assert (found is None) == (total is None)
+    if found:
+        assert totals(ledger(found), "2026-11-30") == {"ml/ci": total}
+
+
+def test_a_sum_ends_at_a_number_that_every_reader_has() -> None:
+    huge = Ledger({"2026-11": {Row("ml/ci"): Tokens(MOST_TOKENS, 1)}})
+    found = joined([huge, huge]).rows("2026-11")
+    assert found == {Row("ml/ci"): Tokens(MOST_TOKENS, 2)}
+    assert rows_of(text_of(found)) == found
+
+
+@pytest.mark.parametrize(
+    "text", [b'[["a","","","","",-1,0]]', b'[["a","","","","",0,9223372036854775807]]', b"[[1]]", b"{"]
+)
+def test_sums_that_are_damaged_are_none(text: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        rows_of(text)
+
+
+@pytest.mark.parametrize(
+    ("period", "kept"),
+    [
+        ("2026-11-30", True),
+        ("2026-11-29", True),
+        ("2026-11-28", False),
+        ("2026-12-01", False),
+        ("2026-11", True),
+        ("2026-10", True),
+        ("2026-09", False),
+        ("2026-12", False),
+    ],
+)
+def test_the_present_and_the_last_period_are_kept(period: str, kept: bool) -> None:
+    made = Ledger({period: {Row("ml/ci"): Tokens(1, 1)}})
+    made.forget(NOON)
+    assert (is_kept(period, NOON), bool(made.periods)) == (kept, kept)
+
+
+@pytest.mark.parametrize(
+    ("period", "end"),
+    [
+        ("2026-11-30", "2026-12-01"),
+        ("2026-12-31", "2027-01-01"),
+        ("2028-02-28", "2028-02-29"),
+        ("2026-01", "2026-02-01"),
+        ("2026-12", "2027-01-01"),
+        ("2028-02", "2028-03-01"),
+    ],
+)
+def test_a_period_ends_where_the_next_one_begins(period: str, end: str) -> None:
+    assert end_of(period) == dt.datetime.fromisoformat(end).replace(tzinfo=dt.UTC)
+
+
+def test_names_that_a_client_chooses_do_not_fill_memory_and_take_no_token_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ledger_module, "MOST_ROWS", 10)
+    monkeypatch.setattr(ledger_module, "MOST_KEY_ROWS", 5)
+    made = ledger(*(record(model=f"model-{number}") for number in range(100)))
+    made.add(record(key="ml/second"))
+    for number in range(100):
+        made.add(record(key=f"web/key-{number}"))
+    made.add(record(key=""))
+    rows = made.rows("2026-11-30")
+    assert len(rows) <= 10 + 5 + 3
+    found = totals(made, "2026-11-30")
+    assert (found["ml/ci"], found["ml/second"]) == (700, 7)
+    assert sum(found.values()) == 7 * 202
+    assert sum(tokens.total for row, tokens in rows.items() if row.namespace == "web") == 700
+    again = Ledger({"2026-11-30": rows_of(text_of(rows))})
+    again.add(record(key="web/another"))
+    assert len(again.rows("2026-11-30")) == len(rows)

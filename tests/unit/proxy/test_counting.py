@@ -1,0 +1,167 @@
+"""What gateways publish of their use is what the controllers read, each sum once."""
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modelplane.gateway.ledger import Row, Rows, Tokens
+from modelplane.kube import errors
+from modelplane.kube.client import Client
+from modelplane.proxy import counting, ledger_objects, usage_files
+from modelplane.proxy.counting import Counting
+from modelplane.proxy.deployment import GatewayDeployment
+from modelplane.proxy.ledger_file import utc_now
+from modelplane.proxy.ledger_objects import Published, published
+from modelplane.proxy.usage_files import USAGE_LOG
+
+ROWS = {Row("ml/ci", "ml/qwen", "ml/own", "10.0.0.1", "m"): Tokens(3, 4)}
+TODAY = f"{utc_now():%Y-%m-%d}"
+
+
+def stored(item: dict[str, Any], version: int = 1) -> dict[str, Any]:
+    own = {"uid": item["metadata"]["name"], "resourceVersion": str(version)}
+    return {**item, "metadata": {**item["metadata"], **own}}
+
+
+def item(gateway: str = "a", period: str = TODAY, rows: Rows = ROWS) -> dict[str, Any]:
+    return stored(dict(published(gateway, period, rows)))
+
+
+def test_sums_of_gateways_are_added_and_an_unchanged_object_is_read_once() -> None:
+    reader = Published()
+    objects = [item("a"), item("b"), item("b", TODAY[:7])]
+    found = reader.read(objects)
+    assert found.periods == {
+        TODAY: {row: Tokens(6, 8) for row in ROWS},
+        TODAY[:7]: dict(ROWS),
+    }
+    assert reader.read(objects) is found
+    assert reader.read([item("a"), *objects[1:]]) is not found
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"text", id="not compressed"),
+        pytest.param(gzip.compress(b"[")[:-9], id="cut off"),
+        pytest.param(gzip.compress(b"[[1]]"), id="no sums"),
+        pytest.param(gzip.compress(b'[["ml/ci","","","","",-9,0]]'), id="negative"),
+        pytest.param(gzip.compress(b"[" * (65 << 20)), id="a bomb"),
+    ],
+)
+def test_an_object_that_is_damaged_keeps_the_sums_that_were_read_from_it(content: bytes) -> None:
+    reader = Published()
+    before = reader.read([item()])
+    damaged = stored({**item(), "binaryData": {"sums": base64.b64encode(content).decode()}}, 2)
+    assert reader.read([damaged]).periods == before.periods
+    assert Published().read([damaged]).periods == {}
+
+
+def test_the_rows_of_a_full_ledger_have_room_in_an_object() -> None:
+    full: dict[Row, Tokens] = {}
+    for number in range(30_000):
+        team = f"team-{number % 97}"
+        row = Row(f"{team}/key-{number:x}", f"{team}/qwen", f"{team}/paid-{number % 7}", "api.com", "model")
+        full[row] = Tokens(number * 7919, number * 104_729)
+    assert len(json.dumps(published("a" * 16, "2026-11-30", full))) < 1 << 20
+
+
+class Bench:
+    """The counting of one gateway, and the objects that it has written."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        usage_files.prepare(directory)
+        self.written: list[dict[str, Any]] = []
+        self.problem = ""
+        self.number = 0
+        self.counting = self.new()
+
+    def new(self) -> Counting:
+        return Counting(self, self.directory)  # type: ignore[arg-type]  # the client of a test
+
+    async def apply(self, manifest: dict[str, Any]) -> None:
+        if self.problem:
+            raise errors.KubernetesError(self.problem)
+        self.written.append(manifest)
+
+    def use(self, tokens: int) -> None:
+        self.number += 1
+        known = {"time": utc_now().isoformat(), "status": 200, "requestId": str(self.number)}
+        line = json.dumps(known | {"key": "ml/ci", "promptTokens": tokens})
+        with (self.directory / USAGE_LOG).open("a") as file:
+            file.write(f"{line}\n")
+
+    def total(self) -> int:
+        """Return the tokens of this day by what the controllers find."""
+        newest = {each["metadata"]["name"]: each for each in self.written}
+        rows = Published().read([stored(each) for each in newest.values()]).rows(TODAY)
+        return sum(tokens.total for tokens in rows.values())
+
+
+async def test_a_gateway_publishes_what_changed_and_goes_on_after_a_restart(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    await bench.counting.look()
+    assert bench.written == []
+    bench.use(5)
+    for _ in range(3):
+        await bench.counting.look()
+    assert ([each["data"]["period"] for each in bench.written], bench.total()) == ([TODAY, TODAY[:7]], 5)
+    bench.use(6)
+    bench.counting = bench.new()
+    await bench.counting.look()
+    assert (len({each["metadata"]["name"] for each in bench.written}), bench.total()) == (2, 11)
+
+
+async def test_what_could_not_be_published_is_published_later(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.use(5)
+    bench.problem = "no answer"
+    assert await bench.counting.look()
+    assert bench.total() == 0
+    bench.problem = ""
+    await bench.counting.look()
+    assert bench.total() == 5
+
+
+async def test_a_gateway_whose_disk_is_lost_begins_another_object(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    bench = Bench(tmp_path / "a")
+    bench.use(5)
+    await bench.counting.look()
+    again = Bench(tmp_path / "b")
+    again.written = bench.written
+    again.use(6)
+    await again.counting.look()
+    assert again.total() == 11
+
+
+async def test_the_last_requests_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "FLUSH_S", 0)
+    bench = Bench(tmp_path)
+    bench.use(5)
+    await bench.counting.finish()
+    assert bench.total() == 5
+
+
+async def test_the_controllers_add_up_and_delete_what_is_over(client: Client, plane: Any) -> None:
+    proxy = GatewayDeployment(client, "modelplane-system", "modelplane-gateway")
+    usage = proxy.informers[-1]
+    for each in (item("a"), item("b"), item("b", "2025-01-31"), item("b", "2025-01")):
+        usage.remember(each)
+    found = await proxy.usage()
+    assert found is not None
+    assert found.rows(TODAY) == {row: Tokens(6, 8) for row in ROWS}
+    deleted = {path.rsplit("/", 1)[1] for method, path, _, _ in plane.writes if method == "DELETE"}
+    assert deleted == {"usage-b-2025-01-31", "usage-b-2025-01"}
+
+
+def test_an_object_has_the_label_that_it_is_found_by() -> None:
+    key, _, value = ledger_objects.SELECTOR.partition("=")
+    assert item()["metadata"]["labels"] == {key: value}
