@@ -51,13 +51,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         return destinations
     gateways = request.found(fleet_gateway.KEY)
     host = gateways[0].get("status", {}).get("address", "") if gateways else ""
-    scheme = "https" if fleet_gateway.takes_tls(gateways) else "http"
-    # A published address stays while the gateway is unavailable.
-    address = (
-        f"{scheme}://{host}/{service.metadata.namespace}/{service.metadata.name}"
-        if host
-        else service.status.address or ""
-    )
+    address = _address(service, host, with_tls=fleet_gateway.takes_tls(gateways))
     endpoints = tuple(chain.from_iterable(map(_readable, request.found("endpoints"))))
     closed = tier_budgets.closed(service, request.tier_budgets)
     matched = select(service, endpoints, destinations, closed)
@@ -91,6 +85,14 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
         ready=resolved.holds and routing.holds,
         routes=routes if request.proxy is Backend.ENVOY else (),
     )
+
+
+def _address(service: ModelService, host: str, *, with_tls: bool) -> str:
+    """Return the address of a service; a published one stays while the gateway is unavailable."""
+    if not host:
+        return service.status.address or ""
+    scheme = "https" if with_tls else "http"
+    return f"{scheme}://{host}/{service.metadata.namespace}/{service.metadata.name}"
 
 
 def _through_gateway(
