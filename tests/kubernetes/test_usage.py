@@ -82,6 +82,8 @@ async def test_a_record_has_what_the_module_and_envoy_know_and_nothing_secret(
             "service": "ml/qwen",
             "model": "a\x1b[2J\n\u202e",
             "backend": "ml/own",
+            "host": "",
+            "backend_model": "",
             "attempts": one.attempts,
             "status": 200,
             "flags": one.flags,

@@ -79,7 +79,7 @@ class GatewayManager:
             proxy,
             tiers=Tiers(services, self._informers[_ENDPOINT], self._services_changed),
             changed=lambda _keys: None,
-            touch=lambda: self._gateway.touch(),
+            touch=self._touch_gateway,
         )
         self._admission = Admission(
             gateways,
@@ -129,6 +129,9 @@ class GatewayManager:
 
     def _changed(self, item: Object) -> None:
         self._gateway.changed(item)
+
+    def _touch_gateway(self) -> None:
+        self._gateway.touch()
 
     def _services_changed(self, services: Iterable[Object]) -> None:
         for item in services:

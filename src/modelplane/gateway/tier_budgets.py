@@ -35,8 +35,11 @@ class TierBudgets:
 
 def has_budgets(service: Object) -> bool:
     """Return True if an entry of a ModelService, in its wire form, has a budget."""
-    entries = service.get("spec", {}).get("endpoints", ())
-    return any("budget" in entry for entry in entries)
+    spec = service.get("spec")
+    entries = spec.get("endpoints") if isinstance(spec, dict) else None
+    if not isinstance(entries, list):
+        return False
+    return any(isinstance(entry, dict) and "budget" in entry for entry in entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ FLEET = (
         GROUP,
         ("inferencegateways", "modeldeployments", "modelendpoints", "modelkeys", "modelservices"),
         _READ,
-        "Routes, region rules, keys and names of models are made from copies of these objects. None is written.",
+        "Routes, region rules, keys and names of models are made from copies of these objects. None is "
+        "written.",
     ),
     Rule(
         "apiextensions.k8s.io",

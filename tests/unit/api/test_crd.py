@@ -106,7 +106,7 @@ def test_a_weight_that_is_not_given_stays_absent():
     spec = schema(services)["properties"]["spec"]
     weight = spec["properties"]["endpoints"]["items"]["properties"]["weight"]
     assert "default" not in weight
-    assert EndpointEntry.__struct_fields__ == ("priority", "weight", "max_outstanding_requests", "selector")
+    assert {"weight", "selector"} < set(EndpointEntry.__struct_fields__)
 
 
 def test_a_default_list_is_filled_in_by_the_server():

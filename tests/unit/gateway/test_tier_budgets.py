@@ -72,3 +72,8 @@ def test_the_endpoints_of_a_closed_tier_do_not_become_those_of_a_later_entry() -
 
 def test_a_service_has_a_budget_if_one_of_its_entries_has() -> None:
     assert [has_budgets(_service(*entries)) for entries in ((OWN,), (OWN, PAID))] == [False, True]
+
+
+@pytest.mark.parametrize("spec", [None, [], {}, {"endpoints": 7}, {"endpoints": ["budget", None]}])
+def test_a_service_of_another_form_has_no_budget(spec: object) -> None:
+    assert not has_budgets({"spec": spec})
