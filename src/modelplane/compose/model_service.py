@@ -84,7 +84,7 @@ def compose(request: Request[ModelService]) -> Composition | Blocked:
             message = f"none of its endpoints gets requests: see the conditions of {_named(refused)}"
             routing = false(Type.ROUTING_READY, Reason.ENDPOINTS_REFUSED, message)
     routing = _balanced(request, proxy, routing)
-    budget = tier_budgets.within_budget(service, request.tier_budgets)
+    budget = tier_budgets.within_budget(service, request.tier_budgets, are_counted=proxy == Backend.ENVOY)
     routes = _routes(request, matched, unusable, admitted, is_closed=bool(closed))
     return Composition(
         children=children,

@@ -29,12 +29,17 @@ def closed(service: ModelService, found: TierBudgets | None) -> frozenset[int]:
     return frozenset(index for index, entry in enumerate(service.spec.endpoints) if entry.budget)
 
 
-def within_budget(service: ModelService, found: TierBudgets | None) -> Condition | None:
-    """State whether a tier is closed; None without a budget."""
+def within_budget(service: ModelService, found: TierBudgets | None, *, are_counted: bool) -> Condition | None:
+    """State whether a tier is closed; None without a budget.
+
+    ``are_counted`` is True if another process counts the requests, which does not tell this one.
+    """
     if not any(entry.budget for entry in service.spec.endpoints):
         return None
     if found is None:
-        return false(_TYPE, Reason.NOT_MEASURED, "budgets have no effect: nothing counts the requests")
+        unknown = "the gateway applies budgets, and does not report what is used"
+        without = "budgets have no effect: nothing counts the requests"
+        return false(_TYPE, Reason.NOT_MEASURED, unknown if are_counted else without)
     if found.problem:
         kept = Reason.SPENT if closed(service, found) else Reason.NOT_MEASURED
         return false(_TYPE, kept, f"tiers stay open or closed as before: {found.problem}")

@@ -36,6 +36,7 @@ def of_gateway(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
             ("spec.envoyGateway", spec.envoy_gateway, Backend.ENVOY_GATEWAY),
             ("spec.keyGrants", spec.key_grants, Backend.ENVOY),
             ("spec.aliases", spec.aliases, Backend.ENVOY),
+            ("spec.pricing", spec.pricing, Backend.ENVOY),
             ("spec.numTrustedHops", spec.num_trusted_hops, Backend.ENVOY),
         )
         if is_set and backend is not spec.backend

@@ -80,6 +80,17 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         "keyGrants": GRANTS,
         "tls": TLS,
         "aliases": ALIASES,
+        "pricing": Refused(
+            "SettingsSupported",
+            "UnsupportedBackend",
+            {
+                "pricing": {
+                    "currency": "USD",
+                    "prices": [{"name": "all", "promptPerMillion": "1", "completionPerMillion": "1"}],
+                }
+            },
+            "spec.pricing",
+        ),
         "numTrustedHops": Refused(
             "SettingsSupported", "UnsupportedBackend", {"numTrustedHops": 1}, "spec.numTrustedHops"
         ),
@@ -98,6 +109,12 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
             "BalancingUnsupported",
             {"endpoints": [SELECTOR | {"maxOutstandingRequests": 8}]},
             "maxOutstandingRequests",
+        ),
+        "endpoints[].budget": Refused(
+            "WithinBudget",
+            "NotMeasured",
+            {"endpoints": [SELECTOR | {"budget": {"tokensPerDay": 1000}}]},
+            "counts",
         ),
         "balancing": Refused(
             "RoutingReady",

@@ -56,13 +56,13 @@ def service(said: str = "", *, budget: bool = True) -> ModelService:
 def test_a_tier_is_closed_while_its_budget_is_spent(
     said: str, found: TierBudgets | None, closed: set[int], reason: str
 ) -> None:
-    condition = tier_budgets.within_budget(service(said), found)
+    condition = tier_budgets.within_budget(service(said), found, are_counted=False)
     assert condition is not None
     assert (set(tier_budgets.closed(service(said), found)), condition.reason) == (closed, reason)
 
 
 def test_a_service_without_budgets_says_nothing() -> None:
-    assert tier_budgets.within_budget(service(budget=False), state(100)) is None
+    assert tier_budgets.within_budget(service(budget=False), state(100), are_counted=True) is None
 
 
 def endpoint(name: str, tier: str) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def endpoint(name: str, tier: str) -> dict[str, Any]:
 
 
 def composed(found: TierBudgets, *endpoints: dict[str, Any]) -> Composition:
-    gateway, of_namespace = model_service.requirements(service())
-    known = {gateway.key: (), of_namespace.key: endpoints}
+    gateway, of_namespace, deployments = model_service.requirements(service())
+    known = {gateway.key: (), of_namespace.key: endpoints, deployments.key: ()}
     done = model_service.compose(Request(service(), {}, known, tier_budgets=found))
     assert isinstance(done, Composition)
     return done
