@@ -9,7 +9,8 @@ use crate::events::Events;
 use crate::keys::{Keys, Shares};
 use crate::models::Models;
 use crate::prompt::{Form, Prompt};
-use crate::{credentials, multipart, paths, usage};
+use crate::services::Services;
+use crate::{credentials, multipart, paths, prefix, usage};
 
 /// Generator of numbers (xorshift64*).
 struct Random(u64);
@@ -91,6 +92,7 @@ const STREAMS: &[&[u8]] = &[
 #[test]
 fn bodies() {
     fuzz(PROMPTS, |text, _| {
+        assert_eq!(prefix::hash_of(text), prefix::hash_of(&[text, b" "].concat()));
         let Ok(prompt) = Prompt::read(text, Form::Json) else { return };
         let value = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text);
         if let (Some(renamed), Ok(mut whole)) = (prompt.renamed(text, "a\"b"), value(text)) {
@@ -152,7 +154,10 @@ fn files() {
     let keys = crate::keys::tests::file("a", serde_json::json!({"requestsPerMinute": 5, "expires": 5}));
     let models: &[u8] = br#"{"services":[{"name":"ml/qwen"}],"aliases":[{"name":"a","service":"ml/qwen","namespaces":["*"]}]}"#;
     let credentials: &[u8] = br#"{"credentials":{"a":{"header":"api-key","value":"b"}}}"#;
-    fuzz(&[&keys, models, credentials, br#"{"others":0.5,"keys":{"a":{"streams":3}}}"#], |text, _| {
+    let services: &[u8] = br#"{"services":{"ml/qwen":{"balancing":{"policy":"Session","backends":[
+        {"name":"fuzz/a","weight":3,"maxOutstandingRequests":8},{"name":"fuzz/b","priority":1}]}}}}"#;
+    let shares = br#"{"others":0.5,"keys":{"a":{"streams":3}}}"#;
+    fuzz(&[&keys, models, credentials, services, shares], |text, random| {
         if let Ok(keys) = Keys::parse(text, None) {
             assert!(Keys::parse(text, Some(&keys)).is_ok());
             keys.find(text);
@@ -160,6 +165,14 @@ fn files() {
         if let Ok(models) = Models::parse(text, None) {
             let name = String::from_utf8_lossy(text);
             let _ = (models.resolve(&name, None), models.list(None, None), models.list(Some(&name), None));
+        }
+        if let Some(balancing) = Services::parse(text, None)
+            .ok()
+            .as_ref()
+            .and_then(|services| services.get("ml/qwen")?.balancing.as_ref())
+        {
+            let (names, _) = balancing.shown(Some(random.next()));
+            assert!((1..names.len()).all(|at| !names[..at].contains(&names[at])));
         }
         let _ = Shares::parse(text, None);
         let _ = credentials::Credentials::parse(text, None);

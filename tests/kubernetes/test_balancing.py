@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ import pytest
 from modelplane.gateway.credential_file import CredentialFile, SecretHeader
 from modelplane.gateway.envoy.module import SERVICES
 from modelplane.gateway.envoy.priority_groups import ASKED, TOLD
+from modelplane.gateway.models import ModelFile
+from modelplane.gateway.models import ServiceEntry as Listed
 from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, CredentialReference, Front, Route
 from modelplane.host.private_files import write_private
 from modelplane.proxy import admin
-from support.envoys import Gateway, running_envoy, service
+from support.envoys import Gateway, free_ports, running_envoy, service
 from support.gateway_module import Model, counters, running_model
 
 pytestmark = pytest.mark.kubernetes
@@ -31,7 +33,10 @@ PAID = CredentialReference("ml", "paid", "apiKey", "authorization", "paid.exampl
 @pytest.fixture
 async def gateway(tmp_path: Path, module_library: Path) -> AsyncIterator[Gateway]:
     """A gateway with two workers, which share the counts."""
-    front = Front(credentials=CredentialFile({PAID.name: SecretHeader(PAID.header, "Bearer paid")}))
+    front = Front(
+        credentials=CredentialFile({PAID.name: SecretHeader(PAID.header, "Bearer paid")}),
+        models=ModelFile(services=(Listed(name="ml/qwen", created=5),)),
+    )
     async with running_envoy(tmp_path, front=front, library=module_library) as running:
         yield running
 
@@ -67,14 +72,17 @@ async def apply(gateway: Gateway, models: dict[str, Model], route: Route) -> Non
 
     Another service shows when: its settings turn the order of its tiers round.
     """
-    tiers = (at(models, "a"), at(models, "b", priority=1))
+    tiers = (
+        replace(at(models, "a"), name="ml/mark-a"),
+        replace(at(models, "b", priority=1), name="ml/mark-b"),
+    )
     turned = tuple(BackendEntry(name=each.name, priority=1 - each.priority) for each in tiers)
     mark = replace(
         service(*tiers, name="mark"), settings=ServiceEntry(balancing=BalancingEntry(backends=turned))
     )
     await gateway.apply(route, mark)
     async with asyncio.timeout(20):
-        while await ask(gateway, path="/ml/mark/") != (200, "b"):
+        while await ask(gateway, path="/ml/mark/") != (200, "mark-b"):
             await asyncio.sleep(0.02)
     for model in models.values():
         model.asked.clear()
@@ -89,14 +97,17 @@ async def ask(gateway: Gateway, prompt: str = "x", path: str = CHAT, **headers: 
 
 
 @asynccontextmanager
-async def streams(gateway: Gateway, count: int, **headers: str) -> AsyncIterator[Counter[str]]:
+async def streams(
+    gateway: Gateway, count: int, path: str = CHAT, **headers: str
+) -> AsyncIterator[Counter[str]]:
     """Hold streams open, begun at once, and yield how many each backend has; then the client leaves them."""
     asked = {ASKED: "true", "x-wait": "1"} | headers
     # Connections are spread over the workers, one for each stream.
     async with aiohttp.ClientSession() as client, AsyncExitStack() as stack:
 
         async def begin() -> str:
-            posted = client.post(gateway.url(CHAT), json={"stream": True, "prompt": "x"}, headers=asked)
+            body = {"model": "ml/qwen", "stream": True, "prompt": "x"}
+            posted = client.post(gateway.url(path), json=body, headers=asked)
             response = await stack.enter_async_context(posted)
             assert response.status == 200
             return response.headers[TOLD].partition(";")[0].removeprefix("ml/")
@@ -128,6 +139,40 @@ async def test_the_next_tier_is_asked_first_while_one_has_no_room(
     assert (await counters(gateway.directory))['modelplane_overflowed{service="ml/qwen"}'] == 18
 
 
+async def test_counts_return_to_zero_however_requests_end(gateway: Gateway, models: dict[str, Model]) -> None:
+    gone = Backend("ml/gone", (("127.0.0.1", next(free_ports())),), prefix="/")
+    tiers = (at(models, "a"), at(models, "b", priority=1), at(models, "c", priority=2))
+    most = {"a": 2, "gone": 1, "b": 3}
+    await apply(gateway, models, balanced("LeastRequests", *tiers, gone, most=most))
+
+    async def leave(number: int) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.002 * (number % 40)), streams(gateway, 1):
+                await asyncio.Event().wait()
+
+    for status in (200, 503, 200):
+        models["a"].status = models["b"].status = status
+        await asyncio.gather(*(leave(number) for number in range(80)))
+    await all_ended(gateway)
+    await apply(gateway, models, balanced("LeastRequests", *tiers, most=most))
+    async with streams(gateway, 8) as served:
+        assert served == {"a": 2, "b": 3, "c": 3}
+    await all_ended(gateway)
+
+
+async def test_a_service_that_the_model_of_the_body_names_has_its_order(
+    gateway: Gateway, models: dict[str, Model]
+) -> None:
+    tiers = (at(models, "a", model="own"), at(models, "b", priority=1, model="other"))
+    await apply(gateway, models, balanced("Prefix", *tiers, most={"a": 1}))
+    async with streams(gateway, 3, path="/v1/chat/completions") as served:
+        assert served == {"a": 1, "b": 2}
+    await all_ended(gateway)
+    for name, model in (("a", "own"), ("b", "other")):
+        assert {json.loads(asked["body"])["model"] for asked in models[name].asked} == {model}
+        assert {asked["path"] for asked in models[name].asked} == {"/v1/chat/completions"}
+
+
 async def test_a_request_that_left_a_tier_without_room_comes_back_to_it_if_the_others_refuse(
     gateway: Gateway, models: dict[str, Model]
 ) -> None:
@@ -148,9 +193,8 @@ async def test_a_request_that_left_a_tier_without_room_comes_back_to_it_if_the_o
 async def test_the_backend_with_the_fewest_requests_is_asked(
     gateway: Gateway, models: dict[str, Model]
 ) -> None:
-    await gateway.apply(
-        balanced("LeastRequests", at(models, "a"), at(models, "b"), at(models, "c", weight=2))
-    )
+    backends = (at(models, "a"), at(models, "b"), at(models, "c", weight=2))
+    await apply(gateway, models, balanced("LeastRequests", *backends))
     async with streams(gateway, 4) as served, streams(gateway, 4) as more:
         assert served + more == {"a": 2, "b": 2, "c": 4}
     await all_ended(gateway)
@@ -196,7 +240,7 @@ async def test_an_order_of_backends_that_the_route_does_not_have_is_no_order(
     renamed = json.dumps(settings["services"]["ml/qwen"]).replace("ml/a", "ml/gone")
     write_private(path, json.dumps({"services": {"ml/qwen": json.loads(renamed)}}))
     async with asyncio.timeout(20):
-        while await ask(gateway, path="/ml/mark/") != (200, "a"):
+        while await ask(gateway, path="/ml/mark/") != (200, "mark-a"):
             await asyncio.sleep(0.02)
     async with streams(gateway, 3) as served:
         assert served == {"a": 3}
