@@ -1212,7 +1212,7 @@ REFUSED = [
     pytest.param(
         "ModelService",
         {"spec.balancing": {"sessionHeader": "X-Session-Id"}},
-        "spec.balancing.sessionHeader",
+        "a header of sessions needs the policy Session",
         id="a header of sessions with another policy",
     ),
     pytest.param(
