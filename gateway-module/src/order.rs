@@ -1,7 +1,7 @@
 //! Order in which a request asks the backends of its service, by load and affinity.
 //!
-//! Tiers follow each other by priority. One in which no backend has room for another request comes after those that
-//! have, except for the last tier. Within a tier, the policy orders the backends that have room.
+//! Tiers follow each other by priority. Backends without room for another request come after all others, except for
+//! those of the last tier, which stay in it. Within a tier, the policy orders the backends.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -129,7 +129,7 @@ struct Place {
 struct Order {
     /// In the order in which they are asked.
     places: Vec<Place>,
-    /// True if the first tier has no room, so that another one comes first.
+    /// True if no backend of the first tier has room, so that another one comes first.
     overflows: bool,
 }
 
@@ -156,13 +156,13 @@ impl Balancing {
         let mut after = vec![];
         let mut overflows = false;
         for (number, tier) in self.tiers.iter().enumerate() {
-            let (of_tier, is_full) = self.places(tier.clone(), affinity);
-            if is_full && number + 1 < self.tiers.len() {
-                overflows |= number == 0;
-                after.extend(of_tier);
-            } else {
-                places.extend(of_tier);
+            let mut of_tier = self.places(tier.clone(), affinity);
+            if number + 1 < self.tiers.len() {
+                let room = of_tier.partition_point(|place| !place.is_full);
+                overflows |= number == 0 && room == 0;
+                after.extend(of_tier.drain(room..));
             }
+            places.extend(of_tier);
         }
         places.extend(after);
         Order { places, overflows }
@@ -187,15 +187,14 @@ impl Balancing {
         (order, begun)
     }
 
-    /// Return the first places of a tier, and whether no backend of it has room.
-    fn places(&self, tier: Range<usize>, affinity: Option<u64>) -> (Vec<Place>, bool) {
+    /// Return the first places of a tier; those without room are the last.
+    fn places(&self, tier: Range<usize>, affinity: Option<u64>) -> Vec<Place> {
         let offset = tier.start;
         let backends = &self.backends[tier];
         let counts: Vec<u64> = backends.iter().map(|backend| backend.outstanding.now()).collect();
         let total = counts.iter().sum::<u64>() as f64;
         let weights: f64 = backends.iter().map(|backend| backend.weight).sum();
         let mut places: Vec<Place> = Vec::with_capacity(MOST_PER_TIER + 1);
-        let mut is_full = true;
         for (index, (backend, count)) in backends.iter().zip(counts).enumerate() {
             let mut place = Place {
                 is_full: backend.most.is_some_and(|most| count >= most),
@@ -217,14 +216,13 @@ impl Balancing {
                     place.tie = random() as f64;
                 }
             }
-            is_full &= place.is_full;
             let at = places.partition_point(|other| *other < place);
             if at < MOST_PER_TIER {
                 places.insert(at, place);
                 places.truncate(MOST_PER_TIER);
             }
         }
-        (places, is_full)
+        places
     }
 
     /// Return what the requests of one session or prompt have in common; None if there is nothing.

@@ -1,6 +1,7 @@
 """Choice among backends by load and affinity, in a real Envoy with the module."""
 
 import asyncio
+import itertools
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -27,6 +28,7 @@ from support.gateway_module import Model, counters, running_model
 pytestmark = pytest.mark.kubernetes
 
 CHAT = "/ml/qwen/v1/chat/completions"
+_marks = itertools.count()
 PAID = CredentialReference("ml", "paid", "apiKey", "authorization", "paid.example.com")
 
 
@@ -67,25 +69,27 @@ def balanced(policy: str, *backends: Backend, most: dict[str, int] | None = None
     return replace(service(*backends), settings=ServiceEntry(balancing=entry))
 
 
-async def apply(gateway: Gateway, models: dict[str, Model], route: Route) -> None:
+async def apply(gateway: Gateway, models: dict[str, Model], route: Route) -> str:
     """Write a route and its settings, and wait until the module has read them.
 
-    Another service shows when: its settings turn the order of its tiers round.
+    Another service shows when: its settings turn the order of its tiers round. Returns its path.
     """
     tiers = (
         replace(at(models, "a"), name="ml/mark-a"),
         replace(at(models, "b", priority=1), name="ml/mark-b"),
     )
     turned = tuple(BackendEntry(name=each.name, priority=1 - each.priority) for each in tiers)
+    name = f"mark-{next(_marks)}"
     mark = replace(
-        service(*tiers, name="mark"), settings=ServiceEntry(balancing=BalancingEntry(backends=turned))
+        service(*tiers, name=name), settings=ServiceEntry(balancing=BalancingEntry(backends=turned))
     )
     await gateway.apply(route, mark)
     async with asyncio.timeout(20):
-        while await ask(gateway, path="/ml/mark/") != (200, "mark-b"):
+        while await ask(gateway, path=f"/ml/{name}/") != (200, "mark-b"):
             await asyncio.sleep(0.02)
     for model in models.values():
         model.asked.clear()
+    return f"/ml/{name}/"
 
 
 async def ask(gateway: Gateway, prompt: str = "x", path: str = CHAT, **headers: str) -> tuple[int, str]:
@@ -141,9 +145,9 @@ async def test_the_next_tier_is_asked_first_while_one_has_no_room(
 
 async def test_counts_return_to_zero_however_requests_end(gateway: Gateway, models: dict[str, Model]) -> None:
     gone = Backend("ml/gone", (("127.0.0.1", next(free_ports())),), prefix="/")
-    tiers = (at(models, "a"), gone, at(models, "b", priority=1), at(models, "c", priority=2))
-    route = balanced("LeastRequests", *tiers, most={"a": 2, "gone": 1, "b": 3})
-    await apply(gateway, models, route)
+    tiers = (at(models, "a"), at(models, "b", priority=1), at(models, "c", priority=2))
+    most = {"a": 2, "gone": 1, "b": 3}
+    await apply(gateway, models, balanced("LeastRequests", *tiers, gone, most=most))
 
     async def leave(number: int) -> None:
         with suppress(TimeoutError):
@@ -154,6 +158,7 @@ async def test_counts_return_to_zero_however_requests_end(gateway: Gateway, mode
         models["a"].status = models["b"].status = status
         await asyncio.gather(*(leave(number) for number in range(80)))
     await all_ended(gateway)
+    await apply(gateway, models, balanced("LeastRequests", *tiers, most=most))
     async with streams(gateway, 8) as served:
         assert served == {"a": 2, "b": 3, "c": 3}
     await all_ended(gateway)
@@ -233,13 +238,13 @@ async def test_an_order_of_backends_that_the_route_does_not_have_is_no_order(
     gateway: Gateway, models: dict[str, Model]
 ) -> None:
     tiers = (at(models, "a"), at(models, "c", priority=1))
-    await apply(gateway, models, balanced("Weighted", *tiers, most={"a": 1}))
+    mark = await apply(gateway, models, balanced("Weighted", *tiers, most={"a": 1}))
     path = gateway.directory / SERVICES
     settings = json.loads(path.read_text())
     renamed = json.dumps(settings["services"]["ml/qwen"]).replace("ml/a", "ml/gone")
     write_private(path, json.dumps({"services": {"ml/qwen": json.loads(renamed)}}))
     async with asyncio.timeout(20):
-        while await ask(gateway, path="/ml/mark/") != (200, "mark-a"):
+        while await ask(gateway, path=mark) != (200, "mark-a"):
             await asyncio.sleep(0.02)
     async with streams(gateway, 3) as served:
         assert served == {"a": 3}

@@ -350,6 +350,11 @@ ACCEPTED = [
         "ModelService", {"spec.endpoints.0.selector.matchLabels": {}}, id="a service of all endpoints"
     ),
     pytest.param("ModelService", {"spec.endpoints.0.weight": 1000000}, id="a service with weights"),
+    pytest.param(
+        "ModelService",
+        {"spec.balancing": {"policy": "Session", "sessionHeader": "X-Session-Id"}},
+        id="a service with sessions",
+    ),
     pytest.param("ModelEndpoint", {"spec.rewritePath": "/v1/"}, id="a path to rewrite to"),
     pytest.param(
         "ModelKey",
@@ -1198,6 +1203,24 @@ REFUSED = [
     pytest.param("ModelEndpoint", {"spec.rewritePath": "v1"}, "spec.rewritePath", id="a relative path"),
     pytest.param("ModelService", {"spec.endpoints": []}, "spec.endpoints", id="a service of nothing"),
     pytest.param("ModelService", {"spec.endpoints.0.weight": 0}, ".weight", id="a weight of zero"),
+    pytest.param(
+        "ModelService",
+        {"spec.endpoints.0.maxOutstandingRequests": 0},
+        ".maxOutstandingRequests",
+        id="an endpoint that never has room",
+    ),
+    pytest.param(
+        "ModelService",
+        {"spec.balancing": {"sessionHeader": "X-Session-Id"}},
+        "a header of sessions needs the policy Session",
+        id="a header of sessions with another policy",
+    ),
+    pytest.param(
+        "ModelService",
+        {"spec.balancing": {"policy": "Session", "sessionHeader": "a b"}},
+        "sessionHeader",
+        id="a header with a space",
+    ),
     pytest.param(
         "ModelService",
         {"spec.endpoint": []},
