@@ -15,7 +15,7 @@ use crate::abi::{Scheduler, Source, Stream, log_error};
 use crate::counters::Counters;
 use crate::errors::{HOLD_TIMEOUT, Refusal, TOO_MANY_HELD};
 use crate::filter::OnWake;
-use crate::names::{HELD, REWRITE, STRIP};
+use crate::names::{HELD, HOLD, REWRITE};
 use crate::services::Services;
 use crate::watch::Watched;
 
@@ -76,11 +76,11 @@ fn loads() -> MutexGuard<'static, HashMap<String, Load>> {
     lock(LOADS.get_or_init(Mutex::default))
 }
 
-/// Return the limits of a service whose requests are to wait: it is set so, and its route has no backend.
+/// Return the limits of a service whose requests are to wait: it has some, and the route holds requests.
 pub fn limits(services: &Option<Arc<Watched<Services>>>, service: &str, stream: &Stream) -> Option<Hold> {
     let own = |all: &Services| all.get(service).and_then(|own| own.hold.clone());
     let hold = services.as_ref()?.with(own)?;
-    stream.metadata(Source::Route, REWRITE, STRIP).is_empty().then_some(hold)
+    (!stream.metadata(Source::Route, REWRITE, HOLD).is_empty()).then_some(hold)
 }
 
 /// Wait of a stream, if it waits or has waited.

@@ -9,7 +9,10 @@ pub const RECORD: &str = "modelplane.record";
 /// Namespace of the metadata of routes and clusters that the module reads.
 pub const REWRITE: &str = "modelplane.rewrite";
 
-/// Key of a route's metadata with the prefix to remove: a route without backends has none.
+/// Key of a route's metadata that is set if the route holds requests, because it has no backend.
+pub const HOLD: &str = "hold";
+
+/// Key of a route's metadata with the prefix to remove.
 pub const STRIP: &str = "strip";
 
 /// Namespace of the metadata of clusters with the name of the backend.

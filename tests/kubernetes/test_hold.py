@@ -15,7 +15,7 @@ from modelplane.gateway.models import ModelFile
 from modelplane.gateway.models import ServiceEntry as NamedService
 from modelplane.gateway.service_file import HoldEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Front, Route
-from support.envoys import Gateway, running_envoy
+from support.envoys import Gateway, raw_get, running_envoy
 from support.gateway_module import Model, counters, running_model
 
 pytestmark = pytest.mark.kubernetes
@@ -145,6 +145,9 @@ async def test_other_services_and_services_without_hold_are_refused_at_once(gate
     await apply(gateway, holding(), Route("ml/other", "/ml/other/", unavailable="no replica"))
     status, said = await ask(gateway, path="/ml/other/v1/embeddings")
     assert (status, said["error"]["code"]) == (503, "no_ready_endpoint")
+    # A path that is refused is so at once.
+    refused = await asyncio.wait_for(raw_get(gateway.port, "/ml/qwen/%2e%2e/x"), 10)
+    assert json.loads(refused)["error"]["code"] == "ambiguous_path"
     # The state of held requests is the module's alone.
     headers = {"modelplane.held": "1", "x-modelplane-held": "1"}
     async with gateway.client.get(gateway.url("/ml/other/x"), headers=headers) as response:

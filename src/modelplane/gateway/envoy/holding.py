@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from modelplane.gateway.envoy import rewrite
 from modelplane.gateway.table import Backend, Listener, Route
 
 _STATE = "modelplane.held"
@@ -41,6 +42,11 @@ def is_possible(listener: Listener, route: Route) -> bool:
 def stand_in(route: Route) -> Route:
     """Return a route to the cluster of held requests, from which the rest of an Envoy route is made."""
     return replace(route, backends=(Backend(f"held/{route.name}", hosts=(("", 0),)),))
+
+
+def mark(refusal: dict[str, Any]) -> dict[str, Any]:
+    """Return an Envoy route that refuses requests, but for those that the module holds."""
+    return {**refusal, "metadata": {"filter_metadata": {rewrite.KEY: {"hold": "1"}}}}
 
 
 def only_held(matched: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,9 @@ def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
     if holding.is_possible(listener, route):
         held = _route(listener, holding.stand_in(route))
         yield {**held, "match": holding.only_held(held["match"])}
-    yield _route(listener, route)
+        yield holding.mark(_route(listener, route))
+    else:
+        yield _route(listener, route)
 
 
 def _route(listener: Listener, route: Route) -> dict[str, Any]:
