@@ -593,9 +593,23 @@ REFUSED = [
     pytest.param(
         "ModelDeployment",
         {**TEMPLATE, "spec.serving": {"mode": "Unified"}},
-        "with spec.template, move clusterSelector, modelCacheRef, serving and tolerations",
+        "with spec.template, move clusterSelector, modelCacheRef, regions, serving and tolerations",
         id="a setting beside a template",
     ),
+    pytest.param(
+        "ModelDeployment", {"spec.regions": []}, "spec.regions", id="a region rule without a region"
+    ),
+    pytest.param(
+        "ModelDeployment", {"spec.regions": ["eu\n"]}, "spec.regions[0]", id="a region's line break"
+    ),
+    pytest.param(
+        "ModelDeployment", {"spec.regions": ["eu", "eu"]}, "spec.regions: duplicate", id="a region twice"
+    ),
+    pytest.param(
+        "ModelDeployment", {"spec.regions": [f"r{at}" for at in range(33)]}, "spec.regions", id="33 regions"
+    ),
+    pytest.param("ModelEndpoint", {"spec.region": "e" * 64}, "spec.region", id="a region's name too long"),
+    pytest.param("ModelCache", {"spec.regions": [""]}, "spec.regions[0]", id="a region without a name"),
     pytest.param("ModelDeployment", {"spec.replicas": -1}, "spec.replicas", id="fewer than no replicas"),
     pytest.param(
         "ModelDeployment", {"spec.replicas": REMOVE}, "spec.replicas: Required", id="no replica count"
