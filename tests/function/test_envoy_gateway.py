@@ -1,12 +1,18 @@
 """The gateway of Envoy under Crossplane: its pods are composed, and another backend cuts no service off."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from modelplane.compose import envoy_pods
 from support.crossplane.fleet import Fleet
+from support.crossplane.function_process import FunctionProcess
 from support.crossplane.gateway_pods import ADDRESS, DEPLOYMENT, GatewayPods
+from support.crossplane.gateway_pods import SERVICE as GATEWAY_SERVICE
 from support.crossplane.manifests import GATEWAY, SERVICE, model_endpoint, model_service
 from support.crossplane.objects import condition
+from support.crossplane.scenarios import prepared
 
 ENVOY = {"backend": "Envoy"}
 OTHER = "203.0.113.1"
@@ -54,6 +60,19 @@ def test_a_gateway_of_envoy_becomes_ready(fleet: Fleet, pods: GatewayPods) -> No
     fleet.run_until_ready("InferenceGateway", GATEWAY, within=70)
     kinds = {child["kind"] for child in fleet.children("InferenceGateway", GATEWAY).values()}
     assert kinds == {"Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}
+
+
+def test_a_platform_team_chooses_image_number_and_type_of_service(tmp_path: Path) -> None:
+    chosen = {"IMAGE": "registry.example/modelplane:1", "REPLICAS": "3", "SERVICE_TYPE": "ClusterIP"}
+    environment = os.environ | {f"MODELPLANE_GATEWAY_{name}": value for name, value in chosen.items()}
+    with FunctionProcess(tmp_path / "log", environment=environment) as process:
+        fleet = prepared(Fleet(process.run))
+        fleet.edit("InferenceGateway", GATEWAY, **ENVOY)
+        fleet.run_until(lambda: fleet.api.get(DEPLOYMENT) is not None)
+        deployment, service_ = (fleet.api.get(key) or {} for key in (DEPLOYMENT, GATEWAY_SERVICE))
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], deployment["spec"]["replicas"]) == (chosen["IMAGE"], 3)
+    assert service_["spec"]["type"] == "ClusterIP"
 
 
 def test_nothing_is_claimed_before_the_configuration_is_reported(fleet: Fleet, pods: GatewayPods) -> None:

@@ -180,6 +180,10 @@ async def test_certificates_are_published_and_their_problem_is_reported(bench: B
     )
     await reported(bench.client, has_tls=True, problem="", tls_problem="")
     assert (await answered(bench.client))["Secured"][0] == "TLSOnly"
+    # Envoy serves until nothing needs it any more, and goes on with TLS.
+    other = {"backend": "GatewayAPI", "tls": tls, "authentication": "APIKey"}
+    await bench.client.apply(_object("InferenceGateway", "default") | {"spec": other})
+    await reported(bench.client, asks_for_keys=True, has_tls=True)
 
 
 async def test_nothing_is_published_unless_crossplane_owns_the_kinds(bench: Bench, tmp_path: Path) -> None:

@@ -227,8 +227,8 @@ class Composition:
     routes: tuple[Route, ...] = ()
     """Routes of the owner on the fleet's gateway, if Modelplane configures that itself: Envoy.
 
-    Only the controllers run an Envoy, so the Crossplane function ignores them. While the owner is blocked,
-    the last ones stay.
+    The Crossplane function ignores them: another process composes those of its gateway. While the owner is
+    blocked, the last ones stay.
     """
 
 

@@ -49,6 +49,7 @@ from modelplane.proxy.interface import Proxy
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 5.0
+_PARTS = ("spec", "status")
 _KINDS: tuple[type[Model], ...] = (
     InferenceGateway,
     ModelDeployment,
@@ -148,20 +149,18 @@ class GatewayManager:
         )
         return is_certificate or self._gateway.requires(requirement)
 
-    def _inference_gateway(self) -> Object | None:
-        return self._informers[_GATEWAY].get(DEFAULT_NAME)
-
     def _of_envoy(self) -> Object | None:
-        """Return the InferenceGateway as Envoy has it, which serves until no service needs it any more."""
-        gateway = self._inference_gateway()
-        return gateway and {**gateway, "spec": {**gateway["spec"], "backend": str(Backend.ENVOY)}}
+        """Return the InferenceGateway as Envoy has it: before it takes over, and until nothing needs it."""
+        gateway = self._informers[_GATEWAY].get(DEFAULT_NAME)
+        own = {"backend": str(Backend.ENVOY)}
+        return gateway and {**gateway, **{part: {**gateway.get(part, {}), **own} for part in _PARTS}}
 
     def _certificate(self, name: str) -> Object | None:
         found = self._named.find(Requirement("certificate", "v1", "Secret", SYSTEM_NAMESPACE, name))
         return None if isinstance(found, Unknown) else next(iter(found), None)
 
     def _destinations(self) -> Destinations | Blocked:
-        gateway = self._inference_gateway()
+        gateway = self._of_envoy()
         return fleet_gateway.destinations_of((gateway,) if gateway else (), is_local=False)
 
     async def _front(self) -> Front | Blocked:
@@ -184,6 +183,9 @@ class GatewayManager:
         return Composed(requirements, composition)
 
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:
+        if requirement == fleet_gateway.REQUIREMENT:
+            gateway = self._of_envoy()
+            return () if gateway is None else (gateway,)
         informer = self._informers[requirement.kind]
         if requirement.name:
             named = informer.get(requirement.name, requirement.namespace)

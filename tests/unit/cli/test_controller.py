@@ -22,6 +22,11 @@ from modelplane.local import binary
             "--gateway-dir needs --gateway-address HOST:PORT",
             id="a directory does not say where requests are accepted",
         ),
+        pytest.param(
+            ("--only", "gateway"),
+            "--only gateway needs --gateway-service NAME",
+            id="the gateway alone is one in a cluster",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_are_wrong_usage(arguments: tuple[str, ...], message: str) -> None:

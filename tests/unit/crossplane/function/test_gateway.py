@@ -1,0 +1,92 @@
+"""What the function takes the fleet's gateway to be, by what it was given."""
+
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import decode_as
+from modelplane.api.inference_gateway import Backend, InferenceGateway
+from modelplane.compose.composition import Request, Unknown
+from modelplane.crossplane.function import gateway
+from modelplane.gateway import state
+from modelplane.gateway.state import GatewayState
+
+ADDRESS = "203.0.113.1"
+PODS = {"envoy-service": {"kind": "Service"}}
+
+
+def asked(backend: Backend, status: str = "", observed: tuple[str, ...] = ()) -> Request[Any]:
+    owner: dict[str, Any] = {"metadata": {"name": "default", "uid": "uid"}, "spec": {"backend": backend}}
+    if status:
+        owner["status"] = {"backend": status, "address": ADDRESS}
+    decoded = decode_as(InferenceGateway, owner)
+    return Request(decoded, {key: {} for key in observed}, {}, ADDRESS, Backend.GATEWAY_API)
+
+
+def service(address: str, reason: str = "RouteConfigured", *, resolved: bool = True) -> dict[str, Any]:
+    holds = "True" if reason == "RouteConfigured" else "False"
+    routing = {"type": "RoutingReady", "status": holds, "reason": reason}
+    endpoints = {"type": "EndpointsResolved", "status": str(resolved), "reason": "Any"}
+    return {
+        "metadata": {"namespace": "ml", "name": "qwen"},
+        "status": {"address": address and f"http://{address}/ml/qwen", "conditions": [routing, endpoints]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "is_needed"),
+    [
+        pytest.param(service(ADDRESS), False, id="a service that is routed at the new address"),
+        pytest.param(service("203.0.113.7"), True, id="a service at the former address"),
+        pytest.param(service("203.0.113.11"), True, id="an address that begins like the new one"),
+        pytest.param(service(ADDRESS, "Configuring"), True, id="a service whose route is not accepted yet"),
+        pytest.param(
+            service(ADDRESS, "Configuring", resolved=False), False, id="a service without endpoints"
+        ),
+        pytest.param(service(ADDRESS, "TiersWithoutFailover"), False, id="a service that is refused in part"),
+        pytest.param(service(""), False, id="a service that was never published"),
+    ],
+)
+def test_the_pods_of_envoy_are_needed_by(found: dict[str, Any], *, is_needed: bool) -> None:
+    request = asked(Backend.GATEWAY_API, "GatewayAPI", ("envoy-service",))
+    seen = gateway.with_gateway(request, {gateway.SERVICES: (found,)}, PODS)
+    assert bool(seen.envoy_is_needed_by) is is_needed
+
+
+def test_services_that_cannot_be_read_may_need_the_pods() -> None:
+    request = asked(Backend.GATEWAY_API, "GatewayAPI", ("envoy-service",))
+    seen = gateway.with_gateway(request, {gateway.SERVICES: Unknown("forbidden")}, PODS)
+    assert "forbidden" in seen.envoy_is_needed_by
+
+
+def test_a_backend_that_never_was_envoy_asks_for_no_service() -> None:
+    request = asked(Backend.TRAEFIK, "Traefik", ("traefik",))
+    keys = [each.key for each in gateway.requirements(request.owner, request.observed)]
+    assert keys == []
+    assert gateway.with_gateway(request, {}, PODS).envoy_is_needed_by == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        pytest.param(
+            "", "the state of the gateway's configuration is not reported yet", id="before the first"
+        ),
+        pytest.param("Envoy", "", id="once it has served"),
+    ],
+)
+def test_a_state_that_is_missing_holds_up_only_a_gateway_that_never_served(status: str, problem: str) -> None:
+    seen = gateway.with_gateway(asked(Backend.ENVOY, status), {gateway.STATE: ()}, PODS)
+    assert seen.gateway_problem == problem
+    assert (seen.gateway_asks_for_keys, seen.gateway_has_tls) == (False, False)
+
+
+def test_what_is_reported_is_what_the_request_says() -> None:
+    reported = GatewayState(
+        problem="a", without_module="b", tls_problem="c", asks_for_keys=True, has_tls=True
+    )
+    found = {gateway.STATE: (state.manifest(reported, "modelplane-system"),)}
+    seen = gateway.with_gateway(asked(Backend.ENVOY), found, PODS)
+    assert (seen.gateway_problem, seen.gateway_without_module, seen.gateway_tls_problem) == ("a", "b", "c")
+    assert (seen.gateway_asks_for_keys, seen.gateway_has_tls, seen.proxy) == (True, True, Backend.ENVOY)
+    assert seen.gateway_pods == PODS
