@@ -27,9 +27,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from modelplane.gateway.envoy.access_log import access_log
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 from modelplane.local import gateway_module
 from modelplane.proxy import bootstrap
 from modelplane.proxy.files import write
@@ -158,16 +159,6 @@ def module_filter(library: Path, name: str, configuration: Json) -> Json:
     return {"name": f"modelplane.{name}", "typed_config": kind | configured}
 
 
-def access_log() -> Json:
-    fields = {"status": "%RESPONSE_CODE%", "backend": "%UPSTREAM_CLUSTER%", "ms": "%DURATION%"}
-    fields["record"] = "%FILTER_STATE(modelplane.record:PLAIN)%"
-    kind = {"@type": f"{ENVOY}extensions.access_loggers.file.v3.FileAccessLog"}
-    return {
-        "name": "file",
-        "typed_config": kind | {"path": "access.log", "log_format": {"json_format": fields}},
-    }
-
-
 def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> dict[str, str]:
     """Return the files of the Envoy that is measured."""
     table = []
@@ -187,14 +178,14 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
         manager = each["filter_chains"][0]["filters"][0]["typed_config"]
         filters = manager["http_filters"]
         if stack.front is not None:
-            record = "State" if stack.log else "None"
-            options = {"internalHeaders": True, "record": record, **stack.front}
+            options = {"internalHeaders": True, "record": stack.log, **stack.front}
             # Instead of the filters that drop internal headers and save the path.
             filters[:-1] = [module_filter(library, "front", options)]
             below = filters[-1]["typed_config"]["upstream_http_filters"]
             below[-3:-1] = [module_filter(library, "backend", {})]
         if stack.log:
-            manager["access_log"] = [access_log()]
+            logged = Listener(stack.name, "", 0, usage_log="access.log", front=Front())
+            manager["access_log"] = access_log(logged, with_module=True)
     return made | {"lds.json": json.dumps(listeners)}
 
 

@@ -88,6 +88,9 @@ pub enum Source {
     Cluster = 2,
 }
 
+/// Attribute `response.code_details`.
+const DETAILS_OF_ANSWER: u32 = 16;
+
 /// Severity of a line in Envoy's log.
 const ERROR: u32 = 4;
 
@@ -138,10 +141,10 @@ unsafe extern "C" {
         key: Buffer,
         value: *mut Buffer,
     ) -> bool;
-    fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
+    fn envoy_dynamic_module_callback_http_filter_get_attribute_string(
         stream: Handle,
-        namespace: Buffer,
-        value: Buffer,
+        attribute: u32,
+        value: *mut Buffer,
     ) -> bool;
     fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
         stream: Handle,
@@ -162,13 +165,16 @@ unsafe extern "C" {
         count: usize,
         id: *mut usize,
     ) -> u32;
-    fn envoy_dynamic_module_callback_http_filter_increment_counter(
-        stream: Handle,
+    fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
+        config: Handle,
         id: usize,
         labels: *const Buffer,
         count: usize,
         by: u64,
     ) -> u32;
+    fn envoy_dynamic_module_callback_http_filter_config_scheduler_new(config: Handle) -> Handle;
+    fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(scheduler: Handle);
+    fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(scheduler: Handle, event: u64);
 }
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -211,6 +217,44 @@ impl Setup {
             )
         };
         if failed == 0 { Ok(Counter(id)) } else { Err(format!("Envoy refused the counter {name}: {failed}")) }
+    }
+
+    /// Add to a counter.
+    pub fn increment(&mut self, counter: Counter, labels: &[&str], by: u64) {
+        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
+        unsafe {
+            envoy_dynamic_module_callback_http_filter_config_increment_counter(
+                self.0,
+                counter.0,
+                labels.as_ptr(),
+                labels.len(),
+                by,
+            );
+        }
+    }
+
+    /// Return what calls the configuration on Envoy's main thread.
+    pub fn caller(&mut self) -> Caller {
+        Caller(unsafe { envoy_dynamic_module_callback_http_filter_config_scheduler_new(self.0) })
+    }
+}
+
+/// What calls `Factory::called` on Envoy's main thread, as long as the configuration is there.
+pub struct Caller(Handle);
+
+// Safety: Envoy's scheduler is for other threads; it refers to its configuration weakly.
+unsafe impl Send for Caller {}
+
+impl Caller {
+    /// Ask for a call.
+    pub fn call(&self) {
+        unsafe { envoy_dynamic_module_callback_http_filter_config_scheduler_commit(self.0, 0) }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        unsafe { envoy_dynamic_module_callback_http_filter_config_scheduler_delete(self.0) }
     }
 }
 
@@ -373,12 +417,18 @@ impl Stream<'_> {
         if found { unsafe { value.bytes() } } else { &[] }
     }
 
-    /// Set dynamic metadata, an encoded `google.protobuf.Struct`.
-    pub fn set_metadata(&mut self, namespace: &str, encoded: &[u8]) {
-        let (namespace, value) = (Buffer::of(namespace.as_bytes()), Buffer::of(encoded));
-        unsafe {
-            envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(self.handle, namespace, value)
+    /// Return Envoy's details of the answer; empty if there is none.
+    pub fn details(&self) -> &[u8] {
+        let mut value = Buffer::NONE;
+        let found = unsafe {
+            envoy_dynamic_module_callback_http_filter_get_attribute_string(
+                self.handle,
+                DETAILS_OF_ANSWER,
+                &mut value,
+            )
         };
+        // Safety: borrowed from self, which each setter needs exclusively.
+        if found { unsafe { value.bytes() } } else { &[] }
     }
 
     /// Return a filter state, which all attempts at a request share.
@@ -406,20 +456,6 @@ impl Stream<'_> {
     /// Set the number of bytes that Envoy holds of a body.
     pub fn set_buffer_limit(&mut self, bytes: u64) {
         unsafe { envoy_dynamic_module_callback_http_set_buffer_limit(self.handle, bytes) }
-    }
-
-    /// Add to a counter.
-    pub fn increment(&mut self, counter: Counter, labels: &[&str], by: u64) {
-        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
-        unsafe {
-            envoy_dynamic_module_callback_http_filter_increment_counter(
-                self.handle,
-                counter.0,
-                labels.as_ptr(),
-                labels.len(),
-                by,
-            );
-        }
     }
 }
 
@@ -500,6 +536,16 @@ pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
 pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destroy(factory: Handle) {
     let factory = unsafe { Box::from_raw(factory.cast::<Box<dyn Factory>>()) };
     let _ = catch_unwind(AssertUnwindSafe(|| drop(factory)));
+}
+
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_scheduled(
+    config: Handle,
+    factory: Handle,
+    _event: u64,
+) {
+    let factory = unsafe { &*factory.cast::<Box<dyn Factory>>() };
+    let _ = catch_unwind(AssertUnwindSafe(|| factory.called(&mut Setup(config))));
 }
 
 #[unsafe(no_mangle)]
@@ -615,7 +661,6 @@ unused! {
     envoy_dynamic_module_on_http_filter_http_stream_reset(Handle, Handle, u64, u32);
     envoy_dynamic_module_on_http_filter_downstream_above_write_buffer_high_watermark(Handle, Handle);
     envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark(Handle, Handle);
-    envoy_dynamic_module_on_http_filter_config_scheduled(Handle, Handle, u64);
     envoy_dynamic_module_on_http_filter_config_http_callout_done(Handle, Handle, u64, u32, Handle, usize, Handle, usize);
     envoy_dynamic_module_on_http_filter_local_reply(Handle, Handle, u32, Buffer, bool) -> u32 = 0;
     envoy_dynamic_module_on_http_filter_per_route_config_new(Buffer, Buffer) -> Handle = ptr::null_mut();

@@ -4,25 +4,28 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use crate::abi::{Body, Headers, Setup, Stream, log_error};
-use crate::answer::Answer;
+use crate::answer::{Answer, Counted};
 use crate::config::{Front, SPARE_BYTES};
-use crate::counters::Counters;
+use crate::counters::{self, Counters};
 use crate::errors::{
     AMBIGUOUS_API_KEY, Code, EXPIRED_API_KEY, INVALID_API_KEY, INVALID_BODY, KEY_BLOCKED, METHOD_NOT_ALLOWED,
     MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
 };
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
-use crate::head::Head;
+use crate::head::{self, Head};
 use crate::keys::{Blocked, Key};
 use crate::limits::Admission;
 use crate::models::not_allowed;
-use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, METADATA, RECORD};
+use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, RECORD};
 use crate::paths;
 use crate::prompt::{self, Prompt};
-use crate::record::{Form, Record};
+use crate::record::Record;
 
 /// Path of the list of models.
 const LIST: &str = "/v1/models";
+
+/// Maximum of Envoy's details of an answer in a record.
+const MOST_DETAILS_BYTES: usize = 1024;
 
 /// Configuration of the filter.
 pub struct FrontFactory {
@@ -34,7 +37,8 @@ impl FrontFactory {
     /// Read the configuration.
     pub fn new(setup: &mut Setup, text: &[u8]) -> Result<Self, String> {
         let follow = (!setup.is_validation()).then_some(log_error as fn(&str));
-        Ok(FrontFactory { config: Arc::new(Front::read(text, follow)?), counters: Counters::new(setup)? })
+        let config = Arc::new(Front::read(text, follow)?);
+        Ok(FrontFactory { config, counters: Counters::new(setup, follow.is_some())? })
     }
 }
 
@@ -42,8 +46,8 @@ impl Factory for FrontFactory {
     fn filter(&self) -> Box<dyn Filter> {
         Box::new(FrontFilter {
             config: self.config.clone(),
-            counters: self.counters,
             started: Instant::now(),
+            record: Record::new(self.config.record),
             key: None,
             admission: None,
             service: String::new(),
@@ -53,6 +57,10 @@ impl Factory for FrontFactory {
             first_token_ms: None,
             refused: None,
         })
+    }
+
+    fn called(&self, setup: &mut Setup) {
+        self.counters.flush(setup);
     }
 }
 
@@ -82,8 +90,8 @@ impl From<Refusal> for Stop {
 
 struct FrontFilter {
     config: Arc<Front>,
-    counters: Counters,
     started: Instant,
+    record: Record,
     key: Option<Arc<Key>>,
     admission: Option<Admission>,
     service: String,
@@ -161,46 +169,52 @@ impl Filter for FrontFilter {
 
     fn complete(&mut self, stream: &mut Stream) {
         let counted = self.answer.as_ref().and_then(|answer| answer.count(self.body.bytes));
-        let mut record = Record::new(self.config.record);
-        if let Some(key) = &self.key {
-            record.text("key", &key.id);
-            record.text("namespace", &key.grant.namespace);
-        }
-        record.text("service", &self.service);
-        record.text("model", &self.body.model);
         if let Some(counted) = &counted {
-            let usage = counted.usage;
-            record.number("prompt_tokens", usage.prompt);
-            record.number("completion_tokens", usage.completion);
-            record.number("total_tokens", usage.total());
-            record.truth("estimated", counted.estimated);
-            self.counters.answered(stream, &self.service, counted);
+            counters::answered(&self.service, counted);
             if let Some(admission) = &self.admission {
-                admission.charge(usage.total(), Instant::now());
+                admission.charge(counted.usage.total(), Instant::now());
             }
-        }
-        if let Some(answer) = &self.answer {
-            record.truth("stream", answer.is_stream());
-        }
-        if let Some(first_token_ms) = self.first_token_ms {
-            record.number("first_token_ms", first_token_ms);
         }
         if let Some(code) = self.refused {
-            record.text("error", code.name);
-            self.counters.refused(stream, code);
+            counters::refused(code);
         }
-        if let Some(encoded) = record.encoded() {
-            match self.config.record {
-                Form::State => drop(stream.set_state(RECORD, &encoded)),
-                _ => stream.set_metadata(METADATA, &encoded),
+        if self.config.record {
+            self.describe(counted.as_ref());
+            self.record.bytes("details", stream.details(), MOST_DETAILS_BYTES);
+            if let Some(record) = self.record.take() {
+                stream.set_state(RECORD, &record);
             }
         }
-        self.counters.catch_up(stream);
         self.admission = None;
     }
 }
 
 impl FrontFilter {
+    /// Add to the record what is known when the stream ends.
+    fn describe(&mut self, counted: Option<&Counted>) {
+        let record = &mut self.record;
+        if let Some(key) = &self.key {
+            record.text("key", &key.id);
+            record.text("namespace", &key.grant.namespace);
+        }
+        record.text("model", &self.body.model);
+        if let Some(Counted { usage, estimated }) = counted {
+            record.number("promptTokens", usage.prompt);
+            record.number("completionTokens", usage.completion);
+            record.number("totalTokens", usage.total());
+            record.truth("estimated", *estimated);
+        }
+        if let Some(answer) = &self.answer {
+            record.truth("stream", answer.is_stream());
+        }
+        if let Some(first_token_ms) = self.first_token_ms {
+            record.number("firstTokenMs", first_token_ms);
+        }
+        if let Some(code) = self.refused {
+            record.text("error", code.name);
+        }
+    }
+
     fn stop(&mut self, stream: &mut Stream, stop: Stop) {
         match stop {
             Stop::Refuse(refusal) => {
@@ -215,7 +229,9 @@ impl FrontFilter {
 
     /// Decide on the headers alone; the body is held if it must be read.
     fn admit(&mut self, stream: &mut Stream, end: bool) -> Result<(), Stop> {
-        let head = Head::read(&stream.headers(Headers::Request));
+        let headers = stream.headers(Headers::Request);
+        head::describe(&headers, &mut self.record);
+        let head = Head::read(&headers);
         self.drop_headers(stream, &head);
         if let Some(key) = self.identify(&head)? {
             self.key = Some(key);

@@ -1,7 +1,12 @@
 //! Headers of a request that the filter `front` decides on, read in one call.
 
 use crate::names::{API_KEY, AUTHORIZATION, CLIENT, HOPS, INTERNAL};
+use crate::paths;
 use crate::prompt::is_identity;
+use crate::record::Record;
+
+/// Maximum of what a record has of a request's id, method and path.
+const MOST_BYTES: [usize; 3] = [128, 16, 1024];
 
 /// Values of one header.
 #[derive(Debug, Default)]
@@ -83,6 +88,19 @@ impl Head {
         head.is_compressed = encoding.is_some_and(|encoding| !is_identity(encoding));
         head.hops = hops.unwrap_or_default().to_vec();
         head
+    }
+}
+
+/// Add to a record what the headers say, but for the query: it may hold a secret.
+pub fn describe(headers: &[(&[u8], &[u8])], record: &mut Record) {
+    let [id, method, path] = MOST_BYTES;
+    for (name, value) in headers.iter().copied() {
+        match name {
+            b"x-request-id" => record.bytes("requestId", value, id),
+            b":method" => record.bytes("method", value, method),
+            b":path" => record.bytes("path", paths::before_query(value), path),
+            _ => {}
+        }
     }
 }
 

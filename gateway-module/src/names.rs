@@ -1,9 +1,6 @@
 //! Names that the module shares with Envoy's configuration and with clients.
 
-/// Namespace of the dynamic metadata that the module writes.
-pub const METADATA: &str = "modelplane";
-
-/// Filter state with the same as a JSON object.
+/// Filter state with the record of the request.
 pub const RECORD: &str = "modelplane.record";
 
 /// Namespace of the metadata of routes and clusters that the module reads.

@@ -40,8 +40,9 @@ pub struct Stream {
     pub answers: usize,
     pub routed: usize,
     pub buffer_limit: Option<u64>,
-    /// Dynamic metadata, as text.
+    /// Record for the access log, each value as text.
     pub noted: HashMap<String, String>,
+    pub details: Option<String>,
     bodies: HashMap<Body, Pieces>,
     slot: Option<Handle>,
 }
@@ -79,6 +80,13 @@ impl Configured {
         drop(before);
         unsafe { &mut *stream }.metadata.clear();
         self.attach(stream)
+    }
+
+    /// Call the configuration, as Envoy's main thread does.
+    pub fn call(&self) {
+        unsafe {
+            abi::envoy_dynamic_module_on_http_filter_config_scheduled(std::ptr::null_mut(), self.0, 0);
+        }
     }
 
     /// Return a filter whose hooks panic.
@@ -233,6 +241,14 @@ unsafe fn text(buffer: Buffer) -> String {
 
 fn without_prefix(details: String) -> String {
     details.strip_prefix("modelplane:").expect("the prefix of the module's own answers").to_string()
+}
+
+/// Return the members of a record in a line of the access log.
+fn noted(record: &[u8]) -> HashMap<String, String> {
+    let line = [b"{\"status\":200", record, b"}"].concat();
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&line).unwrap();
+    let text = |value: serde_json::Value| value.as_str().map_or(value.to_string(), str::to_string);
+    members.into_iter().map(|(name, value)| (name, text(value))).collect()
 }
 
 unsafe fn lend(value: Option<&[u8]>, out: *mut Buffer) -> bool {
@@ -399,46 +415,14 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_get_metadata_string(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_get_attribute_string(
     stream: Handle,
-    namespace: Buffer,
-    value: Buffer,
+    attribute: u32,
+    value: *mut Buffer,
 ) -> bool {
-    assert_eq!(unsafe { text(namespace) }, "modelplane");
-    let mut rest = unsafe { value.bytes() };
-    while !rest.is_empty() {
-        let member = take(&mut rest, 0x0a);
-        let mut member = member.as_slice();
-        let name = String::from_utf8(take(&mut member, 0x0a)).unwrap();
-        let mut value = take(&mut member, 0x12);
-        let text = match value[0] {
-            0x11 => f64::from_le_bytes(value[1..9].try_into().unwrap()).to_string(),
-            0x20 => (value[1] == 1).to_string(),
-            _ => {
-                let text = take(&mut value.as_slice(), 0x1a);
-                value.clear();
-                String::from_utf8(text).unwrap()
-            }
-        };
-        unsafe { of(stream) }.noted.insert(name, text);
-    }
-    true
-}
-
-/// Take a field with a length from its wire format.
-fn take(rest: &mut &[u8], tag: u8) -> Vec<u8> {
-    assert_eq!(rest[0], tag);
-    let (mut length, mut used) = (0, 1);
-    loop {
-        length |= usize::from(rest[used] & 0x7f) << (7 * (used - 1));
-        used += 1;
-        if rest[used - 1] < 0x80 {
-            break;
-        }
-    }
-    let value = rest[used..used + length].to_vec();
-    *rest = &rest[used + length..];
-    value
+    assert_eq!(attribute, 16);
+    let details = unsafe { of(stream) }.details.as_deref();
+    unsafe { lend(details.map(str::as_bytes), value) }
 }
 
 #[unsafe(no_mangle)]
@@ -458,6 +442,9 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_set_filter_state_bytes(
     value: Buffer,
 ) -> bool {
     let (key, value) = unsafe { (text(key), value.bytes().to_vec()) };
+    if key == "modelplane.record" {
+        unsafe { of(stream) }.noted = noted(&value);
+    }
     assert!(unsafe { of(stream) }.state.insert(key, value).is_none(), "a state is set once");
     true
 }
@@ -489,8 +476,8 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_define_cou
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_increment_counter(
-    _stream: Handle,
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
+    _config: Handle,
     id: usize,
     labels: *const Buffer,
     count: usize,
@@ -502,6 +489,21 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_increment_counter
         *counters.1.entry(name).or_default() += by;
     });
     0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_new(config: Handle) -> Handle {
+    config
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(_scheduler: Handle) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(
+    _scheduler: Handle,
+    _event: u64,
+) {
 }
 
 #[test]

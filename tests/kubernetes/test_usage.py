@@ -105,14 +105,21 @@ async def test_a_record_has_what_the_module_and_envoy_know_and_nothing_secret(
         assert (four.status, four.details) == (200, "downstream_remote_disconnect")
         assert (four.prompt_tokens, four.completion_tokens, four.estimated) == (4, 2, True)
         assert "secret" not in (tmp_path / USAGE_LOG).read_text()
-        samples = {
-            (each.metric, each.labels): each.value
-            for each in await asyncio.to_thread(lambda: list(envoy_metrics.samples(tmp_path)))
-        }
-    assert samples[metric_definitions.GATEWAY_TOKENS, ("ml/qwen", "completion")] == 27
+        samples = await settled(tmp_path, (metric_definitions.GATEWAY_TOKENS, ("ml/qwen", "completion")), 27)
     assert samples[metric_definitions.GATEWAY_ESTIMATED, ("ml/qwen",)] == 1
     assert samples[metric_definitions.GATEWAY_REFUSED, ("invalid_api_key",)] == 1
     assert samples[metric_definitions.GATEWAY_REQUESTS, ("2xx",)] == 3
+
+
+async def settled(directory: Path, metric: Any, value: float) -> dict[Any, float]:
+    """Return all metrics, once one of them has its value: the module's are a second late."""
+    async with asyncio.timeout(10):
+        while True:
+            found = await asyncio.to_thread(lambda: list(envoy_metrics.samples(directory)))
+            samples = {(each.metric, each.labels): each.value for each in found}
+            if samples.get(metric) == value:
+                return samples
+            await asyncio.sleep(0.05)
 
 
 REQUESTS = 1600

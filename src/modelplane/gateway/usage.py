@@ -55,13 +55,13 @@ class UsageRecord(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
 
 class _Line(UsageRecord, rename="camel", frozen=True, kw_only=True):
-    """A record as it is written: what the gateway's module knows is a text of its own."""
+    """A record as it is written. In files of 0.3.0, what the gateway's module knows is a text of its own."""
 
     record: str = ""
 
 
 class _OfModule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the gateway's module knows (``gateway-module/README.md``, "Record")."""
+    """That text of 0.3.0."""
 
     key: str = ""
     namespace: str = ""

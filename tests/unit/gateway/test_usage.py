@@ -55,6 +55,14 @@ def test_a_record_of_envoy_is_read() -> None:
     )
 
 
+def test_a_record_as_0_3_0_wrote_it_is_read() -> None:
+    of_module = {"key": "ml/ci", "service": "ml/qwen", "prompt_tokens": 7, "first_token_ms": 9}
+    found = record_of(line(service="ml/qwen", record=json.dumps(of_module)))
+    at = dt.datetime(2026, 11, 23, 12, 0, 0, 123_000, dt.UTC)
+    assert found == record(time=at, service="ml/qwen", key="ml/ci", prompt_tokens=7, first_token_ms=9)
+    assert record_of(line(record="{")) is None
+
+
 @pytest.mark.parametrize(
     "damaged",
     [

@@ -1,8 +1,8 @@
 """Access log of the fleet's listener: one JSON line for each request, a usage record.
 
 The module says who asked and how many tokens were used, Envoy the rest. A line has no query, no header but
-the request's id and no body: they may hold secrets. Every field that a client chooses has a limit, and Envoy
-escapes its control characters, so a record is one line. Configuration reference: envoy v1.40, "Access
+the request's id and no body: they may hold secrets. Every field that a client chooses has a limit, and its
+control characters are escaped, so a record is one line. Configuration reference: envoy v1.40, "Access
 logging".
 """
 
@@ -35,20 +35,43 @@ FIELDS = {
 }
 """Each field of a record that Envoy knows, with its command operator. A field without a value is left out."""
 
-OF_MODULE = {"record": "%FILTER_STATE(modelplane.record:PLAIN)%"}
-"""Record of the module: one text, because each member of its own would take Envoy a tenth of a request."""
+OF_MODULE = ("requestId", "method", "path", "details")
+"""Fields that Envoy knows and the module writes, as part of its record."""
+
+_NUMBERS = {"attempts", "status", "durationMs", "bytesReceived", "bytesSent"}
+_RECORD = "%FILTER_STATE(modelplane.record:PLAIN)%"
+
+
+def _text() -> str:
+    """Return a line as text, which takes Envoy a third of the time that it takes to format JSON.
+
+    Envoy escapes nothing in it: so what a client or a backend chooses comes from the module, whose record is
+    members of a JSON object, each after a comma, or empty.
+    """
+    written = {name: operator for name, operator in FIELDS.items() if name not in OF_MODULE}
+    members = [
+        f'"{name}":{operator}' if name in _NUMBERS else f'"{name}":"{operator}"'
+        for name, operator in written.items()
+    ]
+    return f"{{{','.join(members)} {_RECORD}}}\n"
 
 
 def access_log(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     """Return the access logs of a listener: one if it has a ``usage_log``."""
     if not listener.usage_log:
         return []
-    fields = FIELDS | OF_MODULE if with_module else FIELDS
-    written = {"log_format": {"json_format": fields, "omit_empty_values": True}}
+    as_json = {"json_format": FIELDS}
+    as_text = {"text_format_source": {"inline_string": _text()}}
+    format_ = as_text if _has_record(listener, with_module=with_module) else as_json
+    written = {"log_format": {**format_, "omit_empty_values": True}}
     if listener.usage_log == STANDARD_OUTPUT:
         type_ = "stream.v3.StdoutAccessLog"
         return [_logger("stdout", type_, written)]
     return [_logger("file", "file.v3.FileAccessLog", {"path": listener.usage_log, **written})]
+
+
+def _has_record(listener: Listener, *, with_module: bool) -> bool:
+    return with_module and listener.front is not None
 
 
 def _logger(name: str, type_: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -58,9 +81,9 @@ def _logger(name: str, type_: str, fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def before_all(listener: Listener) -> list[dict[str, Any]]:
+def before_all(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     """Return the filter that saves the client's path for the log; it comes before filters that may answer."""
-    if not listener.usage_log:
+    if not listener.usage_log or _has_record(listener, with_module=with_module):
         return []
     saved = {
         "object_key": _PATH,
