@@ -117,6 +117,12 @@ unsafe extern "C" {
         name: Buffer,
         value: Buffer,
     ) -> bool;
+    fn envoy_dynamic_module_callback_http_add_header(
+        stream: Handle,
+        headers: Headers,
+        name: Buffer,
+        value: Buffer,
+    ) -> bool;
     fn envoy_dynamic_module_callback_http_send_response(
         stream: Handle,
         status: u32,
@@ -318,6 +324,12 @@ impl Stream<'_> {
         unsafe { envoy_dynamic_module_callback_http_set_header(self.handle, headers, name, value) };
     }
 
+    /// Add a header, which takes half the time of replacing one.
+    pub fn add_header(&mut self, headers: Headers, name: &str, value: &[u8]) {
+        let (name, value) = (Buffer::of(name.as_bytes()), Buffer::of(value));
+        unsafe { envoy_dynamic_module_callback_http_add_header(self.handle, headers, name, value) };
+    }
+
     /// Answer the request.
     pub fn answer(&mut self, status: u32, headers: &[(&str, &str)], body: &str, details: &str) {
         if self.answered.replace(true) {
@@ -377,10 +389,12 @@ impl Stream<'_> {
         }
     }
 
-    /// Replace the piece of the answer's body.
-    pub fn set_response_piece(&mut self, data: &[u8]) {
-        self.drain(Body::ReceivedResponse);
-        self.append(Body::ReceivedResponse, data);
+    /// Replace the piece of the answer's body, which has some bytes.
+    pub fn set_response_piece(&mut self, bytes: usize, data: &[u8]) {
+        self.drain_bytes(Body::ReceivedResponse, bytes);
+        if !data.is_empty() {
+            self.append(Body::ReceivedResponse, data);
+        }
     }
 
     /// Add to the answer's body, which has ended with trailers.
@@ -390,10 +404,14 @@ impl Stream<'_> {
 
     fn drain(&mut self, body: Body) -> usize {
         let bytes = self.body(body).iter().map(|piece| piece.len()).sum();
+        self.drain_bytes(body, bytes);
+        bytes
+    }
+
+    fn drain_bytes(&mut self, body: Body, bytes: usize) {
         if bytes > 0 {
             unsafe { envoy_dynamic_module_callback_http_drain_body(self.handle, body, bytes) };
         }
-        bytes
     }
 
     fn append(&mut self, body: Body, data: &[u8]) {

@@ -12,7 +12,7 @@ use crate::errors::{
     MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
 };
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
-use crate::head::{self, Head};
+use crate::head::{self, AnswerHead, Head};
 use crate::keys::{Blocked, Key};
 use crate::limits::Admission;
 use crate::models::not_allowed;
@@ -135,14 +135,16 @@ impl Filter for FrontFilter {
     }
 
     fn response_headers(&mut self, stream: &mut Stream) {
-        let status = stream.text(Headers::Response, ":status").unwrap_or_default();
-        let encoding = stream.text(Headers::Response, "content-encoding").unwrap_or("identity");
-        if !self.config.usage || !status.starts_with('2') || encoding != "identity" {
+        if !self.config.usage {
             return;
         }
-        let content_type = stream.text(Headers::Response, "content-type").unwrap_or_default();
-        self.answer = Answer::of(content_type, self.hide);
-        if self.hide && self.answer.as_ref().is_some_and(Answer::is_stream) {
+        let headers = stream.headers(Headers::Response);
+        let head = AnswerHead::read(&headers);
+        if !head.status.starts_with(b"2") || head.is_compressed {
+            return;
+        }
+        self.answer = Answer::of(std::str::from_utf8(head.content_type).unwrap_or_default(), self.hide);
+        if self.hide && head.has_length && self.answer.as_ref().is_some_and(Answer::is_stream) {
             // The body that the client gets is shorter.
             stream.set_header(Headers::Response, "content-length", None);
         }
@@ -156,7 +158,7 @@ impl Filter for FrontFilter {
             self.first_token_ms = Some(self.started.elapsed().as_millis() as u64);
         }
         if let Some(data) = answer.push(&pieces, end) {
-            stream.set_response_piece(&data);
+            stream.set_response_piece(bytes, &data);
         }
     }
 
@@ -252,7 +254,7 @@ impl FrontFilter {
                     stream.set_header(Headers::Request, name, None);
                 }
             }
-            stream.set_header(Headers::Request, CLIENT, Some(key.id.as_bytes()));
+            stream.add_header(Headers::Request, CLIENT, key.id.as_bytes());
         }
         if by_model {
             self.check_method(&head, end)?;
@@ -275,7 +277,12 @@ impl FrontFilter {
             for name in &head.internal {
                 stream.set_header(Headers::Request, name, None);
             }
-            stream.set_header(Headers::Request, HOPS, Some(&[&[HOP], head.hops.as_slice()].concat()));
+            match &head.hops {
+                Some(before) => {
+                    stream.set_header(Headers::Request, HOPS, Some(&[&[HOP], before.as_slice()].concat()));
+                }
+                None => stream.add_header(Headers::Request, HOPS, &[HOP]),
+            }
         }
     }
 

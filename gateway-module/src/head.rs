@@ -50,8 +50,8 @@ pub struct Head {
     pub authorization: Values,
     /// Key in the form of Anthropic's clients.
     pub api_key: Values,
-    /// Marks of the gateways before.
-    pub hops: Vec<u8>,
+    /// Marks of the gateways before; None without any.
+    pub hops: Option<Vec<u8>>,
     /// Names of headers that only the gateway may set.
     pub internal: Vec<String>,
 }
@@ -86,7 +86,40 @@ impl Head {
         head.content_type = text(kind);
         head.content_length = length.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
         head.is_compressed = encoding.is_some_and(|encoding| !is_identity(encoding));
-        head.hops = hops.unwrap_or_default().to_vec();
+        head.hops = hops.map(<[u8]>::to_vec);
+        head
+    }
+}
+
+/// Headers of an answer, of which each text is the first value.
+#[derive(Debug, Default)]
+pub struct AnswerHead<'a> {
+    /// `:status`.
+    pub status: &'a [u8],
+    /// `content-type`.
+    pub content_type: &'a [u8],
+    /// True if its body is compressed.
+    pub is_compressed: bool,
+    /// True if it has `content-length`.
+    pub has_length: bool,
+}
+
+impl<'a> AnswerHead<'a> {
+    /// Read the headers.
+    pub fn read(headers: &[(&'a [u8], &'a [u8])]) -> Self {
+        let mut head = AnswerHead::default();
+        let (mut kind, mut encoding) = (None, None);
+        for (name, value) in headers.iter().copied() {
+            match name {
+                b":status" => head.status = value,
+                b"content-type" => kind = kind.or(Some(value)),
+                b"content-encoding" => encoding = encoding.or(Some(value)),
+                b"content-length" => head.has_length = true,
+                _ => {}
+            }
+        }
+        head.content_type = kind.unwrap_or_default();
+        head.is_compressed = encoding.is_some_and(|encoding| encoding != b"identity");
         head
     }
 }

@@ -29,7 +29,13 @@ impl Record {
             return;
         }
         match std::str::from_utf8(value) {
-            Ok(text) => self.text(name, &text[..text.floor_char_boundary(most)]),
+            Ok(text) => {
+                let mut end = most.min(text.len());
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                self.text(name, &text[..end]);
+            }
             Err(_) => self.text(name, &String::from_utf8_lossy(&value[..most.min(value.len())])),
         }
     }

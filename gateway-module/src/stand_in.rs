@@ -328,6 +328,18 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_set_header(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_add_header(
+    stream: Handle,
+    headers: Headers,
+    name: Buffer,
+    value: Buffer,
+) -> bool {
+    let (name, value) = unsafe { (text(name), value.bytes().to_vec()) };
+    map(unsafe { of(stream) }, headers).push((name, value));
+    true
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_callback_http_send_response(
     handle: Handle,
     status: u32,
