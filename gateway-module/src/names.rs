@@ -6,6 +6,9 @@ pub const RECORD: &str = "modelplane.record";
 /// Namespace of the metadata of routes and clusters that the module reads.
 pub const REWRITE: &str = "modelplane.rewrite";
 
+/// Key of a cluster's metadata with what the filter `backend` needs of it.
+pub const ATTEMPT: &str = "attempt";
+
 /// Filter state with the path as it was before the first attempt.
 pub const CLIENT_PATH: &str = "modelplane.replaced.:path";
 

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from modelplane.gateway.envoy import access_log
+from modelplane.gateway.envoy import access_log, rewrite
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
 from modelplane.gateway.table import Front, Listener
 from modelplane.host.private_files import write_private
@@ -69,6 +69,7 @@ class Module:
         for cluster in parsed["cds.json"]["resources"]:
             metadata = cluster["metadata"]["filter_metadata"]["modelplane.rewrite"]
             metadata |= self.clusters.get(cluster["name"].partition("/")[2], {})
+            metadata |= rewrite.attempt(metadata)
         return {name: json.dumps(content) for name, content in parsed.items()}
 
     def change_listener(self, listener: dict[str, Any]) -> None:
