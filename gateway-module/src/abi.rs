@@ -324,7 +324,7 @@ impl Stream<'_> {
         unsafe { envoy_dynamic_module_callback_http_set_header(self.handle, headers, name, value) };
     }
 
-    /// Add a header, which takes half the time of replacing one.
+    /// Add a header, which takes less than replacing one.
     pub fn add_header(&mut self, headers: Headers, name: &str, value: &[u8]) {
         let (name, value) = (Buffer::of(name.as_bytes()), Buffer::of(value));
         unsafe { envoy_dynamic_module_callback_http_add_header(self.handle, headers, name, value) };
