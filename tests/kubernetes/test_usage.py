@@ -29,12 +29,14 @@ def records(directory: Path) -> list[UsageRecord]:
     return [each for each in found if each]
 
 
-async def recorded(directory: Path, request_id: str) -> UsageRecord:
-    """Return the record of a request, once it is written."""
+async def recorded(directory: Path, request_id: str, details: str = "") -> UsageRecord:
+    """Return the record of a request, once it is written; ``details`` tells those without an id apart."""
     async with asyncio.timeout(30):
-        while not (found := [each for each in records(directory) if each.request_id == request_id]):
+        while True:
+            of_id = (each for each in records(directory) if each.request_id == request_id)
+            if found := [each for each in of_id if each.details.startswith(details)]:
+                return found[0]
             await asyncio.sleep(0.05)
-    return found[0]
 
 
 def plain(record: UsageRecord) -> dict[str, Any]:
@@ -105,6 +107,13 @@ async def test_a_record_has_what_the_module_and_envoy_know_and_nothing_secret(
         assert (four.status, four.details) == (200, "downstream_remote_disconnect")
         assert (four.prompt_tokens, four.completion_tokens, four.estimated) == (4, 2, True)
         assert "secret" not in (tmp_path / USAGE_LOG).read_text()
+        # Envoy refuses it before the module sees it, and the line is a record too.
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        assert b" 400 " in await reader.readline()
+        writer.close()
+        malformed = await recorded(tmp_path, "", "missing_host_header")
+        assert (malformed.status, malformed.method, malformed.path) == (400, "", "")
         samples = await settled(tmp_path, (metric_definitions.GATEWAY_TOKENS, ("ml/qwen", "completion")), 27)
     assert samples[metric_definitions.GATEWAY_ESTIMATED, ("ml/qwen",)] == 1
     assert samples[metric_definitions.GATEWAY_REFUSED, ("invalid_api_key",)] == 1
