@@ -58,33 +58,44 @@ fn with<R>(use_: impl FnOnce(&RwLock<Sums>) -> R) -> R {
 static CALLERS: Mutex<Vec<(u64, Caller)>> = Mutex::new(vec![]);
 
 /// Counters by their meaning.
+#[derive(Clone, Copy)]
 pub struct Counters {
     tokens: Counter,
     estimated: Counter,
     refused: Counter,
     reload_failures: Counter,
     panics: Counter,
-    /// Name of the way to the main thread.
-    caller: u64,
 }
 
 impl Counters {
-    /// Define them, and take sums to them if asked.
-    pub fn new(setup: &mut Setup, follow: bool) -> Result<Self, String> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let counters = Counters {
+    /// Define them.
+    pub fn new(setup: &mut Setup) -> Result<Self, String> {
+        Ok(Counters {
             tokens: setup.counter("tokens", &["service", "kind"])?,
             estimated: setup.counter("estimated", &["service"])?,
             refused: setup.counter("refused", &["code"])?,
             reload_failures: setup.counter("reload_failures", &[])?,
             panics: setup.counter("panics", &[])?,
-            caller: NEXT.fetch_add(1, Ordering::Relaxed),
-        };
-        if follow {
-            start()?;
-            callers().push((counters.caller, setup.caller()));
-        }
-        Ok(counters)
+        })
+    }
+
+    /// Count the tokens of an answer.
+    pub fn answered(&self, service: &str, counted: &Counted) {
+        with(|sums| {
+            if let Some(tokens) = sums.read().unwrap_or_else(PoisonError::into_inner).services.get(service) {
+                return tokens.add(counted);
+            }
+            let mut sums = sums.write().unwrap_or_else(PoisonError::into_inner);
+            sums.services.entry(service.to_string()).or_default().add(counted);
+        });
+    }
+
+    /// Count a refusal.
+    pub fn refused(&self, code: &Code) {
+        with(|sums| {
+            let mut sums = sums.write().unwrap_or_else(PoisonError::into_inner);
+            *sums.refused.entry(code.name).or_default() += 1;
+        });
     }
 
     /// Take all sums to Envoy.
@@ -108,29 +119,24 @@ impl Counters {
     }
 }
 
-impl Drop for Counters {
-    fn drop(&mut self) {
-        callers().retain(|(name, _)| *name != self.caller);
+/// Calls of a configuration on Envoy's main thread each second, until this is dropped.
+pub struct Flushes(u64);
+
+impl Flushes {
+    /// Begin.
+    pub fn of(setup: &mut Setup) -> Result<Self, String> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        start()?;
+        let flushes = Flushes(NEXT.fetch_add(1, Ordering::Relaxed));
+        callers().push((flushes.0, setup.caller()));
+        Ok(flushes)
     }
 }
 
-/// Count the tokens of an answer.
-pub fn answered(service: &str, counted: &Counted) {
-    with(|sums| {
-        if let Some(tokens) = sums.read().unwrap_or_else(PoisonError::into_inner).services.get(service) {
-            return tokens.add(counted);
-        }
-        let mut sums = sums.write().unwrap_or_else(PoisonError::into_inner);
-        sums.services.entry(service.to_string()).or_default().add(counted);
-    });
-}
-
-/// Count a refusal.
-pub fn refused(code: &Code) {
-    with(|sums| {
-        let mut sums = sums.write().unwrap_or_else(PoisonError::into_inner);
-        *sums.refused.entry(code.name).or_default() += 1;
-    });
+impl Drop for Flushes {
+    fn drop(&mut self) {
+        callers().retain(|(name, _)| *name != self.0);
+    }
 }
 
 fn callers() -> MutexGuard<'static, Vec<(u64, Caller)>> {

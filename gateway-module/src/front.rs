@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime};
 use crate::abi::{Body, Headers, Setup, Stream, log_error};
 use crate::answer::{Answer, Counted};
 use crate::config::{Front, SPARE_BYTES};
-use crate::counters::{self, Counters};
+use crate::counters::{Counters, Flushes};
 use crate::errors::{
     AMBIGUOUS_API_KEY, Code, EXPIRED_API_KEY, INVALID_API_KEY, INVALID_BODY, KEY_BLOCKED, METHOD_NOT_ALLOWED,
     MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
@@ -31,6 +31,7 @@ const MOST_DETAILS_BYTES: usize = 1024;
 pub struct FrontFactory {
     config: Arc<Front>,
     counters: Counters,
+    _flushes: Option<Flushes>,
 }
 
 impl FrontFactory {
@@ -38,7 +39,8 @@ impl FrontFactory {
     pub fn new(setup: &mut Setup, text: &[u8]) -> Result<Self, String> {
         let follow = (!setup.is_validation()).then_some(log_error as fn(&str));
         let config = Arc::new(Front::read(text, follow)?);
-        Ok(FrontFactory { config, counters: Counters::new(setup, follow.is_some())? })
+        let counters = Counters::new(setup)?;
+        Ok(FrontFactory { config, counters, _flushes: follow.map(|_| Flushes::of(setup)).transpose()? })
     }
 }
 
@@ -46,6 +48,7 @@ impl Factory for FrontFactory {
     fn filter(&self) -> Box<dyn Filter> {
         Box::new(FrontFilter {
             config: self.config.clone(),
+            counters: self.counters,
             started: Instant::now(),
             record: Record::new(self.config.record),
             key: None,
@@ -90,6 +93,7 @@ impl From<Refusal> for Stop {
 
 struct FrontFilter {
     config: Arc<Front>,
+    counters: Counters,
     started: Instant,
     record: Record,
     key: Option<Arc<Key>>,
@@ -172,13 +176,13 @@ impl Filter for FrontFilter {
     fn complete(&mut self, stream: &mut Stream) {
         let counted = self.answer.as_ref().and_then(|answer| answer.count(self.body.bytes));
         if let Some(counted) = &counted {
-            counters::answered(&self.service, counted);
+            self.counters.answered(&self.service, counted);
             if let Some(admission) = &self.admission {
                 admission.charge(counted.usage.total(), Instant::now());
             }
         }
         if let Some(code) = self.refused {
-            counters::refused(code);
+            self.counters.refused(code);
         }
         if self.config.record {
             self.describe(counted.as_ref());
