@@ -147,11 +147,6 @@ unsafe extern "C" {
         key: Buffer,
         value: *mut Buffer,
     ) -> bool;
-    fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
-        stream: Handle,
-        namespace: Buffer,
-        value: Buffer,
-    ) -> bool;
     fn envoy_dynamic_module_callback_http_filter_get_attribute_string(
         stream: Handle,
         attribute: u32,
@@ -175,13 +170,6 @@ unsafe extern "C" {
         labels: *const Buffer,
         count: usize,
         id: *mut usize,
-    ) -> u32;
-    fn envoy_dynamic_module_callback_http_filter_increment_counter(
-        stream: Handle,
-        id: usize,
-        labels: *const Buffer,
-        count: usize,
-        by: u64,
     ) -> u32;
     fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
         config: Handle,
@@ -447,14 +435,6 @@ impl Stream<'_> {
         if found { unsafe { value.bytes() } } else { &[] }
     }
 
-    /// Set dynamic metadata, an encoded `google.protobuf.Struct`.
-    pub fn set_metadata(&mut self, namespace: &str, encoded: &[u8]) {
-        let (namespace, value) = (Buffer::of(namespace.as_bytes()), Buffer::of(encoded));
-        unsafe {
-            envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(self.handle, namespace, value)
-        };
-    }
-
     /// Return Envoy's details of the answer; empty if there is none.
     pub fn details(&self) -> &[u8] {
         let mut value = Buffer::NONE;
@@ -494,20 +474,6 @@ impl Stream<'_> {
     /// Set the number of bytes that Envoy holds of a body.
     pub fn set_buffer_limit(&mut self, bytes: u64) {
         unsafe { envoy_dynamic_module_callback_http_set_buffer_limit(self.handle, bytes) }
-    }
-
-    /// Add to a counter.
-    pub fn increment(&mut self, counter: Counter, labels: &[&str], by: u64) {
-        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
-        unsafe {
-            envoy_dynamic_module_callback_http_filter_increment_counter(
-                self.handle,
-                counter.0,
-                labels.as_ptr(),
-                labels.len(),
-                by,
-            );
-        }
     }
 }
 

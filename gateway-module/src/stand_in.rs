@@ -427,49 +427,6 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_get_metadata_string(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(
-    stream: Handle,
-    namespace: Buffer,
-    value: Buffer,
-) -> bool {
-    assert_eq!(unsafe { text(namespace) }, "modelplane");
-    let mut rest = unsafe { value.bytes() };
-    while !rest.is_empty() {
-        let member = take(&mut rest, 0x0a);
-        let mut member = member.as_slice();
-        let name = String::from_utf8(take(&mut member, 0x0a)).unwrap();
-        let mut value = take(&mut member, 0x12);
-        let text = match value[0] {
-            0x11 => f64::from_le_bytes(value[1..9].try_into().unwrap()).to_string(),
-            0x20 => (value[1] == 1).to_string(),
-            _ => {
-                let text = take(&mut value.as_slice(), 0x1a);
-                value.clear();
-                String::from_utf8(text).unwrap()
-            }
-        };
-        unsafe { of(stream) }.noted.insert(name, text);
-    }
-    true
-}
-
-/// Take a field with a length from its wire format.
-fn take(rest: &mut &[u8], tag: u8) -> Vec<u8> {
-    assert_eq!(rest[0], tag);
-    let (mut length, mut used) = (0, 1);
-    loop {
-        length |= usize::from(rest[used] & 0x7f) << (7 * (used - 1));
-        used += 1;
-        if rest[used - 1] < 0x80 {
-            break;
-        }
-    }
-    let value = rest[used..used + length].to_vec();
-    *rest = &rest[used + length..];
-    value
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_get_attribute_string(
     stream: Handle,
     attribute: u32,
@@ -526,22 +483,6 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_define_cou
     COUNTERS.with_borrow_mut(|counters| {
         unsafe { *id = counters.0.len() };
         counters.0.push(name);
-    });
-    0
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_increment_counter(
-    _stream: Handle,
-    id: usize,
-    labels: *const Buffer,
-    count: usize,
-    by: u64,
-) -> u32 {
-    let labels: Vec<String> = (0..count).map(|number| unsafe { text(*labels.add(number)) }).collect();
-    COUNTERS.with_borrow_mut(|counters| {
-        let name = format!("{}{{{}}}", counters.0[id], labels.join(","));
-        *counters.1.entry(name).or_default() += by;
     });
     0
 }
