@@ -6,6 +6,7 @@ control characters are escaped, so a record is one line. Configuration reference
 logging".
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
@@ -42,13 +43,13 @@ _NUMBERS = {"attempts", "status", "durationMs", "bytesReceived", "bytesSent"}
 _RECORD = "%FILTER_STATE(modelplane.record:PLAIN)%"
 
 
-def _text() -> str:
+def _text(fields: Mapping[str, str]) -> str:
     """Return a line as text, which takes Envoy a third of the time that it takes to format JSON.
 
-    Envoy escapes nothing in it: so what a client or a backend chooses comes from the module, whose record is
-    members of a JSON object, each after a comma, or empty.
+    Envoy escapes nothing in it: so what a client, a backend or a tenant chooses comes from the module, whose
+    record is members of a JSON object, each after a comma, or empty.
     """
-    written = {name: operator for name, operator in FIELDS.items() if name not in OF_MODULE}
+    written = {name: operator for name, operator in fields.items() if name not in OF_MODULE}
     members = [
         f'"{name}":{operator}' if name in _NUMBERS else f'"{name}":"{operator}"'
         for name, operator in written.items()
@@ -61,7 +62,7 @@ def access_log(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]
     if not listener.usage_log:
         return []
     as_json = {"json_format": FIELDS}
-    as_text = {"text_format_source": {"inline_string": _text()}}
+    as_text = {"text_format_source": {"inline_string": _text(FIELDS)}}
     format_ = as_text if _has_record(listener, with_module=with_module) else as_json
     written = {"log_format": {**format_, "omit_empty_values": True}}
     if listener.usage_log == STANDARD_OUTPUT:
