@@ -16,12 +16,13 @@ import hashlib
 import json
 import os
 import platform
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,9 +30,10 @@ from typing import Any, cast
 
 import litellm_proxy
 
+from modelplane.gateway.envoy.access_log import access_log
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
-from modelplane.gateway.table import Backend, Listener, Route, Table
+from modelplane.gateway.table import Backend, Front, Listener, Route, Table
 from modelplane.local import gateway_module
 from modelplane.proxy import bootstrap
 from modelplane.proxy.files import write
@@ -41,6 +43,7 @@ KEYS = 10_000
 KEYS_IN_TURN = 1_000
 MANAGER = f"{ENVOY}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 Json = dict[str, Any]
+ROUTER: Json = {"name": "router", "typed_config": {"@type": f"{HTTP_FILTERS}router.v3.Router"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +131,8 @@ def upstream(ports: tuple[int, int]) -> Json:
             "direct_response": {"status": 200, "body": {"inline_string": body}},
             "response_headers_to_add": [header],
         }
-        listeners.append(listener(port, [route], [router()]))
+        listeners.append(listener(port, [route], [ROUTER]))
     return {"static_resources": {"listeners": listeners}}
-
-
-def router() -> Json:
-    return {"name": "router", "typed_config": {"@type": f"{HTTP_FILTERS}router.v3.Router"}}
 
 
 def listener(port: int, routes: list[Json], filters: list[Json]) -> Json:
@@ -160,16 +159,6 @@ def module_filter(library: Path, name: str, configuration: Json) -> Json:
     return {"name": f"modelplane.{name}", "typed_config": kind | configured}
 
 
-def access_log() -> Json:
-    fields = {"status": "%RESPONSE_CODE%", "backend": "%UPSTREAM_CLUSTER%", "ms": "%DURATION%"}
-    fields["record"] = "%FILTER_STATE(modelplane.record:PLAIN)%"
-    kind = {"@type": f"{ENVOY}extensions.access_loggers.file.v3.FileAccessLog"}
-    return {
-        "name": "file",
-        "typed_config": kind | {"path": "access.log", "log_format": {"json_format": fields}},
-    }
-
-
 def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> dict[str, str]:
     """Return the files of the Envoy that is measured."""
     table = []
@@ -184,28 +173,29 @@ def front(library: Path, ports: dict[str, int], upstreams: tuple[int, int]) -> d
         if stack.bare:
             change = {"prefix_rewrite": "/", "cluster": f"{stack.name}/ml/qwen", "timeout": "0s"}
             routes = [{"match": {"prefix": "/ml/qwen/"}, "route": change}]
-            each["filter_chains"] = listener(0, routes, [router()])["filter_chains"]
+            each["filter_chains"] = listener(0, routes, [ROUTER])["filter_chains"]
             continue
         manager = each["filter_chains"][0]["filters"][0]["typed_config"]
         filters = manager["http_filters"]
         if stack.front is not None:
-            record = "State" if stack.log else "None"
-            options = {"internalHeaders": True, "record": record, **stack.front}
+            options = {"internalHeaders": True, "record": stack.log, **stack.front}
             # Instead of the filters that drop internal headers and save the path.
             filters[:-1] = [module_filter(library, "front", options)]
             below = filters[-1]["typed_config"]["upstream_http_filters"]
             below[-3:-1] = [module_filter(library, "backend", {})]
         if stack.log:
-            manager["access_log"] = [access_log()]
+            logged = Listener(stack.name, "", 0, usage_log="access.log", front=Front())
+            manager["access_log"] = access_log(logged, with_module=True)
     return made | {"lds.json": json.dumps(listeners)}
 
 
 @contextmanager
-def envoy(directory: Path, library: Path, *options: str) -> Iterator[int]:
+def envoy(directory: Path, library: Path, *wrapper: str) -> Iterator[int]:
     program, *_ = bootstrap.argv(directory)
+    options = ("--config-path", "bootstrap.json", "--concurrency", "1", "--disable-hot-restart")
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            [program, *options, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warn"],
+            [*wrapper, program, *options, "--log-level", "warn"],
             cwd=directory,
             env=os.environ | {"ENVOY_DYNAMIC_MODULES_SEARCH_PATH": str(library.parent)},
             stdout=log,
@@ -227,9 +217,9 @@ def processor_s(pid: int) -> float:
 class Client(asyncio.Protocol):
     """One connection that asks again as soon as its answer is complete."""
 
-    def __init__(self, requests: Iterator[bytes], until: float, times: list[float]) -> None:
+    def __init__(self, requests: Iterator[bytes], again: Callable[[], bool], times: list[float]) -> None:
         self._requests = requests
-        self._until = until
+        self._again = again
         self._times = times
         self._received = b""
         self._asked = 0.0
@@ -255,9 +245,8 @@ class Client(asyncio.Protocol):
             return
         if not head.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(self._received.decode())
-        now = time.perf_counter()
-        self._times.append(now - self._asked)
-        if now < self._until:
+        self._times.append(time.perf_counter() - self._asked)
+        if self._again():
             self._ask()
         else:
             self._transport.close()
@@ -283,17 +272,23 @@ def requests(stack: Stack) -> Iterator[bytes]:
         yield head.encode() + content
 
 
-async def turn(stack: Stack, port: int, pid: int, seconds: float) -> Turn:
+async def load(stack: Stack, port: int, again: Callable[[], bool]) -> list[float]:
+    """Return the time of each answer."""
     times: list[float] = []
     asking = requests(stack)
-    used, started = processor_s(pid), time.perf_counter()
     loop = asyncio.get_running_loop()
     clients = [
-        await loop.create_connection(lambda: Client(asking, started + seconds, times), "127.0.0.1", port)
+        await loop.create_connection(lambda: Client(asking, again, times), "127.0.0.1", port)
         for _ in range(CONNECTIONS)
     ]
     for _, client in clients:
         await client.done
+    return times
+
+
+async def turn(stack: Stack, port: int, pid: int, seconds: float) -> Turn:
+    used, started = processor_s(pid), time.perf_counter()
+    times = await load(stack, port, lambda: time.perf_counter() < started + seconds)
     took = time.perf_counter() - started
     cuts = statistics.quantiles(times, n=100)
     return Turn(len(times) / took, (processor_s(pid) - used) / len(times), cuts[49], cuts[98])
@@ -322,7 +317,7 @@ def quartiles(values: list[float]) -> Json:
 
 
 async def ready(ports: list[int]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         for port in ports:
             while True:
                 try:
@@ -336,8 +331,6 @@ async def ready(ports: list[int]) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    import socket
-
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     found = [each.getsockname()[1] for each in held]
     for each in held:
@@ -345,9 +338,10 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
-def run(rounds: int, seconds: float, litellm: Path | None = None) -> Json:
+@contextmanager
+def running(*wrapper: str) -> Iterator[tuple[dict[str, int], int, int]]:
+    """Run both Envoys; yield the port of each stack, the measured process, and the port of the other."""
     library = gateway_module.find_or_build(lambda progress: print(progress.phase, file=sys.stderr))
-    before = os.getloadavg()
     first, second, *rest = free_ports(2 + len(STACKS))
     ports = {stack.name: port for stack, port in zip(STACKS, rest, strict=True)}
     with tempfile.TemporaryDirectory() as name:
@@ -355,19 +349,22 @@ def run(rounds: int, seconds: float, litellm: Path | None = None) -> Json:
         behind.mkdir()
         (behind / "bootstrap.json").write_text(json.dumps(upstream((first, second))))
         measured.mkdir()
-        (measured / "keys.json").write_text(json.dumps(keys()))
         limits = {"requestsPerMinute": 10**9, "tokensPerMinute": 10**12, "streams": 10**6}
-        (measured / "limited.json").write_text(json.dumps(keys(**limits)))
+        for path, entries in (("keys.json", keys()), ("limited.json", keys(**limits))):
+            (measured / path).write_text(json.dumps(entries))
         (measured / "models.json").write_text(json.dumps({"services": [{"name": "ml/qwen"}]}))
         write(measured, front(library, ports, (first, second)))
         bootstrap.prepare(measured, ())
-        with (
-            envoy(behind, library, "--config-path", "bootstrap.json"),
-            envoy(measured, library, "--config-path", "bootstrap.json") as pid,
-        ):
+        with envoy(behind, library), envoy(measured, library, *wrapper) as pid:
             asyncio.run(ready([first, second, *rest]))
-            samples = asyncio.run(measure(ports, pid, rounds, seconds))
-            compared = asyncio.run(against(litellm, ports, pid, first, seconds)) if litellm else None
+            yield ports, pid, first
+
+
+def run(rounds: int, seconds: float, litellm: Path | None = None) -> Json:
+    before = os.getloadavg()
+    with running() as (ports, pid, first):
+        samples = asyncio.run(measure(ports, pid, rounds, seconds))
+        compared = asyncio.run(against(litellm, ports, pid, first, seconds)) if litellm else None
     return {
         **({"LiteLLM": compared} if compared else {}),
         "machine": {
@@ -414,8 +411,7 @@ def main() -> None:
         print(json.dumps(result))
         return
     for name, found in result["stacks"].items():
-        ratios = "  ".join(f"{what} {each['median']:.2f}" for what, each in found.items())
-        print(f"{name:24} {ratios}")
+        print(f"{name:24}", *(f" {what} {each['median']:.2f}" for what, each in found.items()))
     for what, value in result.get("LiteLLM", {}).items():
         print(f"LiteLLM: {what} {value}")
 

@@ -88,6 +88,9 @@ pub enum Source {
     Cluster = 2,
 }
 
+/// Attribute `response.code_details`.
+const DETAILS_OF_ANSWER: u32 = 16;
+
 /// Severity of a line in Envoy's log.
 const ERROR: u32 = 4;
 
@@ -109,6 +112,12 @@ unsafe extern "C" {
         out: *mut Header,
     ) -> bool;
     fn envoy_dynamic_module_callback_http_set_header(
+        stream: Handle,
+        headers: Headers,
+        name: Buffer,
+        value: Buffer,
+    ) -> bool;
+    fn envoy_dynamic_module_callback_http_add_header(
         stream: Handle,
         headers: Headers,
         name: Buffer,
@@ -143,6 +152,11 @@ unsafe extern "C" {
         namespace: Buffer,
         value: Buffer,
     ) -> bool;
+    fn envoy_dynamic_module_callback_http_filter_get_attribute_string(
+        stream: Handle,
+        attribute: u32,
+        value: *mut Buffer,
+    ) -> bool;
     fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
         stream: Handle,
         key: Buffer,
@@ -164,6 +178,13 @@ unsafe extern "C" {
     ) -> u32;
     fn envoy_dynamic_module_callback_http_filter_increment_counter(
         stream: Handle,
+        id: usize,
+        labels: *const Buffer,
+        count: usize,
+        by: u64,
+    ) -> u32;
+    fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
+        config: Handle,
         id: usize,
         labels: *const Buffer,
         count: usize,
@@ -201,6 +222,9 @@ unsafe extern "C" {
     fn envoy_dynamic_module_callback_http_filter_scheduler_new(stream: Handle) -> Handle;
     fn envoy_dynamic_module_callback_http_filter_scheduler_commit(scheduler: Handle, event: u64);
     fn envoy_dynamic_module_callback_http_filter_scheduler_delete(scheduler: Handle);
+    fn envoy_dynamic_module_callback_http_filter_config_scheduler_new(config: Handle) -> Handle;
+    fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(scheduler: Handle);
+    fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(scheduler: Handle, event: u64);
 }
 
 const FAILED: &str = "the gateway failed on this request: report it";
@@ -286,6 +310,44 @@ impl Setup {
         };
         if failed == 0 { Ok(Gauge(id)) } else { Err(format!("Envoy refused the gauge {name}: {failed}")) }
     }
+
+    /// Add to a counter.
+    pub fn increment(&mut self, counter: Counter, labels: &[&str], by: u64) {
+        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
+        unsafe {
+            envoy_dynamic_module_callback_http_filter_config_increment_counter(
+                self.0,
+                counter.0,
+                labels.as_ptr(),
+                labels.len(),
+                by,
+            );
+        }
+    }
+
+    /// Return what calls the configuration on Envoy's main thread.
+    pub fn caller(&mut self) -> Caller {
+        Caller(unsafe { envoy_dynamic_module_callback_http_filter_config_scheduler_new(self.0) })
+    }
+}
+
+/// What calls `Factory::called` on Envoy's main thread, as long as the configuration is there.
+pub struct Caller(Handle);
+
+// Safety: Envoy's scheduler is for other threads; it refers to its configuration weakly.
+unsafe impl Send for Caller {}
+
+impl Caller {
+    /// Ask for a call.
+    pub fn call(&self) {
+        unsafe { envoy_dynamic_module_callback_http_filter_config_scheduler_commit(self.0, 0) }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        unsafe { envoy_dynamic_module_callback_http_filter_config_scheduler_delete(self.0) }
+    }
 }
 
 /// Stream of Envoy's within one hook.
@@ -348,6 +410,12 @@ impl Stream<'_> {
         unsafe { envoy_dynamic_module_callback_http_set_header(self.handle, headers, name, value) };
     }
 
+    /// Add a header, which takes less than replacing one.
+    pub fn add_header(&mut self, headers: Headers, name: &str, value: &[u8]) {
+        let (name, value) = (Buffer::of(name.as_bytes()), Buffer::of(value));
+        unsafe { envoy_dynamic_module_callback_http_add_header(self.handle, headers, name, value) };
+    }
+
     /// Answer the request.
     pub fn answer(&mut self, status: u32, headers: &[(&str, &str)], body: &str, details: &str) {
         if self.answered.replace(true) {
@@ -407,10 +475,12 @@ impl Stream<'_> {
         }
     }
 
-    /// Replace the piece of the answer's body.
-    pub fn set_response_piece(&mut self, data: &[u8]) {
-        self.drain(Body::ReceivedResponse);
-        self.append(Body::ReceivedResponse, data);
+    /// Replace the piece of the answer's body, which has some bytes.
+    pub fn set_response_piece(&mut self, bytes: usize, data: &[u8]) {
+        self.drain_bytes(Body::ReceivedResponse, bytes);
+        if !data.is_empty() {
+            self.append(Body::ReceivedResponse, data);
+        }
     }
 
     /// Add to the answer's body, which has ended with trailers.
@@ -420,10 +490,14 @@ impl Stream<'_> {
 
     fn drain(&mut self, body: Body) -> usize {
         let bytes = self.body(body).iter().map(|piece| piece.len()).sum();
+        self.drain_bytes(body, bytes);
+        bytes
+    }
+
+    fn drain_bytes(&mut self, body: Body, bytes: usize) {
         if bytes > 0 {
             unsafe { envoy_dynamic_module_callback_http_drain_body(self.handle, body, bytes) };
         }
-        bytes
     }
 
     fn append(&mut self, body: Body, data: &[u8]) {
@@ -453,6 +527,20 @@ impl Stream<'_> {
         unsafe {
             envoy_dynamic_module_callback_http_set_dynamic_metadata_struct(self.handle, namespace, value)
         };
+    }
+
+    /// Return Envoy's details of the answer; empty if there is none.
+    pub fn details(&self) -> &[u8] {
+        let mut value = Buffer::NONE;
+        let found = unsafe {
+            envoy_dynamic_module_callback_http_filter_get_attribute_string(
+                self.handle,
+                DETAILS_OF_ANSWER,
+                &mut value,
+            )
+        };
+        // Safety: borrowed from self, which each setter needs exclusively.
+        if found { unsafe { value.bytes() } } else { &[] }
     }
 
     /// Return a filter state, which all attempts at a request share.
@@ -619,6 +707,16 @@ pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destr
 }
 
 #[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_scheduled(
+    config: Handle,
+    factory: Handle,
+    _event: u64,
+) {
+    let factory = unsafe { &*factory.cast::<Box<dyn Factory>>() };
+    let _ = catch_unwind(AssertUnwindSafe(|| factory.called(&mut Setup(config))));
+}
+
+#[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
     factory: Handle,
     _stream: Handle,
@@ -765,7 +863,6 @@ unused! {
     envoy_dynamic_module_on_http_filter_http_stream_reset(Handle, Handle, u64, u32);
     envoy_dynamic_module_on_http_filter_downstream_above_write_buffer_high_watermark(Handle, Handle);
     envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark(Handle, Handle);
-    envoy_dynamic_module_on_http_filter_config_scheduled(Handle, Handle, u64);
     envoy_dynamic_module_on_http_filter_config_http_callout_done(Handle, Handle, u64, u32, Handle, usize, Handle, usize);
     envoy_dynamic_module_on_http_filter_local_reply(Handle, Handle, u32, Buffer, bool) -> u32 = 0;
     envoy_dynamic_module_on_http_filter_per_route_config_new(Buffer, Buffer) -> Handle = ptr::null_mut();

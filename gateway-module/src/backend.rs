@@ -8,9 +8,9 @@ use std::sync::Arc;
 use crate::abi::{Headers, Setup, Source, Stream, log_error};
 use crate::config::{Backend, SPARE_BYTES};
 use crate::credentials::{Credential, HEADERS};
-use crate::errors::{CREDENTIAL_MISSING, Refusal};
+use crate::errors::{CREDENTIAL_MISSING, INTERNAL_ERROR, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
-use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, REPLACED, REWRITE, STRIP};
+use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, REPLACED, REWRITE, STRIP, WANTED};
 use crate::outstanding::{self, Attempt};
 use crate::paths::Rewrite;
 use crate::prompt::{Form, Prompt, is_compressed, is_upgrade};
@@ -45,6 +45,32 @@ struct Rename {
     content_type: String,
 }
 
+/// What the cluster of an attempt wants. Its metadata has it as lines of one text, because each look costs.
+#[derive(Default)]
+struct Wanted<'a> {
+    prefix: &'a [u8],
+    overlap: &'a [u8],
+    host: &'a [u8],
+    model: &'a [u8],
+    served: &'a [u8],
+    credential: &'a [u8],
+}
+
+impl<'a> Wanted<'a> {
+    /// Read the lines. A cluster without any wants nothing; other lines than these are refused.
+    fn read(text: &'a [u8]) -> Result<Self, Refusal> {
+        if text.is_empty() {
+            return Ok(Wanted::default());
+        }
+        let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+        let [prefix, overlap, host, model, served, credential] = lines[..] else {
+            let message = "the gateway cannot read what this backend wants: report it";
+            return Err(Refusal::new(&INTERNAL_ERROR, message));
+        };
+        Ok(Wanted { prefix, overlap, host, model, served, credential })
+    }
+}
+
 struct BackendFilter {
     config: Arc<Backend>,
     rename: Option<Rename>,
@@ -55,16 +81,17 @@ struct BackendFilter {
 impl Filter for BackendFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         self.attempt = outstanding::begin(stream);
-        let credential = match self.credential(stream) {
-            Ok(credential) => credential,
+        let text = stream.metadata(Source::Cluster, REWRITE, WANTED).to_vec();
+        let read = Wanted::read(&text).and_then(|wanted| Ok((self.credential(&wanted)?, wanted)));
+        let (credential, wanted) = match read {
+            Ok(read) => read,
             Err(refusal) => {
                 stream.refuse(&refusal);
                 return OnHeaders::Stop;
             }
         };
-        let again = rewrite_path(stream);
-        let host = cluster(stream, "host").to_vec();
-        replace(stream, HOST, (!host.is_empty()).then_some(Some(&host)), again);
+        let again = rewrite_path(stream, &wanted);
+        replace(stream, HOST, (!wanted.host.is_empty()).then_some(Some(wanted.host)), again);
         if self.config.credentials.is_some() && (again || credential.is_some()) {
             for name in HEADERS {
                 // A backend with a credential gets no other one: it could be taken for its own, or be another's.
@@ -78,7 +105,7 @@ impl Filter for BackendFilter {
         }
         // The body of this attempt is the client's again.
         replace(stream, LENGTH, None, again);
-        match if end && !is_upgrade(stream) { Ok(None) } else { rename(stream) } {
+        match if end && !is_upgrade(stream) { Ok(None) } else { rename(stream, &wanted) } {
             Ok(None) => return OnHeaders::Continue,
             Ok(rename) => self.rename = rename,
             Err(refusal) => stream.refuse(&refusal),
@@ -101,8 +128,8 @@ impl Filter for BackendFilter {
 
 impl BackendFilter {
     /// Return the credential of the attempt's cluster.
-    fn credential(&self, stream: &Stream) -> Result<Option<Credential>, Refusal> {
-        let name = String::from_utf8_lossy(cluster(stream, "credential"));
+    fn credential(&self, wanted: &Wanted) -> Result<Option<Credential>, Refusal> {
+        let name = String::from_utf8_lossy(wanted.credential);
         if name.is_empty() {
             return Ok(None);
         }
@@ -141,14 +168,10 @@ impl BackendFilter {
     }
 }
 
-fn cluster<'a>(stream: &'a Stream, key: &str) -> &'a [u8] {
-    stream.metadata(Source::Cluster, REWRITE, key)
-}
-
-fn rename(stream: &Stream) -> Result<Option<Rename>, Refusal> {
+fn rename(stream: &Stream, wanted: &Wanted) -> Result<Option<Rename>, Refusal> {
     // A client that chose the service by its name may not know the engine's.
-    let given = match cluster(stream, "model") {
-        b"" if stream.state(BY_MODEL).is_some() => cluster(stream, "served"),
+    let given = match wanted.model {
+        b"" if !wanted.served.is_empty() && stream.state(BY_MODEL).is_some() => wanted.served,
         model => model,
     };
     let model = String::from_utf8_lossy(given).into_owned();
@@ -167,14 +190,14 @@ fn rename(stream: &Stream) -> Result<Option<Rename>, Refusal> {
 }
 
 /// Rewrite the path of this attempt, and return whether there was one before.
-fn rewrite_path(stream: &mut Stream) -> bool {
+fn rewrite_path(stream: &mut Stream, wanted: &Wanted) -> bool {
     let kept = stream.state(CLIENT_PATH);
     let again = kept.is_some();
     let Some(path) = kept.or_else(|| stream.header(Headers::Request, ":path")) else { return again };
     let rewrite = Rewrite {
         strip: stream.metadata(Source::Route, REWRITE, STRIP).len(),
-        prefix: cluster(stream, "prefix"),
-        overlap: cluster(stream, "overlap"),
+        prefix: wanted.prefix,
+        overlap: wanted.overlap,
     };
     let (path, rewritten) = (path.to_vec(), rewrite.of(path));
     if again {

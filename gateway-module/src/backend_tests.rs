@@ -30,8 +30,20 @@ fn request(filter: &Configured) -> Exchange {
 fn metadata(exchange: &mut Exchange, cluster: Metadata) {
     let metadata = &mut exchange.stream().metadata;
     metadata.insert((Source::Route, "strip".into()), "/ml/qwen".into());
-    metadata
-        .extend(cluster.iter().map(|(key, value)| ((Source::Cluster, key.to_string()), value.to_string())));
+    let line = |key: &str| cluster.iter().find(|(name, _)| *name == key).map_or("", |(_, value)| value);
+    let lines = ["prefix", "overlap", "host", "model", "served", "credential"].map(line).join("\n");
+    metadata.insert((Source::Cluster, "attempt".into()), lines);
+}
+
+#[test]
+fn a_cluster_that_cannot_be_read_is_refused() {
+    for (lines, status) in [("", 0), ("\n\n\n\n\n", 0), ("\n\n\n\n", 500), ("\n\n\n\n\n\n", 500), ("/", 500)]
+    {
+        let mut exchange = request(&filter("lines"));
+        exchange.stream().metadata.insert((Source::Cluster, "attempt".into()), lines.into());
+        assert_eq!(exchange.headers(true), status == 0);
+        assert_eq!(exchange.answer().status, status, "{lines:?}");
+    }
 }
 
 /// Return what an attempt at a backend carries: path, Host, two credentials, and who asks.

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use crate::credentials::Credentials;
 use crate::keys::{Keys, Shares};
 use crate::models::Models;
-use crate::record::Form;
 use crate::services::Services;
 use crate::watch::{Parse, Report, Watched};
 
@@ -34,8 +33,7 @@ struct FrontOptions {
     include_usage: Option<bool>,
     max_body_bytes: Option<u64>,
     internal_headers: Option<bool>,
-    #[serde(default)]
-    record: Form,
+    record: Option<bool>,
 }
 
 /// Configuration of the filter `front`.
@@ -56,8 +54,8 @@ pub struct Front {
     pub max_body_bytes: u64,
     /// True to drop internal headers of the client and to count the hop.
     pub internal_headers: bool,
-    /// Form of the record for the access log.
-    pub record: Form,
+    /// True to write the record for the access log.
+    pub record: bool,
 }
 
 fn open<T: Send + Sync + 'static>(
@@ -95,7 +93,7 @@ impl Front {
             include_usage,
             max_body_bytes: options.max_body_bytes.unwrap_or(MAX_BODY_BYTES),
             internal_headers: options.internal_headers.unwrap_or(false),
-            record: options.record,
+            record: options.record.unwrap_or(true),
         })
     }
 }
@@ -142,7 +140,7 @@ mod tests {
             (r#"{"authentication":"APIKey","keys":"/nonexistent"}"#, "cannot read /nonexistent"),
             (r#"{"authentication":"None","models":"/nonexistent"}"#, "cannot read /nonexistent"),
             (r#"{"authentication":"None","limits":true}"#, "unknown field"),
-            (r#"{"authentication":"None","record":"Other"}"#, "unknown variant"),
+            (r#"{"authentication":"None","record":"Other"}"#, "expected a boolean"),
             (r#"{"authentication":"None","usage":false,"includeUsage":true}"#, "needs usage"),
         ] {
             let error = Front::read(wrong.as_bytes(), None).err().unwrap();

@@ -38,32 +38,37 @@ impl Events {
         }
         if end {
             let line = std::mem::take(&mut self.held);
-            self.read(&line);
+            self.read(&line, true);
         }
         None
     }
 
     /// Read lines; only a line that goes on in the next piece is copied.
-    fn observe(&mut self, mut piece: &[u8]) {
-        while let Some(end) = memchr(b'\n', piece) {
+    fn observe(&mut self, piece: &[u8]) {
+        let mut name = Name::of(piece);
+        let mut start = 0;
+        while let Some(length) = memchr(b'\n', &piece[start..]) {
+            let end = start + length;
             if std::mem::take(&mut self.skip) {
                 // The rest of a line that was too long.
             } else if self.held.is_empty() {
-                self.read(&piece[..end]);
+                let may_tell = name.is_before(end, start);
+                self.read(&piece[start..end], may_tell);
             } else {
                 let mut line = std::mem::take(&mut self.held);
-                line.extend_from_slice(&piece[..end]);
-                self.read(&line);
+                line.extend_from_slice(&piece[start..end]);
+                self.read(&line, true);
                 line.clear();
                 self.held = line;
             }
-            piece = &piece[end + 1..];
+            start = end + 1;
         }
-        if self.skip || self.held.len() + piece.len() > MOST_BYTES {
+        let rest = &piece[start..];
+        if self.skip || self.held.len() + rest.len() > MOST_BYTES {
             self.skip = true;
             self.held.clear();
         } else {
-            self.held.extend_from_slice(piece);
+            self.held.extend_from_slice(rest);
         }
     }
 
@@ -85,14 +90,20 @@ impl Events {
         };
         // The line break before a blank line may be among the last two bytes that were held.
         let (mut start, mut from) = (0, seen.saturating_sub(2));
-        while let Some(after) = event_end(&data, start, from) {
-            if !self.is_counts(&data[start..after]) {
+        let mut name = Name::of(&data);
+        while let Some((after, line)) = event_end(&data, start, from) {
+            let may_tell = name.is_before(after, start);
+            let is_counts = match line {
+                Some(end) => self.read(&data[start..end], may_tell),
+                None => self.is_counts(&data[start..after], may_tell),
+            };
+            if !is_counts {
                 send(start..after);
             }
             (start, from) = (after, after);
         }
         if end {
-            if !self.is_counts(&data[start..]) {
+            if !self.is_counts(&data[start..], true) {
                 send(start..data.len());
             }
         } else if data.len() - start > MOST_BYTES {
@@ -114,24 +125,24 @@ impl Events {
     }
 
     /// Read an event, and return whether it has nothing but token counts.
-    fn is_counts(&mut self, event: &[u8]) -> bool {
+    fn is_counts(&mut self, event: &[u8], may_tell: bool) -> bool {
         let (mut found, mut rest) = (false, event);
         while let Some(end) = memchr(b'\n', rest) {
-            found |= self.read(&rest[..end]);
+            found |= self.read(&rest[..end], may_tell);
             rest = &rest[end + 1..];
         }
-        found | self.read(rest)
+        found | self.read(rest, may_tell)
     }
 
-    /// Read a line, and return whether it has nothing but token counts.
-    fn read(&mut self, line: &[u8]) -> bool {
+    /// Read a line, and return whether it has nothing but token counts. `may_tell` is false if it has none.
+    fn read(&mut self, line: &[u8], may_tell: bool) -> bool {
         let Some(data) = line.strip_prefix(b"data:") else { return false };
         let data = data.trim_ascii();
         if data.is_empty() || data == b"[DONE]" {
             return false;
         }
         self.count += 1;
-        if usage::NAME.find(data).is_none() {
+        if !may_tell {
             return false;
         }
         let Some(found) = usage::find(data) else { return false };
@@ -143,8 +154,29 @@ impl Events {
     }
 }
 
-/// Return the end of the event that begins at `start`, after its blank line. There is none before `from`.
-fn event_end(data: &[u8], start: usize, from: usize) -> Option<usize> {
+/// Next place of the name of the member with token counts: most events lie before it, and need no search.
+struct Name<'a> {
+    data: &'a [u8],
+    next: Option<usize>,
+}
+
+impl<'a> Name<'a> {
+    fn of(data: &'a [u8]) -> Self {
+        Name { data, next: usage::NAME.find(data) }
+    }
+
+    /// Return whether it is between two places. Each call is for places behind those of the last one.
+    fn is_before(&mut self, end: usize, start: usize) -> bool {
+        if self.next.is_some_and(|next| next < start) {
+            self.next = usage::NAME.find(&self.data[start..]).map(|found| start + found);
+        }
+        self.next.is_some_and(|next| next < end)
+    }
+}
+
+/// Return the end of the event that begins at `start`, after its blank line, and that of its line if it has only one.
+/// There is none before `from`.
+fn event_end(data: &[u8], start: usize, from: usize) -> Option<(usize, Option<usize>)> {
     let line_break = |at: usize| match &data[at..] {
         [b'\n', ..] => Some(at + 1),
         [b'\r', b'\n', ..] => Some(at + 2),
@@ -153,14 +185,16 @@ fn event_end(data: &[u8], start: usize, from: usize) -> Option<usize> {
     if from <= start
         && let Some(end) = line_break(start)
     {
-        return Some(end);
+        return Some((end, None));
     }
     let mut at = from.max(start);
+    let mut only = from <= start;
     while let Some(length) = memchr(b'\n', &data[at..]) {
         at += length + 1;
         if let Some(end) = line_break(at) {
-            return Some(end);
+            return Some((end, only.then_some(at - 1)));
         }
+        only = false;
     }
     None
 }

@@ -1,6 +1,6 @@
 //! Filter of one stream, and the answers of its hooks to Envoy.
 
-use crate::abi::Stream;
+use crate::abi::{Setup, Stream};
 use crate::errors::Refusal;
 
 /// Answer to the headers of a request.
@@ -73,4 +73,7 @@ pub trait Filter {
 pub trait Factory {
     /// Return the filter of a new stream.
     fn filter(&self) -> Box<dyn Filter>;
+
+    /// Handle a call that the module has asked for, on Envoy's main thread.
+    fn called(&self, _setup: &mut Setup) {}
 }

@@ -4,40 +4,46 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use crate::abi::{Body, Headers, Setup, Stream, log_error};
-use crate::answer::Answer;
+use crate::answer::{Answer, Counted};
 use crate::config::{Front, SPARE_BYTES};
-use crate::counters::Counters;
+use crate::counters::{Counters, Flushes};
 use crate::errors::{
     AMBIGUOUS_API_KEY, Code, EXPIRED_API_KEY, INVALID_API_KEY, INVALID_BODY, KEY_BLOCKED, METHOD_NOT_ALLOWED,
     MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
 };
 use crate::filter::{Factory, Filter, OnBody, OnHeaders, OnWake};
-use crate::head::Head;
+use crate::head::{self, AnswerHead, Head};
 use crate::hold::{self, Holding};
 use crate::keys::{Blocked, Key, Shares};
 use crate::limits::{Admission, Gateways};
 use crate::models::not_allowed;
-use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, METADATA, RECORD};
+use crate::names::{API_KEY, AUTHORIZATION, BY_MODEL, CLIENT, HOP, HOPS, RECORD};
 use crate::order::Balancing;
 use crate::outstanding::Reservation;
 use crate::paths;
 use crate::prompt::{self, Prompt};
-use crate::record::{Form, Record};
+use crate::record::Record;
 
 /// Path of the list of models.
 const LIST: &str = "/v1/models";
+
+/// Maximum of Envoy's details of an answer in a record.
+const MOST_DETAILS_BYTES: usize = 1024;
 
 /// Configuration of the filter.
 pub struct FrontFactory {
     config: Arc<Front>,
     counters: Counters,
+    _flushes: Option<Flushes>,
 }
 
 impl FrontFactory {
     /// Read the configuration.
     pub fn new(setup: &mut Setup, text: &[u8]) -> Result<Self, String> {
         let follow = (!setup.is_validation()).then_some(log_error as fn(&str));
-        Ok(FrontFactory { config: Arc::new(Front::read(text, follow)?), counters: Counters::new(setup)? })
+        let config = Arc::new(Front::read(text, follow)?);
+        let counters = Counters::new(setup)?;
+        Ok(FrontFactory { config, counters, _flushes: follow.map(|_| Flushes::of(setup)).transpose()? })
     }
 }
 
@@ -47,6 +53,7 @@ impl Factory for FrontFactory {
             config: self.config.clone(),
             counters: self.counters,
             started: Instant::now(),
+            record: Record::new(self.config.record),
             key: None,
             admission: None,
             service: String::new(),
@@ -58,6 +65,10 @@ impl Factory for FrontFactory {
             refused: None,
             holding: Holding::default(),
         })
+    }
+
+    fn called(&self, setup: &mut Setup) {
+        self.counters.flush(setup);
     }
 }
 
@@ -91,6 +102,7 @@ struct FrontFilter {
     config: Arc<Front>,
     counters: Counters,
     started: Instant,
+    record: Record,
     key: Option<Arc<Key>>,
     admission: Option<Admission>,
     service: String,
@@ -159,14 +171,16 @@ impl Filter for FrontFilter {
     }
 
     fn response_headers(&mut self, stream: &mut Stream) {
-        let status = stream.text(Headers::Response, ":status").unwrap_or_default();
-        let encoding = stream.text(Headers::Response, "content-encoding").unwrap_or("identity");
-        if !self.config.usage || !status.starts_with('2') || encoding != "identity" {
+        if !self.config.usage {
             return;
         }
-        let content_type = stream.text(Headers::Response, "content-type").unwrap_or_default();
-        self.answer = Answer::of(content_type, self.hide);
-        if self.hide && self.answer.as_ref().is_some_and(Answer::is_stream) {
+        let headers = stream.headers(Headers::Response);
+        let head = AnswerHead::read(&headers);
+        if !head.status.starts_with(b"2") || head.is_compressed {
+            return;
+        }
+        self.answer = Answer::of(std::str::from_utf8(head.content_type).unwrap_or_default(), self.hide);
+        if self.hide && head.has_length && self.answer.as_ref().is_some_and(Answer::is_stream) {
             // The body that the client gets is shorter.
             stream.set_header(Headers::Response, "content-length", None);
         }
@@ -180,7 +194,7 @@ impl Filter for FrontFilter {
             self.first_token_ms = Some(self.started.elapsed().as_millis() as u64);
         }
         if let Some(data) = answer.push(&pieces, end) {
-            stream.set_response_piece(&data);
+            stream.set_response_piece(bytes, &data);
         }
     }
 
@@ -194,49 +208,55 @@ impl Filter for FrontFilter {
     fn complete(&mut self, stream: &mut Stream) {
         self.holding.leave(stream, &self.counters);
         let counted = self.answer.as_ref().and_then(|answer| answer.count(self.body.bytes));
-        let mut record = Record::new(self.config.record);
-        if let Some(key) = &self.key {
-            record.text("key", &key.id);
-            record.text("namespace", &key.grant.namespace);
-        }
-        record.text("service", &self.service);
-        record.text("model", &self.body.model);
         if let Some(counted) = &counted {
-            let usage = counted.usage;
-            record.number("prompt_tokens", usage.prompt);
-            record.number("completion_tokens", usage.completion);
-            record.number("total_tokens", usage.total());
-            record.truth("estimated", counted.estimated);
-            self.counters.answered(stream, &self.service, counted);
+            self.counters.answered(&self.service, counted);
             if let Some(admission) = &self.admission {
-                admission.charge(usage.total(), Instant::now());
+                admission.charge(counted.usage.total(), Instant::now());
             }
-        }
-        if let Some(answer) = &self.answer {
-            record.truth("stream", answer.is_stream());
-        }
-        if let Some(first_token_ms) = self.first_token_ms {
-            record.number("first_token_ms", first_token_ms);
-        }
-        if let Some(held_ms) = self.holding.milliseconds() {
-            record.number("held_ms", held_ms);
         }
         if let Some(code) = self.refused {
-            record.text("error", code.name);
-            self.counters.refused(stream, code);
+            self.counters.refused(code);
         }
-        if let Some(encoded) = record.encoded() {
-            match self.config.record {
-                Form::State => drop(stream.set_state(RECORD, &encoded)),
-                _ => stream.set_metadata(METADATA, &encoded),
+        if self.config.record {
+            self.describe(counted.as_ref());
+            self.record.bytes("details", stream.details(), MOST_DETAILS_BYTES);
+            if let Some(record) = self.record.take() {
+                stream.set_state(RECORD, &record);
             }
         }
-        self.counters.catch_up(stream);
         (self.admission, self.reservation) = (None, None);
     }
 }
 
 impl FrontFilter {
+    /// Add to the record what is known when the stream ends.
+    fn describe(&mut self, counted: Option<&Counted>) {
+        let record = &mut self.record;
+        if let Some(key) = &self.key {
+            record.text("key", &key.id);
+            record.text("namespace", &key.grant.namespace);
+        }
+        record.text("model", &self.body.model);
+        if let Some(Counted { usage, estimated }) = counted {
+            record.number("promptTokens", usage.prompt);
+            record.number("completionTokens", usage.completion);
+            record.number("totalTokens", usage.total());
+            record.truth("estimated", *estimated);
+        }
+        if let Some(answer) = &self.answer {
+            record.truth("stream", answer.is_stream());
+        }
+        if let Some(first_token_ms) = self.first_token_ms {
+            record.number("firstTokenMs", first_token_ms);
+        }
+        if let Some(held_ms) = self.holding.milliseconds() {
+            record.number("heldMs", held_ms);
+        }
+        if let Some(code) = self.refused {
+            record.text("error", code.name);
+        }
+    }
+
     fn stop(&mut self, stream: &mut Stream, stop: Stop) {
         match stop {
             Stop::Refuse(refusal) => {
@@ -251,7 +271,9 @@ impl FrontFilter {
 
     /// Decide on the headers alone; the body is held if it must be read.
     fn admit(&mut self, stream: &mut Stream, end: bool) -> Result<(), Stop> {
-        let head = Head::read(&stream.headers(Headers::Request));
+        let headers = stream.headers(Headers::Request);
+        head::describe(&headers, &mut self.record);
+        let head = Head::read(&headers);
         self.drop_headers(stream, &head);
         if let Some(key) = self.identify(&head)? {
             self.key = Some(key);
@@ -271,7 +293,7 @@ impl FrontFilter {
                     stream.set_header(Headers::Request, name, None);
                 }
             }
-            stream.set_header(Headers::Request, CLIENT, Some(key.id.as_bytes()));
+            stream.add_header(Headers::Request, CLIENT, key.id.as_bytes());
         }
         if by_model {
             self.check_method(&head, end)?;
@@ -294,7 +316,12 @@ impl FrontFilter {
             for name in &head.internal {
                 stream.set_header(Headers::Request, name, None);
             }
-            stream.set_header(Headers::Request, HOPS, Some(&[&[HOP], head.hops.as_slice()].concat()));
+            match &head.hops {
+                Some(before) => {
+                    stream.set_header(Headers::Request, HOPS, Some(&[&[HOP], before.as_slice()].concat()));
+                }
+                None => stream.add_header(Headers::Request, HOPS, &[HOP]),
+            }
         }
     }
 

@@ -143,6 +143,7 @@ fn a_limit_answers_with_what_is_left_and_when_to_come_back() {
     assert_eq!(answer.headers["x-ratelimit-remaining-requests"], "0");
     assert_eq!(answer.headers["x-ratelimit-reset-requests"], "30");
     assert_eq!(exchange.stream().noted["error"], "rate_limit_exceeded");
+    filter.call();
     assert_eq!(counter("refused{rate_limit_exceeded}"), 1);
 }
 
@@ -168,16 +169,18 @@ fn tokens_are_charged_when_the_answer_is_complete() {
     for (name, value) in [
         ("key", "ml/ci"),
         ("namespace", "ml"),
-        ("service", "ml/qwen"),
-        ("prompt_tokens", "8"),
-        ("completion_tokens", "9"),
-        ("total_tokens", "17"),
+        ("promptTokens", "8"),
+        ("completionTokens", "9"),
+        ("totalTokens", "17"),
         ("estimated", "false"),
         ("stream", "false"),
     ] {
         assert_eq!(noted[name], value, "{name}");
     }
-    assert_eq!(counter("tokens{ml/qwen,completion}"), 9);
+    assert_eq!(counter("tokens{ml/qwen,completion}"), 0);
+    filter.call();
+    filter.call();
+    assert_eq!(["prompt", "completion"].map(|kind| counter(&format!("tokens{{ml/qwen,{kind}}}"))), [8, 9]);
     let mut next = post(&filter, "/ml/qwen/x", &[]);
     assert!(!next.headers(true));
     assert_eq!(next.answer().error()["type"], "tokens");
@@ -300,7 +303,7 @@ fn token_counts_of_a_stream_are_asked_for_and_hidden_again() {
     assert_eq!(exchange.respond(&headers, &pieces, true), b"data: {}\n\ndata: [DONE]\n\n");
     assert!(exchange.stream().response.iter().all(|(name, _)| name != "content-length"));
     exchange.complete();
-    assert_eq!(exchange.stream().noted["total_tokens"], "9");
+    assert_eq!(exchange.stream().noted["totalTokens"], "9");
 }
 
 #[test]
@@ -324,8 +327,11 @@ fn a_client_that_leaves_is_counted_by_estimate() {
     exchange.respond(&headers, &[b"data: {}\n\n", b"data: {}\n\n"], false);
     exchange.complete();
     let noted = exchange.stream().noted.clone();
-    let counts = ["prompt_tokens", "completion_tokens", "estimated"].map(|name| noted[name].as_str());
+    let counts = ["promptTokens", "completionTokens", "estimated"].map(|name| noted[name].as_str());
     assert_eq!(counts, ["5", "2", "true"]);
+    // The configuration is replaced, and the next one takes what is left.
+    drop((exchange, filter));
+    open().call();
     assert_eq!(counter("estimated{ml/qwen}"), 1);
 }
 
@@ -341,7 +347,7 @@ fn errors_and_unreadable_answers_are_not_counted() {
         exchange.headers(true);
         exchange.respond(headers, &[br#"{"usage":{"prompt_tokens":1}}"#], true);
         exchange.complete();
-        assert!(!exchange.stream().noted.contains_key("total_tokens"));
+        assert!(!exchange.stream().noted.contains_key("totalTokens"));
     }
 }
 
@@ -424,16 +430,23 @@ fn what_only_gateways_may_say_is_dropped_and_the_hop_is_counted() {
 }
 
 #[test]
-fn the_record_goes_where_the_access_log_reads_it() {
-    for (form, noted, state) in
-        [("Metadata", true, None), ("State", false, Some(r#"{"service":"ml/qwen"}"#)), ("None", false, None)]
-    {
-        let text = format!(r#"{{"authentication":"None","record":"{form}"}}"#);
-        let mut exchange = post(&Configured::new("front", &text).unwrap(), "/ml/qwen/x", &[]);
+fn the_record_has_what_clients_choose_and_no_query() {
+    let path = format!("/ml/qwen/\"{}?key=secret", "x".repeat(1100));
+    let headers = [("x-request-id", "a\"b"), ("x-api-key", "secret")];
+    for (option, expected) in [("", true), (r#","record":true"#, true), (r#","record":false"#, false)] {
+        let text = format!(r#"{{"authentication":"None"{option}}}"#);
+        let mut exchange = post(&Configured::new("front", &text).unwrap(), &path, &headers);
         exchange.headers(true);
+        exchange.stream().details = Some("via_upstream".into());
         exchange.complete();
-        assert_eq!(exchange.stream().noted.contains_key("service"), noted);
-        let found = exchange.stream().state.get("modelplane.record").map(Vec::as_slice);
-        assert_eq!(found, state.map(str::as_bytes));
+        let found = exchange.stream().state.get("modelplane.record").map(|text| text.starts_with(b","));
+        assert_eq!(found, expected.then_some(true));
+        if expected {
+            let noted = exchange.stream().noted.clone();
+            let told = ["requestId", "method", "details"].map(|name| noted[name].as_str());
+            assert_eq!(told, ["a\"b", "POST", "via_upstream"]);
+            assert_eq!(noted["path"], path[..1024]);
+            assert!(!noted.values().any(|value| value.contains("secret")));
+        }
     }
 }

@@ -1,7 +1,12 @@
 //! Headers of a request that the filter `front` decides on, read in one call.
 
 use crate::names::{API_KEY, AUTHORIZATION, CLIENT, HOPS, INTERNAL};
+use crate::paths;
 use crate::prompt::is_identity;
+use crate::record::Record;
+
+/// Maximum of what a record has of a request's id, method and path.
+const MOST_BYTES: [usize; 3] = [128, 16, 1024];
 
 /// Values of one header.
 #[derive(Debug, Default)]
@@ -45,8 +50,8 @@ pub struct Head {
     pub authorization: Values,
     /// Key in the form of Anthropic's clients.
     pub api_key: Values,
-    /// Marks of the gateways before.
-    pub hops: Vec<u8>,
+    /// Marks of the gateways before; None without any.
+    pub hops: Option<Vec<u8>>,
     /// Names of headers that only the gateway may set.
     pub internal: Vec<String>,
 }
@@ -81,8 +86,54 @@ impl Head {
         head.content_type = text(kind);
         head.content_length = length.and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
         head.is_compressed = encoding.is_some_and(|encoding| !is_identity(encoding));
-        head.hops = hops.unwrap_or_default().to_vec();
+        head.hops = hops.map(<[u8]>::to_vec);
         head
+    }
+}
+
+/// Headers of an answer, of which each text is the first value.
+#[derive(Debug, Default)]
+pub struct AnswerHead<'a> {
+    /// `:status`.
+    pub status: &'a [u8],
+    /// `content-type`.
+    pub content_type: &'a [u8],
+    /// True if its body is compressed.
+    pub is_compressed: bool,
+    /// True if it has `content-length`.
+    pub has_length: bool,
+}
+
+impl<'a> AnswerHead<'a> {
+    /// Read the headers.
+    pub fn read(headers: &[(&'a [u8], &'a [u8])]) -> Self {
+        let mut head = AnswerHead::default();
+        let (mut kind, mut encoding) = (None, None);
+        for (name, value) in headers.iter().copied() {
+            match name {
+                b":status" => head.status = value,
+                b"content-type" => kind = kind.or(Some(value)),
+                b"content-encoding" => encoding = encoding.or(Some(value)),
+                b"content-length" => head.has_length = true,
+                _ => {}
+            }
+        }
+        head.content_type = kind.unwrap_or_default();
+        head.is_compressed = encoding.is_some_and(|encoding| encoding != b"identity");
+        head
+    }
+}
+
+/// Add to a record what the headers say, but for the query: it may hold a secret.
+pub fn describe(headers: &[(&[u8], &[u8])], record: &mut Record) {
+    let [id, method, path] = MOST_BYTES;
+    for (name, value) in headers.iter().copied() {
+        match name {
+            b"x-request-id" => record.bytes("requestId", value, id),
+            b":method" => record.bytes("method", value, method),
+            b":path" => record.bytes("path", paths::before_query(value), path),
+            _ => {}
+        }
     }
 }
 

@@ -1,9 +1,6 @@
 //! Names that the module shares with Envoy's configuration and with clients.
 
-/// Namespace of the dynamic metadata that the module writes.
-pub const METADATA: &str = "modelplane";
-
-/// Filter state with the same as a JSON object.
+/// Filter state with the record of the request.
 pub const RECORD: &str = "modelplane.record";
 
 /// Namespace of the metadata of routes and clusters that the module reads.
@@ -23,6 +20,9 @@ pub const ATTEMPT: &str = "modelplane.attempt";
 
 /// Namespace of the dynamic metadata with the order of a route's backends.
 pub const ORDER: &str = "modelplane.order";
+
+/// Key of a cluster's metadata with what the filter `backend` needs of it.
+pub const WANTED: &str = "attempt";
 
 /// Filter state with the path as it was before the first attempt.
 pub const CLIENT_PATH: &str = "modelplane.replaced.:path";

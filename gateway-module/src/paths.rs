@@ -11,6 +11,11 @@ pub fn without_query(path: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or_default()
 }
 
+/// Return a path without its query, which need not be UTF-8.
+pub fn before_query(path: &[u8]) -> &[u8] {
+    path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
+}
+
 /// Return a part of a path without percent-encoding: clients encode the slash in the name of a model.
 pub fn decoded(part: &str) -> String {
     let mut decoded = Vec::with_capacity(part.len());

@@ -40,7 +40,7 @@ pub struct Stream {
     pub answers: usize,
     pub routed: usize,
     pub buffer_limit: Option<u64>,
-    /// Dynamic metadata, as text.
+    /// Record for the access log, each value as text.
     pub noted: HashMap<String, String>,
     /// Instances of the route's cluster; None if there is no such cluster.
     pub hosts: Option<usize>,
@@ -50,6 +50,7 @@ pub struct Stream {
     is_freed: bool,
     /// Names of the backends in the order that the module handed over.
     pub order: Vec<String>,
+    pub details: Option<String>,
     bodies: HashMap<Body, Pieces>,
     slot: Option<Handle>,
 }
@@ -87,6 +88,13 @@ impl Configured {
         drop(before);
         unsafe { &mut *stream }.metadata.clear();
         self.attach(stream)
+    }
+
+    /// Call the configuration, as Envoy's main thread does.
+    pub fn call(&self) {
+        unsafe {
+            abi::envoy_dynamic_module_on_http_filter_config_scheduled(std::ptr::null_mut(), self.0, 0);
+        }
     }
 
     /// Return a filter whose hooks panic.
@@ -261,6 +269,14 @@ fn without_prefix(details: String) -> String {
     details.strip_prefix("modelplane:").expect("the prefix of the module's own answers").to_string()
 }
 
+/// Return the members of a record in a line of the access log.
+fn noted(record: &[u8]) -> HashMap<String, String> {
+    let line = [b"{\"status\":200", record, b"}"].concat();
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&line).unwrap();
+    let text = |value: serde_json::Value| value.as_str().map_or(value.to_string(), str::to_string);
+    members.into_iter().map(|(name, value)| (name, text(value))).collect()
+}
+
 unsafe fn lend(value: Option<&[u8]>, out: *mut Buffer) -> bool {
     unsafe { *out = value.map_or(Buffer::NONE, Buffer::of) };
     value.is_some()
@@ -334,6 +350,18 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_set_header(
     let map = map(unsafe { of(stream) }, headers);
     map.retain(|(key, _)| *key != name);
     map.extend(value.map(|value| (name, value)));
+    true
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_add_header(
+    stream: Handle,
+    headers: Headers,
+    name: Buffer,
+    value: Buffer,
+) -> bool {
+    let (name, value) = unsafe { (text(name), value.bytes().to_vec()) };
+    map(unsafe { of(stream) }, headers).push((name, value));
     true
 }
 
@@ -434,28 +462,8 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_str
     namespace: Buffer,
     value: Buffer,
 ) -> bool {
-    let mut rest = unsafe { value.bytes() };
-    if unsafe { text(namespace) } == "modelplane.order" {
-        unsafe { of(stream).order = groups(rest) };
-        return true;
-    }
-    assert_eq!(unsafe { text(namespace) }, "modelplane");
-    while !rest.is_empty() {
-        let member = take(&mut rest, 0x0a);
-        let mut member = member.as_slice();
-        let name = String::from_utf8(take(&mut member, 0x0a)).unwrap();
-        let mut value = take(&mut member, 0x12);
-        let text = match value[0] {
-            0x11 => f64::from_le_bytes(value[1..9].try_into().unwrap()).to_string(),
-            0x20 => (value[1] == 1).to_string(),
-            _ => {
-                let text = take(&mut value.as_slice(), 0x1a);
-                value.clear();
-                String::from_utf8(text).unwrap()
-            }
-        };
-        unsafe { of(stream) }.noted.insert(name, text);
-    }
+    assert_eq!(unsafe { text(namespace) }, "modelplane.order");
+    unsafe { of(stream).order = groups(value.bytes()) };
     true
 }
 
@@ -497,6 +505,17 @@ fn take(rest: &mut &[u8], tag: u8) -> Vec<u8> {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_get_attribute_string(
+    stream: Handle,
+    attribute: u32,
+    value: *mut Buffer,
+) -> bool {
+    assert_eq!(attribute, 16);
+    let details = unsafe { of(stream) }.details.as_deref();
+    unsafe { lend(details.map(str::as_bytes), value) }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
     stream: Handle,
     key: Buffer,
@@ -513,6 +532,9 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_set_filter_state_bytes(
     value: Buffer,
 ) -> bool {
     let (key, value) = unsafe { (text(key), value.bytes().to_vec()) };
+    if key == "modelplane.record" {
+        unsafe { of(stream) }.noted = noted(&value);
+    }
     assert!(unsafe { of(stream) }.state.insert(key, value).is_none(), "a state is set once");
     true
 }
@@ -546,6 +568,23 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_define_cou
 #[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_increment_counter(
     _stream: Handle,
+    id: usize,
+    labels: *const Buffer,
+    count: usize,
+    by: u64,
+) -> u32 {
+    let labels: Vec<String> = (0..count).map(|number| unsafe { text(*labels.add(number)) }).collect();
+    COUNTERS.with_borrow_mut(|counters| {
+        let name = format!("{}{{{}}}", counters.0[id], labels.join(","));
+        let value = counters.1.entry(name).or_default();
+        *value = value.wrapping_add(by);
+    });
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
+    _config: Handle,
     id: usize,
     labels: *const Buffer,
     count: usize,
@@ -651,6 +690,21 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_scheduler_commit(
 unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_scheduler_delete(scheduler: Handle) {
     let stream = unsafe { *Box::from_raw(scheduler.cast::<usize>()) };
     SCHEDULERS.lock().unwrap().retain(|each| each.0 != stream);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_new(config: Handle) -> Handle {
+    config
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(_scheduler: Handle) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(
+    _scheduler: Handle,
+    _event: u64,
+) {
 }
 
 #[test]

@@ -88,6 +88,7 @@ pub fn find(json: &[u8]) -> Option<Found> {
     // An engine may say in each event that it does not know them yet.
     match only_value(json) {
         Some(value) if value.starts_with(b"null") => None,
+        None if NAME.find(json).is_none() => None,
         _ => read(json),
     }
 }

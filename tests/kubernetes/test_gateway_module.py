@@ -339,7 +339,7 @@ async def _send(writer: asyncio.StreamWriter, content: bytes, draw: random.Rando
 async def test_tokens_are_in_the_access_log_and_in_a_counter(closed: Gateway, model: Model) -> None:
     await ask(closed, CHAT, {"model": "x"})
     entry = await logged(closed.directory, lambda entry: entry["status"] == 200)
-    assert entry | {"first_token_ms": 0} == {
+    assert entry | {"first_token_ms": 0, "request_id": ""} == {
         "key": "ml/ci",
         "namespace": "ml",
         "service": "ml/qwen",
@@ -351,9 +351,12 @@ async def test_tokens_are_in_the_access_log_and_in_a_counter(closed: Gateway, mo
         "completion_tokens": 22,
         "total_tokens": 33,
         "estimated": False,
-        "record": None,
         "status": 200,
-        "path": "/v1/chat/completions",
+        "request_id": "",
+        "method": "POST",
+        "path": CHAT,
+        "sent": "/v1/chat/completions",
+        "details": "via_upstream",
     }
     # The client did not ask for counts: it sees none, and they are known.
     _, text, _ = await ask(closed, CHAT, {"stream": True})
@@ -363,15 +366,17 @@ async def test_tokens_are_in_the_access_log_and_in_a_counter(closed: Gateway, mo
     assert (counted["total_tokens"], counted["estimated"]) == (10, False)
     _, text, _ = await ask(closed, CHAT, {"stream": True, "stream_options": {"include_usage": True}})
     assert ("usage" in text, text.count("data:")) == (True, 5)
-    told = await counters(closed.directory)
-    assert told['modelplane_tokens{service="ml/qwen",kind="completion"}'] == 22 + 3 + 3
+    name = 'modelplane_tokens{service="ml/qwen",kind="completion"}'
+    async with asyncio.timeout(10):
+        while (await counters(closed.directory)).get(name) != 22 + 3 + 3:
+            await asyncio.sleep(0.05)
 
 
-async def test_what_only_gateways_may_say_is_dropped_and_the_record_is_one_text(
+async def test_what_only_gateways_may_say_is_dropped_and_what_clients_choose_is_escaped(
     tmp_path: Path, module_library: Path, model: Model
 ) -> None:
     spoofed = {"x-envoy-retry-on": "5xx", "x-modelplane-host": "evil", "modelplane-client": "ml/other"}
-    front = {"authentication": "None", "record": "State"}
+    front = {"authentication": "None"}
     async with gateway_with(tmp_path, Module(module_library, front)) as running:
         await running.apply(service(at(model)))
         status, _, _ = await ask(running, CHAT, {"model": 'a"b'}, **spoofed, **{"modelplane-hops": "1"})
@@ -380,20 +385,8 @@ async def test_what_only_gateways_may_say_is_dropped_and_the_record_is_one_text(
         assert (seen["modelplane-hops"], spoofed.keys() & seen.keys()) == ("11", set())
         status, answer, _ = await ask(running, CHAT, {}, **{"modelplane-hops": "1111"})
         assert (status, answer["error"]["code"]) == (508, "loop_detected")
-        entry = await logged(
-            tmp_path, lambda entry: 'a"b' in (json.loads(entry["record"] or "{}").get("model", ""))
-        )
-    assert json.loads(entry["record"]) | {"first_token_ms": 0} == {
-        "service": "ml/qwen",
-        "model": 'a"b',
-        "stream": False,
-        "first_token_ms": 0,
-        "prompt_tokens": 11,
-        "completion_tokens": 22,
-        "total_tokens": 33,
-        "estimated": False,
-    }
-    assert entry["model"] is None
+        entry = await logged(tmp_path, lambda entry: entry["model"] == 'a"b')
+    assert (entry["prompt_tokens"], entry["completion_tokens"], entry["estimated"]) == (11, 22, False)
 
 
 async def test_a_client_that_leaves_is_in_the_access_log_by_estimate(closed: Gateway) -> None:

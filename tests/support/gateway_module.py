@@ -13,8 +13,9 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from modelplane.gateway.envoy.access_log import OF_MODULE
+from modelplane.gateway.envoy import access_log, rewrite
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.table import Front, Listener
 from modelplane.host.private_files import write_private
 from modelplane.local import gateway_module
 from modelplane.proxy import admin
@@ -22,8 +23,8 @@ from support.envoys import Gateway, free_ports, running_envoy
 
 ACCESS_LOG = "access.log"
 INTERNAL_HEADERS = "modelplane.internal_headers"
-_FIELDS = (
-    *("key", "namespace", "service", "model", "stream", "error", "first_token_ms"),
+_OF_RECORD = (
+    *("key", "namespace", "model", "stream", "error", "first_token_ms"),
     *("prompt_tokens", "completion_tokens", "total_tokens", "estimated"),
 )
 
@@ -68,6 +69,7 @@ class Module:
         for cluster in parsed["cds.json"]["resources"]:
             metadata = cluster["metadata"]["filter_metadata"]["modelplane.rewrite"]
             metadata |= self.clusters.get(cluster["name"].partition("/")[2], {})
+            metadata |= rewrite.attempt(metadata)
         return {name: json.dumps(content) for name, content in parsed.items()}
 
     def change_listener(self, listener: dict[str, Any]) -> None:
@@ -76,11 +78,13 @@ class Module:
         # The module keeps the path itself.
         filters[:] = [each for each in filters if each["name"] != "modelplane.path"]
         if self.front is not None and listener["name"] == "front-door":
-            record = {"record": "State"} if manager["access_log"] else {}
             mutation = next(at for at, each in enumerate(filters) if each["name"] == INTERNAL_HEADERS)
-            filters[mutation] = self.filter("front", {"internalHeaders": True, **record, **self.front})
+            filters[mutation] = self.filter("front", {"internalHeaders": True, **self.front})
             for log in manager["access_log"]:
-                log["typed_config"]["log_format"]["json_format"] |= OF_MODULE
+                usage_log = log["typed_config"].get("path", access_log.STANDARD_OUTPUT)
+                with_record = Listener("", "", 0, usage_log=usage_log, front=Front())
+                log.update(access_log.access_log(with_record, with_module=True)[0])
+            filters[:] = [each for each in filters if each["name"] != "modelplane.usage.path"]
         upstream = filters[-1]["typed_config"]["upstream_http_filters"]
         # Instead of the header mutation and of Lua.
         upstream[-3:-1] = [self.filter("backend", self.backend)]
@@ -88,20 +92,16 @@ class Module:
 
 
 def _access_log() -> dict[str, Any]:
-    fields = {name: f"%DYNAMIC_METADATA(modelplane:{name})%" for name in _FIELDS}
+    line = (
+        '{"status":%RESPONSE_CODE%,"service":"%ROUTE_NAME%","sent":"%REQ(:path)%"'
+        "%FILTER_STATE(modelplane.record:PLAIN)%}\n"
+    )
     return {
         "name": "envoy.access_loggers.file",
         "typed_config": {
             "@type": f"{ENVOY}extensions.access_loggers.file.v3.FileAccessLog",
             "path": ACCESS_LOG,
-            "log_format": {
-                "json_format": {
-                    **fields,
-                    "record": "%FILTER_STATE(modelplane.record:PLAIN)%",
-                    "status": "%RESPONSE_CODE%",
-                    "path": "%REQ(:path)%",
-                }
-            },
+            "log_format": {"text_format_source": {"inline_string": line}, "omit_empty_values": True},
         },
     }
 
@@ -152,9 +152,18 @@ async def logged(directory: Path, wanted: Callable[[dict[str, Any]], bool]) -> d
             path = directory / ACCESS_LOG
             text = path.read_text() if path.exists() else ""
             for line in text.splitlines(keepends=True):
-                if line.endswith("\n") and wanted(entry := json.loads(line)):
-                    return dict(entry)
+                if line.endswith("\n") and wanted(entry := _entry(line)):
+                    return entry
             await asyncio.sleep(0.05)
+
+
+def _entry(line: str) -> dict[str, Any]:
+    """Return a line of the access log with names in Python's form; a field of a record may be None."""
+    named = {
+        re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name): value
+        for name, value in json.loads(line).items()
+    }
+    return dict.fromkeys(_OF_RECORD) | named
 
 
 @dataclass(slots=True)

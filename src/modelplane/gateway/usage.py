@@ -59,30 +59,7 @@ class UsageRecord(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
         return self.status == 0 or self.status >= 400
 
 
-class _Line(UsageRecord, rename="camel", frozen=True, kw_only=True):
-    """A record as it is written: what the gateway module knows is a text of its own."""
-
-    record: str = ""
-
-
-class _OfModule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the gateway module knows (``gateway-module/README.md``, "Record")."""
-
-    key: str = ""
-    namespace: str = ""
-    model: str = ""
-    error: str = ""
-    stream: bool = False
-    prompt_tokens: Count | None = None
-    completion_tokens: Count | None = None
-    total_tokens: Count | None = None
-    estimated: bool = False
-    first_token_ms: Count | None = None
-    held_ms: Count | None = None
-
-
-_decoder = msgspec.json.Decoder(_Line)
-_of_module = msgspec.json.Decoder(_OfModule)
+_decoder = msgspec.json.Decoder(UsageRecord)
 
 
 def record_of(line: bytes) -> UsageRecord | None:
@@ -90,13 +67,9 @@ def record_of(line: bytes) -> UsageRecord | None:
     if len(line) > MOST_LINE_BYTES:
         return None
     try:
-        found = _decoder.decode(line)
-        known = _of_module.decode(found.record) if found.record else _OfModule()
+        return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    written = {name: getattr(found, name) for name in UsageRecord.__struct_fields__}
-    told = {name: getattr(known, name) for name in known.__struct_fields__} if found.record else {}
-    return UsageRecord(**written | told)
 
 
 class By(StrEnum):

@@ -184,7 +184,15 @@ def test_a_first_credential_changes_no_listener() -> None:
 
 def test_a_cluster_that_needs_no_module_is_as_it_was() -> None:
     metadata = rewrite.of_backend(OPEN)["filter_metadata"]["modelplane.rewrite"]
-    assert metadata == {"prefix": "", "overlap": "", "host": "own"}
+    assert metadata == {"prefix": "", "overlap": "", "host": "own", "attempt": "\n\nown\n\n\n"}
+
+
+def test_the_module_gets_what_a_cluster_wants_in_lines() -> None:
+    paid = Backend(
+        "ml/paid", (), prefix="/v1/", overlap="v1", host="paid", model="m", served="s", credential=WANTED
+    )
+    metadata = rewrite.of_backend(paid)["filter_metadata"]["modelplane.rewrite"]
+    assert metadata["attempt"].split("\n") == ["/v1/", "v1", "paid", "m", "s", WANTED.name]
 
 
 def test_no_text_about_a_credential_shows_it() -> None:

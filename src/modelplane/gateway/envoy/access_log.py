@@ -1,11 +1,12 @@
 """Access log of the fleet's listener: one JSON line for each request, a usage record.
 
 The module says who asked and how many tokens were used, Envoy the rest. A line has no query, no header but
-the request's id and no body: they may hold secrets. Every field that a client chooses has a limit, and Envoy
-escapes its control characters, so a record is one line. Configuration reference: envoy v1.40, "Access
+the request's id and no body: they may hold secrets. Every field that a client chooses has a limit, and its
+control characters are escaped, so a record is one line. Configuration reference: envoy v1.40, "Access
 logging".
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,29 +40,54 @@ FIELDS = {
 }
 """Each field of a record that Envoy knows, with its command operator. A field without a value is left out."""
 
-OF_MODULE = {"record": "%FILTER_STATE(modelplane.record:PLAIN)%"}
-"""Record of the module: one text, because each member of its own would take Envoy a tenth of a request."""
+OF_MODULE = ("requestId", "method", "path", "details")
+"""Fields that Envoy knows and the module writes, as part of its record."""
 
-OF_LEDGER = ("time", "requestId", "service", "backend", "host", "backendModel", "status", "record")
-"""The fields that a ledger needs."""
+_NUMBERS = {"attempts", "status", "durationMs", "bytesReceived", "bytesSent"}
+_RECORD = "%FILTER_STATE(modelplane.record:PLAIN)%"
+
+
+def _text(fields: Mapping[str, str]) -> str:
+    """Return a line as text, which takes Envoy a third of the time that it takes to format JSON.
+
+    Envoy escapes nothing in it: so what a client, a backend or a tenant chooses comes from the module, whose
+    record is members of a JSON object, each after a comma, or empty.
+    """
+    written = {name: operator for name, operator in fields.items() if name not in OF_MODULE}
+    members = [
+        f'"{name}":{operator}' if name in _NUMBERS else f'"{name}":"{operator}"'
+        for name, operator in written.items()
+    ]
+    return f"{{{','.join(members)} {_RECORD}}}\n"
+
+
+OF_LEDGER = ("time", "service", "backend", "host", "backendModel", "status")
+"""The fields that a ledger needs, beside those of the module."""
 
 
 def access_log(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     """Return the access logs of a listener: one if it has a ``usage_log``, and that of the ledger."""
     if not listener.usage_log:
         return []
-    fields = FIELDS | OF_MODULE if with_module else FIELDS
-    logs = [_log(listener.usage_log, fields)]
-    if listener.ledger_log and with_module:
-        logs.append(_log(listener.ledger_log, {name: fields[name] for name in OF_LEDGER}))
+    has_record = _has_record(listener, with_module=with_module)
+    logs = [_log(listener.usage_log, FIELDS, has_record=has_record)]
+    if listener.ledger_log and has_record:
+        of_ledger = {name: FIELDS[name] for name in OF_LEDGER}
+        logs.append(_log(listener.ledger_log, of_ledger, has_record=True))
     return logs
 
 
-def _log(path: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    written = {"log_format": {"json_format": dict(fields), "omit_empty_values": True}}
+def _log(path: str, fields: Mapping[str, str], *, has_record: bool) -> dict[str, Any]:
+    as_text = {"text_format_source": {"inline_string": _text(fields)}}
+    format_ = as_text if has_record else {"json_format": dict(fields)}
+    written = {"log_format": {**format_, "omit_empty_values": True}}
     if path == STANDARD_OUTPUT:
         return _logger("stdout", "stream.v3.StdoutAccessLog", written)
     return _logger("file", "file.v3.FileAccessLog", {"path": path, **written})
+
+
+def _has_record(listener: Listener, *, with_module: bool) -> bool:
+    return with_module and listener.front is not None
 
 
 def _logger(name: str, type_: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -71,9 +97,9 @@ def _logger(name: str, type_: str, fields: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def before_all(listener: Listener) -> list[dict[str, Any]]:
+def before_all(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     """Return the filter that saves the client's path for the log; it comes before filters that may answer."""
-    if not listener.usage_log:
+    if not listener.usage_log or _has_record(listener, with_module=with_module):
         return []
     saved = {
         "object_key": _PATH,
@@ -88,6 +114,8 @@ def of_backend(backend: Backend) -> dict[str, Any]:
     """Return the metadata of an Envoy cluster from which the log has the backend.
 
     Host and model are of now: a later change of the endpoint must not change what its requests have cost.
+    A team chooses the model, and Envoy escapes nothing in a line of text.
     """
-    known = (("name", backend.name), ("host", backend.host), ("model", backend.model))
+    model = json.dumps(backend.model)[1:-1]
+    known = (("name", backend.name), ("host", backend.host), ("model", model))
     return {_BACKEND: {name: value for name, value in known if value}}

@@ -62,7 +62,7 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
             },
         },
         "http_filters": [
-            *access_log.before_all(listener),
+            *access_log.before_all(listener, with_module=with_module),
             *_before_router(listener, with_module=with_module),
             _router(listener, with_module=with_module),
         ],

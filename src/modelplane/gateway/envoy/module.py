@@ -30,8 +30,8 @@ ERRORS = "modelplane:"
 def front(listener: Listener) -> dict[str, Any]:
     """Return the filter of requests, which also drops internal headers of the client and counts the hop."""
     settings = listener.front or Front()
-    record = "State" if listener.usage_log else "None"
-    options: dict[str, Any] = {"authentication": "None", "internalHeaders": True, "record": record}
+    options: dict[str, Any] = {"authentication": "None", "internalHeaders": True}
+    options["record"] = bool(listener.usage_log)
     if settings.keys is not None:
         options |= {"authentication": "APIKey", "keys": f"./{KEYS}", "shares": f"./{SHARES}"}
     if settings.models is not None:

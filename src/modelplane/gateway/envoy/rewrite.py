@@ -7,6 +7,7 @@ always from the path that the client sent. See
 ``docs/decisions/0008-envoy-by-files.md``.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from modelplane.gateway.envoy import access_log, loops
@@ -23,6 +24,7 @@ _PATH = "modelplane.path"
 _HEADER = "x-modelplane-"
 _PER_BACKEND = ("prefix", "overlap", "host")
 _OF_MODULE = ("model", "credential")
+_LINES = ("prefix", "overlap", "host", "model", "served", "credential")
 
 _SCRIPT = f"""
 local function take(headers, key)
@@ -60,11 +62,18 @@ def of_route(route: Route) -> dict[str, Any]:
 def of_backend(backend: Backend) -> dict[str, Any]:
     """Return the metadata of an Envoy cluster: how attempts are rewritten, and the name in the log."""
     credential = backend.credential.name if backend.credential else ""
-    given = {"model": backend.model, "served": backend.served, "credential": credential}
-    rewriting = {key: getattr(backend, key) for key in _PER_BACKEND} | {
-        key: value for key, value in given.items() if value
-    }
-    return {"filter_metadata": {KEY: rewriting} | access_log.of_backend(backend)}
+    given = {key: getattr(backend, key) for key in _PER_BACKEND}
+    given |= {"model": backend.model, "served": backend.served, "credential": credential}
+    without_module = {key: value for key, value in given.items() if key in _PER_BACKEND or value}
+    return {"filter_metadata": {KEY: without_module | attempt(given)} | access_log.of_backend(backend)}
+
+
+def attempt(wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return what the module reads of a cluster: lines of one text, because Envoy searches for each key.
+
+    It refuses all attempts at a cluster with a line too many.
+    """
+    return {"attempt": "\n".join(wanted.get(key, "") for key in _LINES)}
 
 
 def internal_headers(*, of_clients: bool) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The access log of the fleet's listener: usage records, and nothing that may be secret."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ OF_MODULE = {
 HIDDEN = re.compile(r"authorization|x-api-key|cookie|%REQ\(:path|%RESP|body", re.IGNORECASE)
 
 
-def manager(usage_log: str) -> dict[str, Any]:
-    listener = Listener("front-door", "127.0.0.1", 80, usage_log=usage_log)
+def manager(usage_log: str, front: Front | None = None) -> dict[str, Any]:
+    listener = Listener("front-door", "127.0.0.1", 80, usage_log=usage_log, front=front)
     (chain,) = listeners.resource(listener, with_module=True)["filter_chains"]
     found: dict[str, Any] = chain["filters"][0]["typed_config"]
     return found
@@ -49,22 +50,41 @@ def test_a_record_has_the_fields_of_envoy_and_of_the_module() -> None:
     assert {each.encode_name for each in msgspec.structs.fields(UsageRecord)} == told
 
 
-def test_the_record_of_the_module_is_in_the_log_where_envoy_has_it() -> None:
-    listener = Listener("front-door", "127.0.0.1", 80, usage_log="x", front=Front())
-    logged = [
-        access_log.access_log(listener, with_module=each)[0]["typed_config"]["log_format"]["json_format"]
-        for each in (False, True)
-    ]
-    assert [fields.keys() - access_log.FIELDS.keys() for fields in logged] == [set(), {"record"}]
+def test_the_line_of_a_listener_with_the_module_is_text_with_its_record() -> None:
+    manager_ = manager("x", Front())
+    (log,) = manager_["access_log"]
+    format_ = log["typed_config"]["log_format"]
+    line = format_["text_format_source"]["inline_string"]
+    # The module writes the path itself.
+    assert "modelplane.usage.path" not in {each["name"] for each in manager_["http_filters"]}
+    assert format_["omit_empty_values"], "a request without a record is a line of JSON too"
+    of_envoy = {name: "1" for name in access_log.FIELDS if name not in access_log.OF_MODULE}
+    for record in ("", ',"path":"/x","key":"ml/ci"'):
+        written = re.sub("%FILTER_STATE.*?%", record, line)
+        written = re.sub("%[^%]+%", "1", written)
+        found = {name: str(value) for name, value in json.loads(written).items()}
+        assert found == of_envoy | ({"path": "/x", "key": "ml/ci"} if record else {})
+
+
+def test_a_line_as_text_has_nothing_that_a_client_a_backend_or_a_tenant_chooses() -> None:
+    (log,) = manager("x", Front())["access_log"]
+    line = log["typed_config"]["log_format"]["text_format_source"]["inline_string"]
+    # Names of services and endpoints are DNS labels, and hosts are host names; models are escaped.
+    of_backend = {f"%METADATA(CLUSTER:modelplane.usage:{name})%" for name in ("name", "host", "model")}
+    assert set(re.findall("%[^%]+%", line)) == {
+        *("%START_TIME%", "%ROUTE_NAME%", "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%", *of_backend),
+        *("%UPSTREAM_REQUEST_ATTEMPT_COUNT%", "%RESPONSE_CODE%", "%RESPONSE_FLAGS%", "%DURATION%"),
+        *("%BYTES_RECEIVED%", "%BYTES_SENT%", "%FILTER_STATE(modelplane.record:PLAIN)%"),
+    }
 
 
 def test_no_header_with_a_key_and_no_query_is_logged() -> None:
     operators = access_log.FIELDS["path"], *access_log.FIELDS.values()
     responses = {"%RESPONSE_CODE%", "%RESPONSE_FLAGS%", "%RESPONSE_CODE_DETAILS%"}
     assert [each for each in operators if HIDDEN.search(each) and each not in responses] == []
-    (saved,) = access_log.before_all(Listener("a", "", 0, usage_log="x"))[0]["typed_config"][
-        "on_request_headers"
-    ]
+    (saved,) = access_log.before_all(Listener("a", "", 0, usage_log="x"), with_module=True)[0][
+        "typed_config"
+    ]["on_request_headers"]
     assert saved["format_string"]["text_format_source"]["inline_string"] == "%PATH(NQ:PATH):1024%"
 
 
@@ -85,13 +105,18 @@ def _json_type(annotation: Any) -> str:
 
 
 def test_the_ledger_of_a_pod_has_the_fields_that_budgets_and_prices_need() -> None:
-    listener = Listener("a", "", 0, usage_log=access_log.STANDARD_OUTPUT, ledger_log="usage/usage.jsonl")
+    listener = Listener(
+        "a", "", 0, front=Front(), usage_log=access_log.STANDARD_OUTPUT, ledger_log="usage/usage.jsonl"
+    )
     printed, counted = access_log.access_log(listener, with_module=True)
     assert (printed["name"], counted["name"]) == ("envoy.access_loggers.stdout", "envoy.access_loggers.file")
-    fields = counted["typed_config"]["log_format"]["json_format"]
-    assert fields.items() <= printed["typed_config"]["log_format"]["json_format"].items()
+    fields, all_fields = (
+        set(re.findall(r'"(\w+)":', log["typed_config"]["log_format"]["text_format_source"]["inline_string"]))
+        for log in (counted, printed)
+    )
     required = {each.encode_name for each in msgspec.structs.fields(UsageRecord) if each.required}
-    assert required <= fields.keys()
+    assert required <= fields < all_fields
+    assert "modelplane.record" in str(counted), "tokens and keys are in the module's record"
     assert len(access_log.access_log(listener, with_module=False)) == 1, (
         "without the module nothing is counted"
     )
@@ -100,7 +125,9 @@ def test_the_ledger_of_a_pod_has_the_fields_that_budgets_and_prices_need() -> No
 def test_the_log_has_host_and_model_of_a_backend_as_they_are_at_the_time() -> None:
     paid = Backend("ml/paid", (("1.2.3.4", 443),), host="api.com:8443", model="big")
     own = Backend("ml/own", (("10.0.0.1", 80),))
-    assert [access_log.of_backend(each)["modelplane.usage"] for each in (paid, own)] == [
+    forged = Backend("ml/forged", (("1.2.3.4", 443),), model='a","status":200,"x":"\\')
+    assert [access_log.of_backend(each)["modelplane.usage"] for each in (paid, own, forged)] == [
         {"name": "ml/paid", "host": "api.com:8443", "model": "big"},
         {"name": "ml/own"},
+        {"name": "ml/forged", "model": 'a\\",\\"status\\":200,\\"x\\":\\"\\\\'},
     ]
