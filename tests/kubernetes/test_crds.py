@@ -1131,6 +1131,27 @@ REFUSED = [
         id="MetalLB without addresses",
     ),
     pytest.param(
+        "InferenceGateway",
+        {
+            "spec": {
+                "backend": "Envoy",
+                "pricing": {
+                    "currency": "USD",
+                    "prices": [
+                        {
+                            "name": "by-model",
+                            "models": ["cheap"],
+                            "promptPerMillion": "0",
+                            "completionPerMillion": "0",
+                        }
+                    ],
+                },
+            }
+        },
+        "models needs hosts: an engine may ignore the model that a client names",
+        id="a price by the client's word",
+    ),
+    pytest.param(
         "ModelCache",
         {"spec.http": {"files": [{"url": "https://models.example.org/a", "path": "a", "sha256": "0" * 64}]}},
         "exactly one of huggingFace, http, s3, oci, ngc and persistentVolumeClaim must be set: the one that "

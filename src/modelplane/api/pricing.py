@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from modelplane.api.budgets import AMOUNT, MAX_AMOUNT
-from modelplane.api.fields import about
+from modelplane.api.fields import Rule, about
 from modelplane.api.key_limits import ServicePattern
 from modelplane.api.meta import Model
 
@@ -27,6 +27,13 @@ _PriceModel = Annotated[
 
 class Price(Model):
     """A price of tokens, and the requests that it is for: all, where no field says less."""
+
+    __rules__ = (
+        Rule(
+            "!has(self.models) || has(self.hosts)",
+            "models needs hosts: an engine may ignore the model that a client names",
+        ),
+    )
 
     name: Annotated[
         str,
