@@ -80,6 +80,10 @@ fn loads() -> MutexGuard<'static, HashMap<String, Load>> {
 pub fn limits(services: &Option<Arc<Watched<Services>>>, service: &str, stream: &Stream) -> Option<Hold> {
     let own = |all: &Services| all.get(service).and_then(|own| own.hold.clone());
     let hold = services.as_ref()?.with(own)?;
+    // Also lets Envoy choose the route, if its choice has been cleared: metadata alone does not.
+    if stream.has_hosts() {
+        return None;
+    }
     (!stream.metadata(Source::Route, REWRITE, HOLD).is_empty()).then_some(hold)
 }
 

@@ -91,7 +91,8 @@ async def test_requests_wait_for_the_first_backend_of_their_service(gateway: Gat
         assert {each["path"] for each in model.asked} == {"/v1/chat/completions", "/v1/embeddings"}
         assert (await held(gateway), await ended(gateway, "released")) == (0, 51)
         # With a backend, and again without one.
-        assert (await ask(gateway))[0] == 200
+        assert [(await ask(gateway, path=path))[0] for path in paths] == [200] * 3
+        assert await ended(gateway, "released") == 51
         await apply(gateway, holding())
         late = asyncio.create_task(ask(gateway))
         await until_held(gateway, 1)
