@@ -151,7 +151,7 @@ REQUESTS = 1600
 CLIENTS = 16
 
 
-async def test_no_record_is_lost_or_doubled_however_often_files_arerotated(tmp_path: Path) -> None:
+async def test_no_record_is_lost_or_doubled_however_often_files_are_rotated(tmp_path: Path) -> None:
     async with engines("a") as (engine,), running_envoy(tmp_path, usage_log=USAGE_LOG) as gateway:
         await gateway.apply(service(engine.backend()))
 
