@@ -41,7 +41,7 @@ async def recorded(directory: Path, request_id: str, details: str = "") -> Usage
 
 def plain(record: UsageRecord) -> dict[str, Any]:
     """Return the fields of a record that are the same each time."""
-    varying = {"time", "duration_ms", "first_token_ms", "bytes_received", "bytes_sent"}
+    varying = {"time", "duration_ms", "first_token_ms", "held_ms", "bytes_received", "bytes_sent"}
     return {name: getattr(record, name) for name in record.__struct_fields__ if name not in varying}
 
 
