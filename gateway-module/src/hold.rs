@@ -28,8 +28,14 @@ const FEW: usize = 8;
 /// Time for which all requests of a service are woken once one has gone on.
 const RELEASE: Duration = Duration::from_secs(5);
 
-/// Maximum of the bytes of bodies that one service holds.
+/// Maximum of the bytes of bodies that the services of one namespace hold.
 const MAX_BYTES: u64 = 256 << 20;
+
+/// Maximum of the bytes of bodies that are held in all.
+const MAX_BYTES_OF_ALL: u64 = 1 << 30;
+
+/// Maximum of the requests that the services of one namespace hold.
+const MAX_REQUESTS: u64 = 2000;
 
 /// Limits of the held requests of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -39,13 +45,81 @@ pub struct Hold {
     max_requests: u64,
 }
 
-/// Requests and bytes that a service holds, over all workers.
+/// Requests that a service holds, over all workers.
 #[derive(Default)]
 struct Load {
     requests: u64,
-    bytes: u64,
     /// Time at which a request went on.
     released: Option<Instant>,
+}
+
+/// Requests and bytes that the services of a namespace hold, over all workers.
+#[derive(Default)]
+struct Share {
+    requests: u64,
+    bytes: u64,
+}
+
+/// All that is held.
+#[derive(Default)]
+struct Loads {
+    services: HashMap<String, Load>,
+    namespaces: HashMap<String, Share>,
+    bytes: u64,
+}
+
+impl Loads {
+    /// Add a request, also one that is refused.
+    fn enter(&mut self, service: &str, max_requests: u64) -> Result<(), Refusal> {
+        let share = self.namespaces.entry(namespace(service).to_string()).or_default();
+        share.requests += 1;
+        let load = self.services.entry(service.to_string()).or_default();
+        load.requests += 1;
+        if load.requests > max_requests {
+            return Err(too_many(&format!("{max_requests} requests wait for it")));
+        }
+        if share.requests > MAX_REQUESTS {
+            return Err(too_many(&format!("{MAX_REQUESTS} requests wait for services of its namespace")));
+        }
+        Ok(())
+    }
+
+    /// Add bytes of a request, also those that are refused.
+    fn grow(&mut self, service: &str, bytes: u64) -> Result<(), Refusal> {
+        let share = self.namespaces.entry(namespace(service).to_string()).or_default();
+        share.bytes += bytes;
+        self.bytes += bytes;
+        let refuse = |whose, most: u64| {
+            let size = most >> 20;
+            Err(too_many(&format!("the bodies of requests that wait for {whose} take {size} MiB")))
+        };
+        if share.bytes > MAX_BYTES {
+            return refuse("services of its namespace", MAX_BYTES);
+        }
+        if self.bytes > MAX_BYTES_OF_ALL { refuse("any service", MAX_BYTES_OF_ALL) } else { Ok(()) }
+    }
+
+    /// Remove a request with its bytes.
+    fn leave(&mut self, service: &str, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if let Some(share) = self.namespaces.get_mut(namespace(service)) {
+            share.requests = share.requests.saturating_sub(1);
+            share.bytes = share.bytes.saturating_sub(bytes);
+            if share.requests == 0 {
+                self.namespaces.remove(namespace(service));
+            }
+        }
+        if let Some(load) = self.services.get_mut(service) {
+            load.requests = load.requests.saturating_sub(1);
+            if load.requests == 0 {
+                self.services.remove(service);
+            }
+        }
+    }
+}
+
+fn namespace(service: &str) -> &str {
+    service.split('/').next().unwrap_or_default()
 }
 
 /// Waker of one request.
@@ -65,14 +139,14 @@ impl Waker {
     }
 }
 
-static LOADS: OnceLock<Mutex<HashMap<String, Load>>> = OnceLock::new();
+static LOADS: OnceLock<Mutex<Loads>> = OnceLock::new();
 static WAKERS: Mutex<Vec<Weak<Waker>>> = Mutex::new(vec![]);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn loads() -> MutexGuard<'static, HashMap<String, Load>> {
+fn loads() -> MutexGuard<'static, Loads> {
     lock(LOADS.get_or_init(Mutex::default))
 }
 
@@ -127,7 +201,7 @@ impl Holding {
         // Envoy keeps the cluster that it found with the route.
         stream.clear_route_cache();
         if stream.has_hosts() {
-            if let Some(load) = loads().get_mut(&wait.waker.service) {
+            if let Some(load) = loads().services.get_mut(&wait.waker.service) {
                 load.released = Some(Instant::now());
             }
             self.end(stream, counters, "released");
@@ -174,36 +248,20 @@ impl Wait {
         let (service, deadline) = (service.to_string(), since + timeout);
         let waker = Arc::new(Waker { service, deadline, scheduler: Mutex::default() });
         let wait = Wait { since, timeout, bytes: 0, waker };
-        wait.take(hold.max_requests)?;
+        // Dropped with its place, so that it has one even if it is refused.
+        loads().enter(&wait.waker.service, hold.max_requests)?;
         stream.set_state(HELD, b"1");
         *lock(&wait.waker.scheduler) = Some(stream.scheduler());
         lock(&WAKERS).push(Arc::downgrade(&wait.waker));
         if start() { Ok(wait) } else { Err(wait.timed_out()) }
     }
 
-    fn take(&self, max_requests: u64) -> Result<(), Refusal> {
-        let mut loads = loads();
-        let load = loads.entry(self.waker.service.clone()).or_default();
-        // Dropped with its place, so that it has one even if it is refused.
-        load.requests += 1;
-        if load.requests <= max_requests {
-            return Ok(());
-        }
-        Err(too_many(&format!("{max_requests} requests wait for it")))
-    }
-
     fn grow(&mut self, bytes: u64) -> Result<(), Refusal> {
         if bytes == 0 {
             return Ok(());
         }
-        let mut loads = loads();
-        let load = loads.entry(self.waker.service.clone()).or_default();
-        load.bytes += bytes;
         self.bytes += bytes;
-        if load.bytes <= MAX_BYTES {
-            return Ok(());
-        }
-        Err(too_many(&format!("the bodies of requests that wait for it take {} MiB", MAX_BYTES >> 20)))
+        loads().grow(&self.waker.service, bytes)
     }
 
     fn timed_out(&self) -> Refusal {
@@ -217,14 +275,7 @@ impl Drop for Wait {
     fn drop(&mut self) {
         // From here on the thread does not wake it: the stream, and its worker, may end.
         *lock(&self.waker.scheduler) = None;
-        let mut loads = loads();
-        if let Some(load) = loads.get_mut(&self.waker.service) {
-            load.requests = load.requests.saturating_sub(1);
-            load.bytes = load.bytes.saturating_sub(self.bytes);
-            if load.requests == 0 {
-                loads.remove(&self.waker.service);
-            }
-        }
+        loads().leave(&self.waker.service, self.bytes);
     }
 }
 
@@ -259,7 +310,7 @@ fn wake_all(round: usize) {
         by_service.entry(&waker.service).or_default().push(waker);
     }
     for (service, waiting) in by_service {
-        let released = loads().get(service).and_then(|load| load.released);
+        let released = loads().services.get(service).and_then(|load| load.released);
         let all = waiting.len() <= FEW || released.is_some_and(|at| at.elapsed() < RELEASE);
         let turn = round % waiting.len();
         for (number, waker) in waiting.into_iter().enumerate() {
@@ -267,5 +318,42 @@ fn wake_all(round: usize) {
                 waker.wake();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_namespace_holds_more_than_its_share() {
+        let mut loads = Loads::default();
+        let services = ["ml/a", "ml/b"];
+        let taken =
+            (0..=MAX_REQUESTS).filter(|number| loads.enter(services[(number % 2) as usize], 5000).is_ok());
+        assert_eq!(taken.count() as u64, MAX_REQUESTS);
+        assert!(loads.enter("web/a", 1).is_ok() && loads.enter("web/a", 1).is_err());
+        assert!(loads.grow("ml/a", MAX_BYTES).is_ok() && loads.grow("ml/b", 1).is_err());
+        assert!(loads.grow("web/a", 1).is_ok());
+    }
+
+    #[test]
+    fn all_namespaces_together_hold_so_much() {
+        let mut loads = Loads::default();
+        let namespaces = MAX_BYTES_OF_ALL / MAX_BYTES;
+        assert!((0..namespaces).all(|number| loads.grow(&format!("{number}/a"), MAX_BYTES).is_ok()));
+        assert!(loads.grow("one/more", 1).is_err());
+    }
+
+    #[test]
+    fn what_has_left_leaves_nothing() {
+        let mut loads = Loads::default();
+        for service in ["ml/a", "ml/a", "ml/b"] {
+            assert!(loads.enter(service, 9).is_ok() && loads.grow(service, 7).is_ok());
+        }
+        for service in ["ml/b", "ml/a", "ml/a"] {
+            loads.leave(service, 7);
+        }
+        assert!(loads.services.is_empty() && loads.namespaces.is_empty() && loads.bytes == 0);
     }
 }
