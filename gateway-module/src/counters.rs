@@ -38,7 +38,7 @@ impl Tokens {
 #[derive(Default)]
 struct Sums {
     services: HashMap<String, Tokens>,
-    refused: HashMap<&'static str, u64>,
+    refused: HashMap<&'static str, AtomicU64>,
 }
 
 #[cfg(not(test))]
@@ -99,8 +99,12 @@ impl Counters {
     /// Count a refusal.
     pub fn refused(&self, code: &Code) {
         with(|sums| {
+            if let Some(count) = sums.read().unwrap_or_else(PoisonError::into_inner).refused.get(code.name) {
+                count.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
             let mut sums = sums.write().unwrap_or_else(PoisonError::into_inner);
-            *sums.refused.entry(code.name).or_default() += 1;
+            sums.refused.entry(code.name).or_default().fetch_add(1, Ordering::Relaxed);
         });
     }
 
@@ -134,7 +138,7 @@ impl Counters {
             add(self.estimated, &[&service], estimated.into_inner());
         }
         for (code, count) in sums.refused {
-            add(self.refused, &[code], count);
+            add(self.refused, &[code], count.into_inner());
         }
         add(self.reload_failures, &[], take_failures());
         add(self.panics, &[], take_panics());

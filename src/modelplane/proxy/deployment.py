@@ -52,6 +52,7 @@ class GatewayDeployment:
         self._service = service
         self._without_module = without_module
         self._takes_tls = False
+        self._gateways = 1
         self._private = _Publisher(client, Channel.PRIVATE, GATEWAY_NAMESPACE)
         self._public = _Publisher(client, Channel.PUBLIC, namespace)
         self._client = client
@@ -85,7 +86,9 @@ class GatewayDeployment:
             for endpoint in each.get("endpoints") or ()
             if endpoint.get("conditions", {}).get("ready", True)
         }
-        return max(len(ready), 1)
+        # Without any, they are about to be ready again.
+        self._gateways = len(ready) or self._gateways
+        return self._gateways
 
     async def bring(self, files: Mapping[str, str]) -> bool:
         """Publish files, first the private ones, which the others name."""

@@ -254,3 +254,6 @@ def test_each_ready_pod_is_a_gateway_whatever_its_addresses(bench: Bench) -> Non
     assert bench.proxy.gateways == 3
     bench.slices.remember({**_slice("empty"), "endpoints": None})
     assert bench.proxy.gateways == 3
+    for name in ("ipv4", "ipv6", "ipv4-2"):
+        bench.slices.remember(_slice(name))
+    assert bench.proxy.gateways == 3, "pods that are not ready for a moment do not get more"

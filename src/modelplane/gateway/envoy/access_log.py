@@ -114,8 +114,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
     """Return the metadata of an Envoy cluster from which the log has the backend.
 
     Host and model are of now: a later change of the endpoint must not change what its requests have cost.
-    A team chooses the model, and Envoy escapes nothing in a line of text.
+    A team chooses host and model, and Envoy escapes nothing in a line of text.
     """
-    model = json.dumps(backend.model)[1:-1]
-    known = (("name", backend.name), ("host", backend.host), ("model", model))
-    return {_BACKEND: {name: value for name, value in known if value}}
+    known = {"name": backend.name, "host": backend.host, "model": backend.model}
+    return {_BACKEND: {name: json.dumps(value)[1:-1] for name, value in known.items() if value}}
