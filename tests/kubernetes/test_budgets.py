@@ -15,7 +15,7 @@ from modelplane.api.pricing import Price, Pricing
 from modelplane.cli.new_keys import hashed as new_hash
 from modelplane.cli.new_keys import new_key, wire
 from modelplane.controllers.budgets import Budgets
-from modelplane.gateway.keys import KeyTable, key_table
+from modelplane.gateway.keys import KeyFile, KeyTable, key_table
 from modelplane.gateway.table import Backend
 from modelplane.host.private_files import write_private
 from modelplane.proxy import files as envoy_files
@@ -69,6 +69,7 @@ class Team:
         await self._budgets.apply(self._table, PRICES)
         await self._budgets._look(self._proxy)
         file = await self._budgets.apply(self._table, PRICES)
+        assert isinstance(file, KeyFile)
         write_private(self._gateway.directory / "keys.json", file.text())
 
     async def ask(self, name: str, **body: Any) -> tuple[int, Any]:

@@ -136,6 +136,9 @@ class Envoy:
     def formers(self, _folder: str) -> tuple[str, ...]:
         return ()
 
+    def former_problem(self) -> str:
+        return ""
+
     def former(self, _path: str) -> str:
         return ""
 

@@ -51,8 +51,8 @@ class Price(Model):
     models: Annotated[
         tuple[_PriceModel, ...],
         about(
-            "For requests for these models: the model of the ModelEndpoint, else that of the request. "
-            "Absent: for every model.",
+            "For requests for these models: spec.model of the ModelEndpoint. Without it, the highest price "
+            "that may apply counts. Absent: for every model.",
             min_length=1,
             max_length=64,
             unique=True,

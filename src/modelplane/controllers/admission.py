@@ -75,7 +75,7 @@ class Admission:
         self._budgets.price(self._spec.pricing)
         if self._spec.authentication is not Authentication.API_KEY:
             return Front(trusted_hops=self._spec.num_trusted_hops)
-        before = self._table
+        known = before = self._table
         if before is None:
             published = await asyncio.to_thread(self._published)
             before = KeyTable(published or KeyFile())
@@ -83,6 +83,9 @@ class Admission:
         keys = tuple(self._keys)
         self._table = await asyncio.to_thread(key_table, keys, self._spec.key_grants, before)
         file = await self._budgets.apply(self._table, self._spec.pricing)
+        if isinstance(file, Blocked):
+            self._table = known
+            return file
         return Front(keys=file, trusted_hops=self._spec.num_trusted_hops)
 
     def _look(self) -> str:

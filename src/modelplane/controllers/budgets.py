@@ -117,10 +117,16 @@ class Budgets(Runnable):
         if pricing != self._pricing:
             self._pricing, self._tariff = pricing, Tariff(pricing)
 
-    async def apply(self, keys: KeyTable, pricing: Pricing | None) -> KeyFile:
-        """Return the keys, of which those that have spent their budget are refused."""
+    async def apply(self, keys: KeyTable, pricing: Pricing | None) -> KeyFile | Blocked:
+        """Return the keys, of which those that have spent their budget are refused.
+
+        While neither the sums nor the former keys can be read, all stays as it is.
+        """
         async with self._lock:
-            return await self._apply(keys, pricing)
+            try:
+                return await self._apply(keys, pricing)
+            except (OSError, msgspec.DecodeError) as error:
+                return Blocked(f"cannot read which API keys have spent their budget: {error}")
 
     async def _apply(self, keys: KeyTable, pricing: Pricing | None) -> KeyFile:
         self.price(pricing)
@@ -145,12 +151,16 @@ class Budgets(Runnable):
         return self._before
 
     def _published(self) -> frozenset[str]:
-        """Return the keys that were refused before this process began."""
-        text = self._proxy.former(KEYS) if self._proxy else ""
-        try:
-            return blocked_by_budget(KeyFile.of_text(text.encode())) if text else frozenset()
-        except msgspec.DecodeError:
+        """Return the keys that were refused before this process began.
+
+        Raises ``OSError`` or ``msgspec.DecodeError``.
+        """
+        if self._proxy is None:
             return frozenset()
+        text = self._proxy.former(KEYS)
+        if not text and (problem := self._proxy.former_problem()):
+            raise OSError(problem)
+        return blocked_by_budget(KeyFile.of_text(text.encode())) if text else frozenset()
 
     async def run(self) -> None:
         """Compare every second, until cancelled."""
@@ -172,9 +182,9 @@ class Budgets(Runnable):
         if ledger is None:
             return False
         self._ledger = ledger
-        before, was_known = await self._spent(), self._table is not None
+        before = self._table
         await self._compare(ledger)
-        if await self._spent() != before or not was_known:
+        if before is None or await self._spent() != before.spent:
             self._touch()
         return True
 

@@ -3,23 +3,24 @@
 A request belongs to the day on which it began. Sums are of what decides about budgets and prices: key,
 service, endpoint, host and model. Prices are not in them: a changed price counts for the whole month.
 
-It is bounded: two days and two months, each of ``MOST_ROWS`` rows. The records of further rows lose their
-model, which clients choose, and then all but their key; those of further keys are of their namespace only.
+It is bounded: two days and two months, each of ``MOST_BYTES`` as text. When a period is full, the namespace
+with most of it gets coarser sums, and no other does (``_coarser``).
 """
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from modelplane.gateway.usage import UsageRecord
 
-MOST_ROWS = 20_000
-"""Maximum of rows of a period, before records lose their details."""
+MOST_BYTES = 660 << 10
+"""Maximum of a period as text. An object of it has less than 900 KiB, even if nothing can be compressed."""
 
-MOST_KEY_ROWS = 10_000
-"""Maximum of rows of a period that have only a key."""
+MOST_NAME_BYTES = 1024
+"""A longer name in a record is not kept; every name of the API is shorter."""
 
 MOST_TOKENS = 2**62
 """Sums do not grow beyond it: it is more than any budget, and a number for every reader."""
@@ -41,12 +42,17 @@ class Row(NamedTuple):
     host: str = ""
     """Host of the endpoint's URL, or ``UNKNOWN``."""
     model: str = ""
-    """Model as the endpoint gets it, or ``UNKNOWN``."""
+    """``spec.model`` of the endpoint, or ``UNKNOWN``: clients choose every other."""
 
     @property
     def namespace(self) -> str:
         """Namespace of the key; empty without a key."""
         return self.key.partition("/")[0]
+
+    @property
+    def owner(self) -> str:
+        """Namespace that has the row: that of the key, or without one that of the service."""
+        return self.namespace or self.service.partition("/")[0]
 
 
 class Tokens(NamedTuple):
@@ -71,8 +77,8 @@ Rows: TypeAlias = Mapping[Row, Tokens]
 
 def row_of(record: UsageRecord) -> tuple[Row, Tokens]:
     """Return the tokens of a record, and what they are of."""
-    model = record.backend_model or record.model or UNKNOWN
-    row = Row(record.key, record.service, record.backend, record.host, model)
+    names = (record.key, record.service, record.backend, record.host, record.backend_model or UNKNOWN)
+    row = Row(*(name if len(name.encode()) <= MOST_NAME_BYTES else UNKNOWN for name in names))
     return row, Tokens(record.prompt_tokens or 0, record.completion_tokens or 0)
 
 
@@ -108,15 +114,17 @@ def _kept(now: dt.datetime) -> tuple[str, ...]:
 class Ledger:
     """Sums of one gateway, or of several."""
 
-    def __init__(self, periods: Mapping[str, Rows] | None = None) -> None:
+    def __init__(self, periods: Mapping[str, Rows] | None = None, most_bytes: int | None = None) -> None:
+        """``most_bytes`` of a period as text; None is without a maximum, for sums that are not stored."""
+        self._most_bytes = most_bytes
         self._periods: dict[str, dict[Row, Tokens]] = {
             period: dict(rows) for period, rows in (periods or {}).items()
         }
+        self._bytes = {period: _bytes_of(rows) for period, rows in self._periods.items()}
         self.changes = 0
         """Number of changes since it was made."""
-        self._key_rows = {
-            period: sum(_is_folded(row) for row in rows) for period, rows in self._periods.items()
-        }
+        for period in self._periods:
+            self._bound(period)
 
     @property
     def periods(self) -> Mapping[str, Rows]:
@@ -134,34 +142,65 @@ class Ledger:
             return
         for period in (day_of(record.time), month_of(record.time)):
             self._add(period, row, tokens)
+            self._bound(period)
 
     def _add(self, period: str, row: Row, tokens: Tokens) -> None:
         rows = self._periods.setdefault(period, {})
-        if row not in rows:
-            row = self._room(period, rows, row)
-        rows[row] = rows.get(row, Tokens()).plus(tokens)
+        before = rows.get(row)
+        rows[row] = after = tokens if before is None else before.plus(tokens)
+        freed = 0 if before is None else _length(row, before)
+        self._bytes[period] = self._bytes.get(period, _ENDS) + _length(row, after) - freed
         self.changes += 1
 
-    def _room(self, period: str, rows: Rows, row: Row) -> Row:
-        """Return the row of a record that is the first of its kind."""
-        if len(rows) < MOST_ROWS:
-            return row
-        without_model = row._replace(model=UNKNOWN)
-        if without_model in rows:
-            return without_model
-        by_key = Row(row.key, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
-        if by_key not in rows:
-            if self._key_rows.get(period, 0) >= MOST_KEY_ROWS:
-                namespace = f"{row.namespace}/" if row.key else ""
-                return by_key._replace(key=namespace)
-            self._key_rows[period] = self._key_rows.get(period, 0) + 1
-        return by_key
+    def _bound(self, period: str) -> None:
+        """Make room: the namespace with most of the period gets coarser sums, until enough is free."""
+        if self._most_bytes is None or self._bytes[period] <= self._most_bytes:
+            return
+        enough = self._most_bytes * 3 // 4
+        owned: defaultdict[str, set[Row]] = defaultdict(set)
+        sizes: Counter[str] = Counter()
+        for row, tokens in self._periods[period].items():
+            owned[row.owner].add(row)
+            sizes[row.owner] += _length(row, tokens)
+        lost: dict[str, _Lost] = {}
+        while self._bytes[period] > enough:
+            left = [name for name in sizes if lost.get(name) != _ALL]
+            if not left:
+                self._merge(period)
+                return
+            largest = max(left, key=sizes.__getitem__)
+            lost[largest] = losing = _next(lost.get(largest), owned[largest])
+            changed = {largest}
+            for row in owned.pop(largest, ()):
+                for coarse in self._replace(period, row, losing):
+                    owned[coarse.owner].add(coarse)
+                    changed.add(coarse.owner)
+            for name in changed:
+                sizes[name] = sum(_length(row, self._periods[period][row]) for row in owned[name])
+
+    def _replace(self, period: str, row: Row, lost: "_Lost") -> tuple[Row, ...]:
+        """Replace a row by coarser ones, and return these."""
+        coarser = _coarser(row, lost)
+        if coarser != (row,):
+            tokens = self._periods[period].pop(row)
+            self._bytes[period] -= _length(row, tokens)
+            for each in coarser:
+                self._add(period, each, tokens)
+        return coarser
+
+    def _merge(self, period: str) -> None:
+        """Leave one sum for all, where even the names of the namespaces have no room."""
+        total = Tokens()
+        for tokens in self._periods[period].values():
+            total = total.plus(tokens)
+        every = {Row(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN): total}
+        self._periods[period], self._bytes[period] = every, _bytes_of(every)
 
     def forget(self, now: dt.datetime) -> None:
         """Drop the periods that are over, and those that no clock has reached."""
         for period in [each for each in self._periods if not is_kept(each, now)]:
             del self._periods[period]
-            self._key_rows.pop(period, None)
+            del self._bytes[period]
             self.changes += 1
 
 
@@ -176,8 +215,62 @@ def joined(ledgers: Iterable[Ledger]) -> Ledger:
     return Ledger(periods)
 
 
-def _is_folded(row: Row) -> bool:
-    return row[1:] == (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+class _Lost(NamedTuple):
+    """What the sums of a namespace are without, beside that those of keys and of endpoints are apart."""
+
+    models: bool = False
+    """Host and model of an endpoint."""
+    keys: bool = False
+    endpoints: bool = False
+    """Endpoint and service."""
+
+
+_ALL = _Lost(models=True, keys=True, endpoints=True)
+_REST = (UNKNOWN, UNKNOWN)
+
+
+def _next(lost: _Lost | None, rows: Collection[Row]) -> _Lost:
+    """Return what the rows of a namespace lose next: of keys and endpoints, first those that are more."""
+    if lost is None:
+        return _Lost()
+    if not lost.models:
+        return _Lost(models=True)
+    if lost.keys or lost.endpoints:
+        return _ALL
+    keys = 2 * sum(bool(row.key) for row in rows) >= len(rows)
+    return _Lost(models=True, keys=keys, endpoints=not keys)
+
+
+def _coarser(row: Row, lost: _Lost) -> tuple[Row, ...]:
+    """Return the rows that a row becomes: the sum of its key, and that of its endpoint.
+
+    So budgets of keys and of tiers keep what they compare. The sum of a key has no service and that of an
+    endpoint no key, so neither counts twice.
+    """
+    found: list[Row] = []
+    if row.key:
+        found.append(Row(f"{row.namespace}/" if lost.keys else row.key, UNKNOWN, UNKNOWN, *_REST))
+    if row.service not in ("", UNKNOWN):
+        rest = _REST if lost.models else (row.host, row.model)
+        service, backend = row.service, row.backend
+        if lost.endpoints:
+            service, backend = f"{service.partition('/')[0]}/", UNKNOWN
+        found.append(Row("", service, backend, *rest))
+    return tuple(found) or (Row("", UNKNOWN, UNKNOWN, *_REST),)
+
+
+def _length(row: Row, tokens: Tokens) -> int:
+    """Return the bytes of a row as text, and of what is between two."""
+    return len(msgspec.json.encode((*row, *tokens))) + len(_BETWEEN)
+
+
+_BETWEEN = b",\n"
+_ENDS = len(b"[]") - len(_BETWEEN)
+"""Bytes of a text without rows, less what no row comes after."""
+
+
+def _bytes_of(rows: Rows) -> int:
+    return _ENDS + sum(_length(row, tokens) for row, tokens in rows.items())
 
 
 _Line: TypeAlias = tuple[str, str, str, str, str, int, int]
@@ -186,7 +279,7 @@ _Line: TypeAlias = tuple[str, str, str, str, str, int, int]
 def text_of(rows: Rows) -> bytes:
     """Return the sums of a period, to be stored; the same for the same sums."""
     lines = sorted((*row, *tokens) for row, tokens in rows.items())
-    return b"[%b]" % b",\n".join(map(msgspec.json.encode, lines))
+    return b"[%b]" % _BETWEEN.join(map(msgspec.json.encode, lines))
 
 
 def rows_of(text: bytes) -> dict[Row, Tokens]:

@@ -11,7 +11,7 @@ from modelplane.api.model_key import BudgetScope
 from modelplane.api.model_service import ModelService
 from modelplane.gateway.budgets import Spending, State, Used, spent
 from modelplane.gateway.costs import Tariff
-from modelplane.gateway.ledger import Ledger, day_of, month_of
+from modelplane.gateway.ledger import UNKNOWN, Ledger, day_of, month_of
 from modelplane.gateway.services import entry_of
 
 
@@ -50,7 +50,7 @@ class ServiceUse:
     month: str
     currency: str
     used: Mapping[tuple[str, str], Mapping[str, Used]]
-    """By service and endpoint, both NAMESPACE/NAME, and by period."""
+    """By service and endpoint, both NAMESPACE/NAME, and by period. NAMESPACE/ is of several services."""
 
     def of(self, service: ModelService, endpoints: Iterable[ModelEndpoint]) -> TierBudgets:
         """Return the state of a service's budgets. ``endpoints`` are those of its namespace."""
@@ -64,6 +64,10 @@ class ServiceUse:
                 for period, used in self.used.get((name, backend), {}).items():
                     sums[entry][period].add(used.tokens, used.cost)
         states: dict[int, tuple[State, ...]] = {}
+        # What may be of any endpoint of the namespace counts for each entry: it does not open one.
+        for period, used in self.used.get((f"{metadata.namespace}/", UNKNOWN), {}).items():
+            for index in range(len(service.spec.endpoints)):
+                sums[index][period].add(used.tokens, used.cost)
         for index, entry_ in enumerate(service.spec.endpoints):
             if entry_.budget is not None:
                 periods = {period: {name: used} for period, used in sums[index].items()}
@@ -79,6 +83,6 @@ def service_use(ledger: Ledger, tariff: Tariff, now: dt.datetime, services: Coll
     used: defaultdict[tuple[str, str], defaultdict[str, Used]] = defaultdict(lambda: defaultdict(Used))
     for period in (day, month):
         for row, tokens in ledger.rows(period).items():
-            if row.service in services:
+            if row.service in services or row.service.endswith("/"):
                 used[row.service, row.backend][period].add(tokens.total, tariff.cost(row, tokens))
     return ServiceUse(day, month, tariff.currency, used)

@@ -23,6 +23,8 @@ MOST_BYTES = 8 << 20
 
 KEPT = 4
 
+_CANNOT = "cannot publish what API keys have used; trying again"
+
 
 class Counting:
     """Sums of one Envoy. Nothing is written while it counts nothing."""
@@ -52,27 +54,40 @@ class Counting:
         """Read new records and publish the sums; return False if there is more to read."""
         try:
             ledger = await asyncio.to_thread(self._ledger.look)
-            if ledger is not None and ledger.changes != self._changes:
-                changes = ledger.changes
-                for manifest in await asyncio.to_thread(self._changed, ledger):
-                    await self._client.apply(manifest)
-                self._changes = changes
-        except (errors.KubernetesError, OSError) as error:
-            self._say(f"cannot publish what API keys have used; trying again: {error}")
-            self._published.clear()
+        except OSError as error:
+            self._say(f"{_CANNOT}: {error}")
             return True
+        if ledger is not None and ledger.changes != self._changes:
+            changes = ledger.changes
+            problems = [await self._publish(*each) for each in await asyncio.to_thread(self._changed, ledger)]
+            if any(problems):
+                self._say(f"{_CANNOT}: {next(filter(None, problems))}")
+                return True
+            self._changes = changes
         self._say("")
         return ledger is not None
 
-    def _changed(self, ledger: Ledger) -> list[Object]:
+    async def _publish(self, period: str, rows: Rows, manifest: Object) -> str:
+        """Publish the sums of a period, and return why it cannot; the others do not wait for it."""
+        try:
+            await self._client.apply(manifest)
+        except errors.KubernetesError as error:
+            self._published.pop(period, None)
+            return f"{manifest['metadata']['name']}: {error}"
+        self._published[period] = rows
+        return ""
+
+    def _changed(self, ledger: Ledger) -> list[tuple[str, Rows, Object]]:
         """Return the objects of the periods with other sums than those that were published."""
+        self._published = {
+            period: rows for period, rows in self._published.items() if period in ledger.periods
+        }
         changed = {
             period: dict(rows)
             for period, rows in ledger.periods.items()
             if self._published.get(period) != rows
         }
-        self._published = {period: self._published.get(period, {}) for period in ledger.periods} | changed
-        return [published(self._ledger.id, period, rows) for period, rows in changed.items()]
+        return [(period, rows, published(self._ledger.id, period, rows)) for period, rows in changed.items()]
 
     def _say(self, problem: str) -> None:
         if problem and problem != self._problem:

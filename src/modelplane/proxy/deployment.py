@@ -14,7 +14,7 @@ from modelplane.api.rejected import Rejected
 from modelplane.gateway import service_address
 from modelplane.gateway.envoy.access_log import STANDARD_OUTPUT
 from modelplane.gateway.envoy.tls import takes_tls
-from modelplane.gateway.ledger import Ledger, is_kept
+from modelplane.gateway.ledger import Ledger
 from modelplane.kube import resources
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
@@ -26,6 +26,7 @@ from modelplane.proxy.publication import (
     INDEX,
     SELECTOR,
     Channel,
+    Incomplete,
     Published,
     Read,
     is_private,
@@ -106,6 +107,11 @@ class GatewayDeployment:
         """Return a private file that is published; empty if there is none, or they are not complete."""
         return self._private_files().get(path, "")
 
+    def former_problem(self) -> str:
+        """Return why the private files that are published cannot be read."""
+        found = read(tuple(self._private.informer), Channel.PRIVATE)
+        return found.reason if isinstance(found, Incomplete) else ""
+
     def _private_files(self) -> Mapping[str, str]:
         found = read(tuple(self._private.informer), Channel.PRIVATE)
         return found.files if isinstance(found, Read) else {}
@@ -113,7 +119,7 @@ class GatewayDeployment:
     async def usage(self) -> Ledger | None:
         """Return the sums of every gateway that has published some, and delete those of periods long over."""
         for item in tuple(self._usage):
-            if not is_kept(ledger_objects.period_of(item), utc_now()):
+            if ledger_objects.is_over(item, utc_now()):
                 metadata = item["metadata"]
                 await self._client.delete(
                     resources.CONFIG_MAPS, metadata["name"], GATEWAY_NAMESPACE, uid=metadata["uid"]

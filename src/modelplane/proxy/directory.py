@@ -47,6 +47,10 @@ class GatewayDirectory:
         file = self._directory / path
         return file.read_text(errors="replace") if file.exists() else ""
 
+    def former_problem(self) -> str:
+        """Return nothing: ``former`` raises ``OSError`` for a file that cannot be read."""
+        return ""
+
     async def usage(self) -> Ledger | None:
         """Return the sums of the records in the directory."""
         return await asyncio.to_thread(self._ledger.look)

@@ -63,6 +63,9 @@ class Proxy(Protocol):
     def former(self, path: str) -> str:
         """Return a file as it was last written, also by an earlier process; empty if there is none."""
 
+    def former_problem(self) -> str:
+        """Return why the files that were written last cannot be read; empty if they can, or none are."""
+
     async def usage(self) -> Ledger | None:
         """Return what every gateway has counted; None while it is still being read.
 

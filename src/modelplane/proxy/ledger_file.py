@@ -8,6 +8,7 @@ and id no other has: a name changes with a rotation, and an inode's number is us
 import datetime as dt
 import hashlib
 import logging
+import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from modelplane.gateway.ledger import Ledger, rows_of, text_of
+from modelplane.gateway.ledger import MOST_BYTES, Ledger, rows_of, text_of
 from modelplane.gateway.usage import MOST_LINE_BYTES, record_of
 from modelplane.host.private_files import write_private
 from modelplane.proxy import usage_files
@@ -27,8 +28,12 @@ _log = logging.getLogger(__name__)
 LEDGER = "usage/ledger"
 """File of the sums, from Envoy's directory."""
 
+_ID = "usage/ledger-id"
+"""File of the ledger's name, which outlasts damage to that of the sums."""
+
 _PIECE = 1 << 20
 _FORMAT = "ledger, 1"
+_AN_ID = re.compile("[0-9a-f]{16}")
 
 
 class _Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +41,7 @@ class _Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     format: str
     id: str
-    """Name of the ledger: one that is begun anew has another."""
+    """Name of the ledger: one on another disk has another."""
     read: dict[str, int]
     """Bytes that have been read, by the digest of a file's first line."""
     periods: dict[str, msgspec.Raw]
@@ -54,12 +59,13 @@ class LedgerFile:
         self._directory = directory
         self._path = directory / LEDGER
         self._now = now
-        self._ledger = Ledger()
+        self._ledger = Ledger(most_bytes=MOST_BYTES)
         self._loaded = False
         self._read: dict[str, int] = {}
         self.id = secrets.token_hex(8)
         """Name of the ledger, after the first look."""
         self._unsaved = False
+        self._has_id = False
         self._lock = threading.Lock()
         """A look that was cancelled may go on in its thread."""
 
@@ -121,18 +127,29 @@ class LedgerFile:
             stored = msgspec.json.decode(self._path.read_bytes(), type=_Stored)
             if stored.format != _FORMAT:
                 raise msgspec.ValidationError(f"its format is {stored.format}")
-            self._ledger = Ledger({name: rows_of(bytes(rows)) for name, rows in stored.periods.items()})
+            periods = {name: rows_of(bytes(rows)) for name, rows in stored.periods.items()}
+            self._ledger = Ledger(periods, MOST_BYTES)
             self._read, self.id = stored.read, stored.id
         except FileNotFoundError:
-            pass
+            self._load_id()
         except msgspec.DecodeError as error:
             # The records are still there, except those that rotation has deleted.
             _log.warning("%s is damaged, so usage is summed again from the records: %s", self._path, error)
+            self._load_id()
         self._loaded = True
+
+    def _load_id(self) -> None:
+        """Take the name that the sums had, so that those that are summed again replace them."""
+        with suppress(FileNotFoundError):
+            text = (self._directory / _ID).read_text(errors="replace")
+            self.id = text if _AN_ID.fullmatch(text) else self.id
 
     def _save(self) -> None:
         periods = {name: msgspec.Raw(text_of(rows)) for name, rows in sorted(self._ledger.periods.items())}
         stored = _Stored(format=_FORMAT, id=self.id, read=self._read, periods=periods)
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        if not self._has_id:
+            write_private(self._directory / _ID, self.id)
+            self._has_id = True
         write_private(self._path, msgspec.json.encode(stored))
         self._unsaved = False

@@ -5,19 +5,17 @@ controllers delete it once its period is over.
 """
 
 import base64
-import binascii
+import datetime as dt
 import gzip
 import logging
 import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import msgspec
-
 from modelplane.api import labels
 from modelplane.api.inference_gateway import DEFAULT_NAME
 from modelplane.api.meta import GATEWAY_NAMESPACE
-from modelplane.gateway.ledger import Ledger, Rows, joined, rows_of, text_of
+from modelplane.gateway.ledger import Ledger, Rows, end_of, is_kept, joined, rows_of, text_of
 from modelplane.kube.resources import Object
 
 _log = logging.getLogger(__name__)
@@ -51,6 +49,15 @@ def period_of(item: Object) -> str:
     return str((item.get("data") or {}).get(_PERIOD, ""))
 
 
+def is_over(item: Object, now: dt.datetime) -> bool:
+    """Return True if the period of an object is over; False if the object does not say which it is."""
+    try:
+        end_of(period_of(item))
+    except ValueError:
+        return False
+    return not is_kept(period_of(item), now)
+
+
 class _Known(NamedTuple):
     item: Object
     ledger: Ledger
@@ -62,13 +69,16 @@ class Published:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
         self._joined = Ledger()
+        self._was_complete = False
 
     def read(self, objects: Iterable[Object]) -> Ledger:
         """Return the sums; the same value while no object changes.
 
-        An object that cannot be read keeps the sums that were last read from it.
+        An object that cannot be read keeps the sums that were last read from it. Raises ``OSError`` if there
+        are none and none were known of the others: without them, budgets that are spent would open.
         """
         known: dict[str, _Known] = {}
+        unknown: list[str] = []
         for item in objects:
             name = item["metadata"]["name"]
             former = self._known.get(name)
@@ -76,12 +86,20 @@ class Published:
                 known[name] = former
                 continue
             try:
+                end_of(period_of(item))
                 known[name] = _Known(item, Ledger({period_of(item): _rows(item)}))
-            except (binascii.Error, zlib.error, msgspec.DecodeError, EOFError, OSError) as error:
-                _log.warning("ConfigMap %s/%s is damaged: %s", GATEWAY_NAMESPACE, name, error)
+            except (zlib.error, ValueError, EOFError, OSError) as error:
+                problem = f"ConfigMap {GATEWAY_NAMESPACE}/{name} is damaged: {error}"
+                if former is None and not self._was_complete:
+                    unknown.append(problem)
+                    continue
+                _log.warning("%s", problem)
                 known[name] = _Known(item, former.ledger if former else Ledger())
         if known != self._known:
             self._known, self._joined = known, joined(each.ledger for each in known.values())
+        if unknown:
+            raise OSError(f"{min(unknown)}; delete it if its sums need not count")
+        self._was_complete = True
         return self._joined
 
 

@@ -9,6 +9,7 @@ from modelplane.api.decode import decode_as
 from modelplane.api.inference_gateway import KeyGrant
 from modelplane.api.model_key import ModelKey
 from modelplane.api.pricing import Price, Pricing
+from modelplane.compose.composition import Blocked
 from modelplane.controllers.budgets import Budgets
 from modelplane.gateway.budgets import blocked_by_budget
 from modelplane.gateway.envoy.module import KEYS
@@ -27,6 +28,7 @@ class Counted:
     def __init__(self, former: KeyFile | None = None) -> None:
         self.ledger: Ledger | None = None
         self.problem = ""
+        self.unreadable = ""
         self._former = former
 
     async def usage(self) -> Ledger | None:
@@ -36,6 +38,9 @@ class Counted:
 
     def former(self, path: str) -> str:
         return self._former.text().decode() if self._former and path == KEYS else ""
+
+    def former_problem(self) -> str:
+        return self.unreadable
 
     def use(self, tokens: int, key: str = "ml/ci", at: str = "2026-11-30T12:00:00+00:00") -> None:
         self.ledger = self.ledger or Ledger()
@@ -67,7 +72,9 @@ class Bench:
     async def refused(self) -> set[str]:
         """Return the keys that the gateway is told to refuse."""
         self.table = key_table(self.keys, (KeyGrant(namespace="*"),), self.table)
-        return set(blocked_by_budget(await self.budgets.apply(self.table, self.pricing)))
+        found = await self.budgets.apply(self.table, self.pricing)
+        assert isinstance(found, KeyFile)
+        return set(blocked_by_budget(found))
 
     async def look(self) -> None:
         await self.budgets._look(self.counted)  # type: ignore[arg-type]  # as above
@@ -108,6 +115,7 @@ async def test_until_usage_is_known_what_was_refused_stays_refused() -> None:
     await before.refused()
     await before.look()
     former = await before.budgets.apply(before.table, None)
+    assert isinstance(former, KeyFile)
     bench = Bench(DAILY, key("b"), former=former)
     assert await bench.refused() == {"ml/ci"}
     bench.counted.problem = "the disk is gone"
@@ -175,3 +183,24 @@ async def test_a_key_is_written_anew_only_if_what_is_spent_changes(spent: bool) 
     bench.counted.use(1)
     await bench.look()
     assert await bench.budgets.apply(bench.table, None) is first
+
+
+async def test_while_the_former_keys_cannot_be_read_all_stays_as_it_is() -> None:
+    bench = Bench(DAILY)
+    bench.counted.unreadable = "1 of 2 parts are not there yet"
+    table = key_table(bench.keys, (KeyGrant(namespace="*"),), bench.table)
+    for _ in range(2):
+        found = await bench.budgets.apply(table, None)
+        assert isinstance(found, Blocked)
+        assert "1 of 2 parts" in found.cause
+    bench.counted.unreadable = ""
+    assert await bench.refused() == set(), "what could not be read is read again"
+
+
+async def test_known_sums_need_no_former_keys() -> None:
+    bench = Bench(DAILY)
+    bench.counted.unreadable = "damaged"
+    await bench.budgets.apply(key_table(bench.keys, (KeyGrant(namespace="*"),), bench.table), None)
+    bench.counted.use(100)
+    await bench.look()
+    assert (await bench.refused(), bench.touched) == ({"ml/ci"}, 1)

@@ -278,6 +278,9 @@ class Elsewhere:
     def formers(self, _folder: str) -> tuple[str, ...]:
         return ()
 
+    def former_problem(self) -> str:
+        return ""
+
     def former(self, _path: str) -> str:
         return ""
 

@@ -177,6 +177,9 @@ class Recorded:
     def formers(self, _folder: str) -> tuple[str, ...]:
         return ()
 
+    def former_problem(self) -> str:
+        return ""
+
     def former(self, _path: str) -> str:
         return ""
 

@@ -1,14 +1,17 @@
 """Costs are exact, and the platform's prices alone decide about them."""
 
+import datetime as dt
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from modelplane.api.pricing import Price, Pricing
 from modelplane.gateway.costs import UNIT, Tariff, amount_of, units
 from modelplane.gateway.ledger import UNKNOWN, Row, Tokens
+from modelplane.gateway.usage import UsageRecord
 
 MILLION = Tokens(10**6, 0)
 LIST = (
@@ -88,3 +91,15 @@ def test_many_small_requests_cost_what_one_large_one_does() -> None:
     third = tariff(Price(name="all", prompt_per_million="0.000000001", completion_per_million="0.333333333"))
     parts = [third.cost(row(), Tokens(1, 1)) or 0 for _ in range(1000)]
     assert sum(parts) == third.cost(row(), Tokens(1000, 1000))
+
+
+def test_a_name_that_a_client_chooses_does_not_choose_the_price() -> None:
+    asked = UsageRecord(
+        time=dt.datetime(2026, 11, 30, tzinfo=dt.UTC),
+        status=200,
+        host="a.com",
+        model="s",
+        prompt_tokens=10**6,
+    )
+    assert tariff().of_record(asked) == 9 * UNIT
+    assert tariff().of_record(structs.replace(asked, backend_model="s")) == UNIT

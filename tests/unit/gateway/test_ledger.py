@@ -1,13 +1,16 @@
 """The ledger sums what its records say, whatever they say, and does not grow without end."""
 
 import datetime as dt
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from modelplane.gateway import ledger as ledger_module
 from modelplane.gateway.ledger import (
+    MOST_NAME_BYTES,
     MOST_TOKENS,
     UNKNOWN,
     Ledger,
@@ -16,6 +19,7 @@ from modelplane.gateway.ledger import (
     end_of,
     is_kept,
     joined,
+    row_of,
     rows_of,
     text_of,
 )
@@ -63,7 +67,6 @@ def test_a_sum_is_of_what_decides_about_budgets_and_prices() -> None:
     made = ledger(record(model="auto", **paid), record(model="qwen"), record())
     assert set(made.rows("2026-11-30")) == {
         Row("ml/ci", "ml/qwen", "ml/own", "api.example.com", "big"),
-        Row("ml/ci", "ml/qwen", "ml/own", "", "qwen"),
         Row("ml/ci", "ml/qwen", "ml/own", "", UNKNOWN),
     }
 
@@ -137,22 +140,79 @@ def test_a_period_ends_where_the_next_one_begins(period: str, end: str) -> None:
     assert end_of(period) == dt.datetime.fromisoformat(end).replace(tzinfo=dt.UTC)
 
 
-def test_names_that_a_client_chooses_do_not_fill_memory_and_take_no_token_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ledger_module, "MOST_ROWS", 10)
-    monkeypatch.setattr(ledger_module, "MOST_KEY_ROWS", 5)
+def bounded(most_bytes: int = 4000) -> Ledger:
+    return Ledger(most_bytes=most_bytes)
+
+
+def length(made: Ledger) -> int:
+    return max(len(text_of(rows)) for rows in made.periods.values())
+
+
+def test_names_that_a_client_chooses_have_no_row() -> None:
     made = ledger(*(record(model=f"model-{number}") for number in range(100)))
-    made.add(record(key="ml/second"))
-    for number in range(100):
-        made.add(record(key=f"web/key-{number}"))
-    made.add(record(key=""))
+    assert made.rows("2026-11-30") == {Row("ml/ci", "ml/qwen", "ml/own", "", UNKNOWN): Tokens(300, 400)}
+
+
+def test_a_name_that_is_too_long_is_not_kept() -> None:
+    (row,) = ledger(record(host="h" * (MOST_NAME_BYTES + 1))).rows("2026-11-30")
+    assert row.host == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("fields", "keys", "endpoints"),
+    [
+        pytest.param(lambda n: {"backend_model": f"m-{n}"}, True, True, id="models"),
+        pytest.param(lambda n: {"key": f"ml/k-{n}"}, False, True, id="keys"),
+        pytest.param(lambda n: {"backend": f"ml/e-{n}"}, True, False, id="endpoints"),
+        pytest.param(lambda n: {"key": f"ml/k-{n % 7}", "backend": f"ml/e-{n % 5}"}, True, True, id="both"),
+    ],
+)
+def test_a_namespace_with_many_rows_makes_only_its_own_sums_coarser(
+    fields: Callable[[int], dict[str, Any]], keys: bool, endpoints: bool
+) -> None:
+    """A key and an endpoint keep their sum unless their own number is the reason."""
+    made = bounded()
+    others = [record(key=f"web/{name}", service="web/s", backend="web/e", host="h") for name in "abc"]
+    own = [record(), *(record(**fields(number)) for number in range(300))]
+    for each in (*others, *own, *others):
+        made.add(each)
+        assert length(made) <= 4000
     rows = made.rows("2026-11-30")
-    assert len(rows) <= 10 + 5 + 3
-    found = totals(made, "2026-11-30")
-    assert (found["ml/ci"], found["ml/second"]) == (700, 7)
-    assert sum(found.values()) == 7 * 202
-    assert sum(tokens.total for row, tokens in rows.items() if row.namespace == "web") == 700
-    again = Ledger({"2026-11-30": rows_of(text_of(rows))})
-    again.add(record(key="web/another"))
-    assert len(again.rows("2026-11-30")) == len(rows)
+    theirs = {row: tokens for row, tokens in rows.items() if row.owner == "web"}
+    assert theirs == {row_of(each)[0]: Tokens(6, 8) for each in others}
+    mine = {row: tokens.total for row, tokens in rows.items() if row.owner == "ml"}
+    used = sum(each.key == "ml/ci" for each in own) * 7
+    assert sum(tokens for row, tokens in mine.items() if row.namespace == "ml") == 301 * 7
+    if keys:
+        assert sum(tokens for row, tokens in mine.items() if row.key == "ml/ci") == used
+    if endpoints:
+        of_endpoint = sum(each.backend == "ml/own" for each in own) * 7
+        assert sum(tokens for row, tokens in mine.items() if row.backend == "ml/own") == of_endpoint
+
+
+names = st.text(st.characters(codec="utf-8"), max_size=40)
+records = st.builds(
+    record,
+    key=st.one_of(st.just(""), st.builds("{}/{}".format, names, names)),
+    service=st.builds("{}/{}".format, names, names),
+    backend=names,
+    host=names,
+    backend_model=names,
+    prompt_tokens=st.integers(0, 2**53),
+)
+
+
+@given(st.lists(records, max_size=60), st.integers(300, 3000))
+def test_a_ledger_stays_below_its_maximum_and_loses_no_token_of_a_key(
+    used: list[UsageRecord], most_bytes: int
+) -> None:
+    made = bounded(most_bytes)
+    for each in used:
+        made.add(each)
+        assert length(made) <= most_bytes
+    again = Ledger({period: rows_of(text_of(rows)) for period, rows in made.periods.items()}, most_bytes)
+    assert again.periods == made.periods
+    rows = made.rows("2026-11-30")
+    if Row(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN) not in rows:
+        with_key = [row_of(each)[1].total for each in used if row_of(each)[0].key]
+        assert sum(tokens.total for row, tokens in rows.items() if row.key) == sum(with_key)

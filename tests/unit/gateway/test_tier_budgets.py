@@ -51,6 +51,8 @@ def used(*rows: tuple[str, str, int]) -> Ledger:
         pytest.param(used(("ml/qwen", "ml/own", 100)), set(), id="another tier"),
         pytest.param(used(("ml/qwen", "other/a", 100)), set(), id="an endpoint of another namespace"),
         pytest.param(used(("ml/qwen", "ml/gone", 100)), set(), id="an endpoint that is gone"),
+        pytest.param(used(("ml/", "?", 100)), {0}, id="unknown endpoints of the namespace"),
+        pytest.param(used(("other/", "?", 100)), set(), id="unknown endpoints of another namespace"),
         pytest.param(Ledger(), set(), id="nothing"),
     ],
 )

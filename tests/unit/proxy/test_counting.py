@@ -3,18 +3,20 @@
 import base64
 import gzip
 import json
+import logging
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from modelplane.gateway.ledger import Row, Rows, Tokens
+from modelplane.gateway.ledger import MOST_BYTES, Ledger, Row, Rows, Tokens, text_of
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.proxy import counting, ledger_objects, usage_files
 from modelplane.proxy.counting import Counting
 from modelplane.proxy.deployment import GatewayDeployment
-from modelplane.proxy.ledger_file import utc_now
+from modelplane.proxy.ledger_file import LEDGER, utc_now
 from modelplane.proxy.ledger_objects import Published, published
 from modelplane.proxy.usage_files import USAGE_LOG
 
@@ -59,16 +61,34 @@ def test_an_object_that_is_damaged_keeps_the_sums_that_were_read_from_it(content
     before = reader.read([item()])
     damaged = stored({**item(), "binaryData": {"sums": base64.b64encode(content).decode()}}, 2)
     assert reader.read([damaged]).periods == before.periods
-    assert Published().read([damaged]).periods == {}
+    again = Published()
+    other = item("b")
+    with pytest.raises(OSError, match=r"usage-a-.* is damaged"):
+        again.read([damaged, other])
+    assert again.read([other]).periods == {TODAY: dict(ROWS)}
+    assert again.read([other, damaged]).periods == {TODAY: dict(ROWS)}, "it opens nothing that is closed"
 
 
-def test_the_rows_of_a_full_ledger_have_room_in_an_object() -> None:
-    full: dict[Row, Tokens] = {}
-    for number in range(30_000):
-        team = f"team-{number % 97}"
-        row = Row(f"{team}/key-{number:x}", f"{team}/qwen", f"{team}/paid-{number % 7}", "api.com", "model")
-        full[row] = Tokens(number * 7919, number * 104_729)
-    assert len(json.dumps(published("a" * 16, "2026-11-30", full))) < 1 << 20
+def test_an_object_without_a_period_is_damaged_and_not_over() -> None:
+    damaged = {**item(), "data": {}}
+    assert not ledger_objects.is_over(damaged, utc_now())
+    with pytest.raises(OSError, match="is damaged"):
+        Published().read([damaged])
+
+
+def test_the_object_of_a_full_ledger_has_room_even_if_nothing_can_be_compressed() -> None:
+    noise = random.Random(7)  # noqa: S311 - names of a test
+    name = "".join(chr(noise.randrange(33, 127)) for _ in range(MOST_BYTES * 2))
+    full = Ledger(most_bytes=MOST_BYTES)
+    for at in range(0, len(name), 250):
+        row = Row(f"t{at % 9}/{name[at : at + 60]}", "s/s", f"s/{name[at + 60 : at + 250]}", "h", "m")
+        full._add("2026-11", row, Tokens(2**61, 2**61))
+        full._bound("2026-11")
+        if at % 25_000 == 0:
+            assert len(text_of(full.rows("2026-11"))) <= MOST_BYTES
+    assert len(json.dumps(published("a" * 16, "2026-11-30", full.rows("2026-11")))) < 900 << 10
+    worst = base64.b64encode(gzip.compress(noise.randbytes(MOST_BYTES)))
+    assert len(worst) < 899 << 10
 
 
 class Bench:
@@ -78,7 +98,7 @@ class Bench:
         self.directory = directory
         usage_files.prepare(directory)
         self.written: list[dict[str, Any]] = []
-        self.problem = ""
+        self.problem = self.failing = ""
         self.number = 0
         self.counting = self.new()
 
@@ -86,7 +106,7 @@ class Bench:
         return Counting(self, self.directory)  # type: ignore[arg-type]  # the client of a test
 
     async def apply(self, manifest: dict[str, Any]) -> None:
-        if self.problem:
+        if self.problem and self.failing in manifest["metadata"]["name"]:
             raise errors.KubernetesError(self.problem)
         self.written.append(manifest)
 
@@ -127,6 +147,33 @@ async def test_what_could_not_be_published_is_published_later(tmp_path: Path) ->
     bench.problem = ""
     await bench.counting.look()
     assert bench.total() == 5
+
+
+async def test_an_object_that_cannot_be_written_does_not_stop_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(tmp_path)
+    bench.use(5)
+    bench.problem, bench.failing = "too long", TODAY
+    with caplog.at_level(logging.WARNING, counting.__name__):
+        for _ in range(3):
+            await bench.counting.look()
+    assert [each["data"]["period"] for each in bench.written] == [TODAY[:7]]
+    assert [f"{TODAY}: too long" in each for each in caplog.messages] == [True]
+    bench.problem = ""
+    await bench.counting.look()
+    assert (len(bench.written), bench.total()) == (2, 5)
+
+
+async def test_sums_that_are_begun_anew_after_damage_replace_the_former_ones(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.use(5)
+    await bench.counting.look()
+    (tmp_path / LEDGER).write_text("{")
+    bench.counting = bench.new()
+    bench.use(6)
+    await bench.counting.look()
+    assert bench.total() == 11
 
 
 async def test_a_gateway_whose_disk_is_lost_begins_another_object(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import base64
 from typing import Any
 
 import pytest
@@ -217,6 +218,7 @@ async def test_private_files_are_published_as_secrets_before_what_names_them(ben
     assert "keys" not in "".join(str(body) for _, path, _, body in bench.plane.writes[2:3])
     assert bench.proxy.former("private/keys.json") == "{}"
     assert bench.proxy.former("private/others.json") == ""
+    assert bench.proxy.former_problem() == ""
     assert await bench.proxy.bring({**NEW, **KEYS}) is False
 
 
@@ -225,6 +227,18 @@ async def test_private_files_that_are_gone_are_not_published_any_more(bench: Ben
     assert await bench.proxy.bring(NEW) is True
     assert bench.proxy.former("private/keys.json") == ""
     assert read(bench.config_maps) == Read(NEW)
+
+
+async def test_private_files_that_are_not_complete_are_not_taken_for_none(bench: Bench) -> None:
+    assert bench.proxy.former_problem() == "", "none are published"
+    await bench.proxy.bring({**NEW, **KEYS})
+    private = bench.proxy.informers[2]
+    index = next(each for each in private if each["metadata"]["name"] == INDEX)
+    damaged = {**index["data"], "digest": base64.b64encode(b"another").decode()}
+    newer = {**index["metadata"], "resourceVersion": "999999"}
+    private.remember({**index, "metadata": newer, "data": damaged})
+    assert bench.proxy.former("private/keys.json") == ""
+    assert "do not belong together" in bench.proxy.former_problem()
 
 
 async def test_without_private_files_no_secret_is_written(bench: Bench) -> None:
