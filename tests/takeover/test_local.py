@@ -35,8 +35,10 @@ OURS = {*SUPERVISORS, "controller", "local-1-agent", "local-2-agent"}
 """The processes that run our code."""
 PASSING = {"componentstatuses", "events", "events.events.k8s.io"}
 """Kinds whose objects come and go by themselves, or are none."""
-REWRITTEN = {"CustomResourceDefinition", "Deployment"}
-"""Kinds whose generation counts more than what they do: descriptions, and annotations of a Deployment."""
+REWRITTEN = {"CustomResourceDefinition", "Deployment", "ModelEndpoint"}
+"""Kinds whose generation counts more than what they do: descriptions, annotations of a Deployment, and the region
+of a ModelEndpoint, which versions up to 0.3.0 do not write.
+"""
 SELECTOR = 'device.capacity[device.driver].memory.compareTo(quantity("1Gi")) >= 0'
 SERVICE = """\
 apiVersion: modelplane.ai/v1alpha1
@@ -76,10 +78,10 @@ spec:
 {SERVICE}"""
 
 NEW_KINDS = {"modelkeys.modelplane.ai"}
-"""Definitions that versions up to 0.4.0 did not install."""
+"""Definitions that versions up to 0.3.0 did not install."""
 
 NEW_FILES = {"envoy/lds-with-module.json", "envoy/private", "envoy/usage"}
-"""Files that versions up to 0.4.0 did not have."""
+"""Files that versions up to 0.3.0 did not have."""
 
 
 @pytest.fixture(scope="module")
