@@ -36,8 +36,8 @@ OURS = {*SUPERVISORS, "controller", "local-1-agent", "local-2-agent"}
 PASSING = {"componentstatuses", "events", "events.events.k8s.io"}
 """Kinds whose objects come and go by themselves, or are none."""
 REWRITTEN = {"CustomResourceDefinition", "Deployment", "ModelEndpoint"}
-"""Kinds whose generation counts more than what they do: descriptions, annotations of a Deployment, and the region
-of a ModelEndpoint, which versions up to 0.3.0 do not write.
+"""Kinds whose generation counts more than what they do: descriptions, annotations of a Deployment, and the
+region of a ModelEndpoint, which versions up to 0.3.0 do not write.
 """
 SELECTOR = 'device.capacity[device.driver].memory.compareTo(quantity("1Gi")) >= 0'
 SERVICE = """\
