@@ -148,7 +148,7 @@ async def test_a_container_that_ends_is_started_again_and_its_last_log_kept(agen
 
 
 async def test_the_log_of_a_container_is_followed_to_its_end(agent: Agent) -> None:
-    source = "import time\nfor number in range(5): print('line', number)\ntime.sleep(2)\nprint('last')"
+    source = "import time\nfor number in range(5): print('line', number)\ntime.sleep(6)\nprint('last')"
     await agent.create(pod("talking", container(source), restartPolicy="Never"))
     await agent.pod("talking", is_running, 30)
 

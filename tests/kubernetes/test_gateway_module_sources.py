@@ -21,7 +21,7 @@ def test_the_tests_of_the_crate_pass_and_its_fuzzers_find_nothing() -> None:
     # What was compiled is kept, as the library is: only the crate itself is compiled anew.
     products = build_cache.folder() / "gateway-module" / "target"
     done = subprocess.run(
-        ["cargo", "test", "--target-dir", str(products)],
+        ["cargo", "test", "--offline", "--target-dir", str(products)],
         cwd=gateway_module.SOURCES,
         env=os.environ | {"MODELPLANE_FUZZ_SECONDS": str(FUZZ_SECONDS)},
         capture_output=True,

@@ -128,7 +128,6 @@ KINDS = (
         own_columns=(
             Column("GATEWAY", ".spec.backend"),
             Column("ADDRESS", ".status.address"),
-            Column("URL", ".status.url"),
         ),
     ),
     Kind(
