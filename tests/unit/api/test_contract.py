@@ -512,7 +512,7 @@ INDEX = {
         "Cluster",
         "inferencegateways",
         "ig",
-        "GATEWAY .spec.backend, ADDRESS .status.address, URL .status.url",
+        "GATEWAY .spec.backend, ADDRESS .status.address",
     ),
     "InferenceClass": ("Cluster", "inferenceclasses", "icl", ""),
     "InferenceCluster": (
