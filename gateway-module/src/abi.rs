@@ -279,7 +279,7 @@ impl Setup {
 
     /// Define a counter with labels.
     pub fn counter(&mut self, name: &str, labels: &[&str]) -> Result<Counter, String> {
-        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
+        let labels = buffers(labels);
         let mut id = 0;
         let name_ = Buffer::of(name.as_bytes());
         let failed = unsafe {
@@ -313,7 +313,7 @@ impl Setup {
 
     /// Add to a counter.
     pub fn increment(&mut self, counter: Counter, labels: &[&str], by: u64) {
-        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
+        let labels = buffers(labels);
         unsafe {
             envoy_dynamic_module_callback_http_filter_config_increment_counter(
                 self.0,
@@ -572,7 +572,7 @@ impl Stream<'_> {
 
     /// Add to a counter.
     pub fn increment(&mut self, counter: Counter, labels: &[&str], by: u64) {
-        let labels: Vec<Buffer> = labels.iter().map(|label| Buffer::of(label.as_bytes())).collect();
+        let labels = buffers(labels);
         unsafe {
             envoy_dynamic_module_callback_http_filter_increment_counter(
                 self.handle,

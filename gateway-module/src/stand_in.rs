@@ -584,19 +584,13 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_increment_counter
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_callback_http_filter_config_increment_counter(
-    _config: Handle,
+    config: Handle,
     id: usize,
     labels: *const Buffer,
     count: usize,
     by: u64,
 ) -> u32 {
-    let labels: Vec<String> = (0..count).map(|number| unsafe { text(*labels.add(number)) }).collect();
-    COUNTERS.with_borrow_mut(|counters| {
-        let name = format!("{}{{{}}}", counters.0[id], labels.join(","));
-        let value = counters.1.entry(name).or_default();
-        *value = value.wrapping_add(by);
-    });
-    0
+    unsafe { envoy_dynamic_module_callback_http_filter_increment_counter(config, id, labels, count, by) }
 }
 
 #[unsafe(no_mangle)]

@@ -15,7 +15,7 @@ MAX_AMOUNT = 22
 
 
 class Budget(Model):
-    """What may be used in a day and in a month. When one of the limits is reached, requests are refused."""
+    """Limits of a day and of a month. When one of the limits is reached, requests are refused."""
 
     tokens_per_day: (
         Annotated[int, about("Tokens a day, of prompts and answers. Absent: no limit.", ge=1, le=MOST_TOKENS)]

@@ -121,7 +121,7 @@ class Request(Generic[Owner]):
     gateway_has_tls: bool | None = None
     """True if the gateway's present configuration serves TLS only; None if that follows from the spec."""
     envoy_is_needed_by: str = ""
-    """What is reached through the pods of Envoy only, although another backend is asked for; else empty."""
+    """Services that only the pods of Envoy reach, although another backend is asked for; else empty."""
     knows_keys_in_force: bool = True
     """False if the caller cannot know which ModelKeys the gateway has: Crossplane."""
     key_budgets: KeyBudgets | None = None

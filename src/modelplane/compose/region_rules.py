@@ -42,7 +42,7 @@ class _Ruled(Model):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a deployment says about regions, or why it cannot be read."""
+    """Region rule and cache of a deployment, or the reason why they cannot be read."""
 
     rule: DeploymentRule | None = None
     cache: str = ""

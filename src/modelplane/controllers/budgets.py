@@ -43,7 +43,7 @@ LOOK_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a table was made of."""
+    """Inputs of a table."""
 
     ledger: Ledger
     keys: KeyTable

@@ -20,7 +20,7 @@ from modelplane.gateway.ledger import Ledger, day_of, end_of, month_of
 
 @dataclass(slots=True)
 class Used:
-    """What was used in a period."""
+    """Use of a period."""
 
     tokens: int = 0
     cost: int = 0
@@ -51,7 +51,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What keys and namespaces have used in this day and month."""
+    """Use of keys and namespaces in this day and month."""
 
     day: str
     month: str
@@ -130,7 +130,7 @@ class KeyBudgets:
     currency: str = ""
     """Empty without prices."""
     problem: str = ""
-    """Why the state is not known; else empty."""
+    """Reason why the state is not known; else empty."""
 
 
 def has_budgets(parts: Mapping[str, KeyPart]) -> bool:

@@ -33,7 +33,7 @@ KEPT = 2
 
 
 class Row(NamedTuple):
-    """What a sum is of. A text that is empty is of requests without."""
+    """Subject of a sum. A text that is empty is of requests without."""
 
     key: str = ""
     """NAMESPACE/NAME of the ModelKey, or NAMESPACE/ for several."""
@@ -216,7 +216,7 @@ def joined(ledgers: Iterable[Ledger]) -> Ledger:
 
 
 class _Lost(NamedTuple):
-    """What the sums of a namespace are without, beside that those of keys and of endpoints are apart."""
+    """Parts that the sums of a namespace lack, beside that those of keys and of endpoints are apart."""
 
     models: bool = False
     """Host and model of an endpoint."""

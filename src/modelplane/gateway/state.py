@@ -16,7 +16,7 @@ _KEY: Final = "state.json"
 
 
 class GatewayState(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What the gateway serves, and what it cannot."""
+    """Configuration that the gateway serves, and its problems."""
 
     problem: str = ""
     """Reason why it serves no request; empty if none is known."""

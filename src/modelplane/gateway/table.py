@@ -102,7 +102,7 @@ class Route:
     unavailable: str = ""
     """Message to clients while ``backends`` is empty: the cause, and the command that shows more."""
     settings: ServiceEntry = field(default_factory=ServiceEntry)
-    """What the gateway module does with its requests before they are routed."""
+    """Treatment of its requests by the gateway module before they are routed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class TierBudgets:
     currency: str = ""
     """Empty without prices."""
     problem: str = ""
-    """Why the state is not known; else empty."""
+    """Reason why the state is not known; else empty."""
 
     @property
     def spent(self) -> Mapping[int, State]:
@@ -44,7 +44,7 @@ def has_budgets(service: Object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServiceUse:
-    """What the endpoints of services have used in this day and month."""
+    """Use of the endpoints of services in this day and month."""
 
     day: str
     month: str

@@ -66,13 +66,7 @@ SYSTEM = (
         "The holder of the Lease publishes. It is the controllers', so that only one of the two does.",
         names=(CONTROLLER,),
     ),
-    Rule("", ("services",), _READ, "The address of the gateway for clients."),
-    Rule(
-        "discovery.k8s.io",
-        ("endpointslices",),
-        _READ,
-        "The number of the gateway's pods, which have equal parts of the limits of API keys.",
-    ),
+    *gateway_permissions.PODS,
     Rule(
         "",
         ("configmaps",),

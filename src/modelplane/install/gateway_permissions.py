@@ -11,6 +11,17 @@ from modelplane.kube.resources import Object
 
 _READ = ("list", "watch")
 
+PODS = (
+    Rule("", ("services",), _READ, "The address of the gateway for clients."),
+    Rule(
+        "discovery.k8s.io",
+        ("endpointslices",),
+        _READ,
+        "The number of the gateway's pods, which have equal parts of the limits of API keys.",
+    ),
+)
+"""About the gateway's pods, in the namespace of the installation; for whoever publishes its configuration."""
+
 PUBLISHER = (
     Rule("", ("secrets",), _READ, "The private part of the gateway's configuration, as it was published."),
     Rule(

@@ -163,13 +163,7 @@ SYSTEM = (
         "Of several controllers, the one that holds the Lease acts.",
         names=(CONTROLLER,),
     ),
-    Rule("", ("services",), _READ, "The address of the gateway for clients."),
-    Rule(
-        "discovery.k8s.io",
-        ("endpointslices",),
-        _READ,
-        "The number of the gateway's pods, which have equal parts of the limits of API keys.",
-    ),
+    *gateway_permissions.PODS,
     Rule(
         "gateway.networking.k8s.io",
         ("gateways", "httproutes"),
