@@ -247,6 +247,8 @@ def _coarser(row: Row, lost: _Lost) -> tuple[Row, ...]:
     So budgets of keys and of tiers keep what they compare. The sum of a key has no service and that of an
     endpoint no key, so neither counts twice.
     """
+    if row.key == UNKNOWN:
+        return (row,)  # the one sum for all
     found: list[Row] = []
     if row.key:
         found.append(Row(f"{row.namespace}/" if lost.keys else row.key, UNKNOWN, UNKNOWN, *_REST))
