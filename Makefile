@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 NETWORKS = $(shell unshare --net true 2>/dev/null && echo 2 || echo 0)
 
 # The commit whose fleets must go on under the code of the working tree, unless BASE names another.
-LAST_RELEASE := 9e15ba5
+LAST_RELEASE := 6c6ef00
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down test coverage test-kubernetes scale engines chaos check contract takeover format generate golden \

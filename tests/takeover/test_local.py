@@ -35,10 +35,8 @@ OURS = {*SUPERVISORS, "controller", "local-1-agent", "local-2-agent"}
 """The processes that run our code."""
 PASSING = {"componentstatuses", "events", "events.events.k8s.io"}
 """Kinds whose objects come and go by themselves, or are none."""
-REWRITTEN = {"CustomResourceDefinition", "Deployment", "ModelEndpoint"}
-"""Kinds whose generation counts more than what they do: descriptions, annotations of a Deployment, and the
-region of a ModelEndpoint, which versions up to 0.3.0 do not write.
-"""
+REWRITTEN = {"CustomResourceDefinition", "Deployment"}
+"""Kinds whose generation counts more than what they do: descriptions, and annotations of a Deployment."""
 SELECTOR = 'device.capacity[device.driver].memory.compareTo(quantity("1Gi")) >= 0'
 SERVICE = """\
 apiVersion: modelplane.ai/v1alpha1
@@ -77,11 +75,11 @@ spec:
 ---
 {SERVICE}"""
 
-NEW_KINDS = {"modelkeys.modelplane.ai"}
-"""Definitions that versions up to 0.3.0 did not install."""
+NEW_KINDS: frozenset[str] = frozenset()
+"""Definitions that the last release did not install."""
 
-NEW_FILES = {"envoy/lds-with-module.json", "envoy/private", "envoy/usage"}
-"""Files that versions up to 0.3.0 did not have."""
+NEW_FILES: frozenset[str] = frozenset()
+"""Files that the last release did not have."""
 
 
 @pytest.fixture(scope="module")
