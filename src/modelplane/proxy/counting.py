@@ -11,6 +11,7 @@ from modelplane.kube.resources import Object
 from modelplane.proxy.ledger_file import LedgerFile
 from modelplane.proxy.ledger_objects import published
 from modelplane.proxy.usage_files import Rotation
+from modelplane.telemetry import metrics
 
 _log = logging.getLogger(__name__)
 
@@ -93,3 +94,4 @@ class Counting:
         if problem and problem != self._problem:
             _log.warning("%s", problem)
         self._problem = problem
+        metrics.unpublished(bool(problem))

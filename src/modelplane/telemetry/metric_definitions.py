@@ -293,6 +293,13 @@ GATEWAY_HOLDS = Metric(
     _GATEWAY,
     observed=True,
 )
+GATEWAY_UNPUBLISHED = Metric(
+    "modelplane_gateway_usage_unpublished",
+    Type.GAUGE,
+    "1 while the gateway cannot publish what API keys have used, so that budgets do not count it.",
+    (),
+    _GATEWAY,
+)
 GATEWAY_RELOAD_FAILURES = Metric(
     "modelplane_gateway_reload_failures_total",
     Type.COUNTER,
@@ -339,6 +346,7 @@ METRICS = (
     GATEWAY_REFUSED,
     GATEWAY_HELD,
     GATEWAY_HOLDS,
+    GATEWAY_UNPUBLISHED,
     GATEWAY_RELOAD_FAILURES,
     GATEWAY_PANICS,
 )

@@ -66,6 +66,11 @@ def answered(kind: str, result: Result, duration_s: float) -> None:
     _histograms[metric_definitions.FUNCTION_DURATION].labels(kind).observe(duration_s)
 
 
+def unpublished(waits: bool) -> None:
+    """Tell whether a gateway cannot publish what API keys have used."""
+    _gauges[metric_definitions.GATEWAY_UNPUBLISHED].set(waits)
+
+
 def decoded(objects: int, remembered: int) -> None:
     """Count objects that had to be decoded, and tell how many are now remembered."""
     _counters[metric_definitions.FUNCTION_DECODED].inc(objects)

@@ -19,6 +19,8 @@ from modelplane.proxy.deployment import GatewayDeployment
 from modelplane.proxy.ledger_file import LEDGER, utc_now
 from modelplane.proxy.ledger_objects import Published, published
 from modelplane.proxy.usage_files import USAGE_LOG
+from modelplane.telemetry import metrics
+from modelplane.telemetry.metric_definitions import Program
 
 ROWS = {Row("ml/ci", "ml/qwen", "ml/own", "10.0.0.1", "m"): Tokens(3, 4)}
 TODAY = f"{utc_now():%Y-%m-%d}"
@@ -27,6 +29,10 @@ TODAY = f"{utc_now():%Y-%m-%d}"
 def stored(item: dict[str, Any], version: int = 1) -> dict[str, Any]:
     own = {"uid": item["metadata"]["name"], "resourceVersion": str(version)}
     return {**item, "metadata": {**item["metadata"], **own}}
+
+
+def unpublished() -> float | None:
+    return metrics.registry(Program.GATEWAY).get_sample_value("modelplane_gateway_usage_unpublished")
 
 
 def item(gateway: str = "a", period: str = TODAY, rows: Rows = ROWS) -> dict[str, Any]:
@@ -143,10 +149,10 @@ async def test_what_could_not_be_published_is_published_later(tmp_path: Path) ->
     bench.use(5)
     bench.problem = "no answer"
     assert await bench.counting.look()
-    assert bench.total() == 0
+    assert (bench.total(), unpublished()) == (0, 1)
     bench.problem = ""
     await bench.counting.look()
-    assert bench.total() == 5
+    assert (bench.total(), unpublished()) == (5, 0)
 
 
 async def test_an_object_that_cannot_be_written_does_not_stop_the_others(
