@@ -1,21 +1,28 @@
 """Placement of missing replicas, one at a time.
 
-The cluster with the fewest replicas of this deployment gets the next one; on a tie, the first by name.
+The cluster with the lowest rank by the deployment's policy gets the next one; on a tie, the first by name.
 
 A cluster that refuses is not tried again in the same pass, in which free nodes only decrease. So the clusters
-wait in a heap, and only those that are tried cost time. The reason of a full cluster is computed only for a
-diagnosis.
+wait in a heap, and only those that are tried cost time: the first rank of each is that of a place that costs
+nothing, and its true rank is found when its turn comes. The reason of a full cluster is computed only for
+a diagnosis.
 """
 
 import heapq
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modelplane.scheduler.cost import NOTHING
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.indices import Indices
 from modelplane.scheduler.misfit import Misfit
-from modelplane.scheduler.types import Cluster, PlacedEngine, Replica
+from modelplane.scheduler.placer import Offer
+from modelplane.scheduler.policy import between_clusters
+from modelplane.scheduler.retention import Kept
+from modelplane.scheduler.spending import Spending
+from modelplane.scheduler.types import Cluster, PlacedEngine
 from modelplane.scheduler.verdict import Rejected
 
 
@@ -44,45 +51,59 @@ class Filled:
     refused: tuple[Refused, ...] = ()
 
 
-def fill(state: CycleState, shortfall: int, indices: Indices, staying: Iterable[Replica]) -> Filled:
-    """Place up to `shortfall` replicas. `staying` count towards the spread."""
+def fill(state: CycleState, shortfall: int, indices: Indices, staying: Sequence[Kept]) -> Filled:
+    """Place up to `shortfall` replicas. `staying` count towards the spread and the cost."""
     if shortfall <= 0:
         return Filled()
-    load = dict.fromkeys(state.clusters, 0)
-    for replica in staying:
-        load[replica.cluster] += 1
-    heap = [(count, name) for name, count in load.items()]
+    policy = state.deployment.policy
+    load = Counter(decision.replica.cluster for decision in staying)
+    spending = Spending(state, staying)
+    heap = [(between_clusters(policy, load[name], NOTHING), name) for name in state.clusters]
     heapq.heapify(heap)
 
+    offers: dict[str, Offer] = {}
     placed: list[New] = []
     refused: list[Refused] = []
     full: list[Cluster] = []
     while heap and len(placed) < shortfall:
-        count, name = heap[0]
+        rank, name = heap[0]
         cluster = state.clusters[name]
-        if state.ledger.full(cluster):
+        offer = offers.get(name)
+        if offer is None:
+            if state.ledger.full(cluster):
+                heapq.heappop(heap)
+                full.append(cluster)
+                continue
+            verdict = _try(state, cluster)
+            if not isinstance(verdict, Offer):
+                heapq.heappop(heap)
+                refused.append(Refused(cluster, verdict))
+                continue
+            offers[name] = offer = verdict
+            if (known := between_clusters(policy, load[name], offer.cost)) != rank:
+                heapq.heapreplace(heap, (known, name))
+                continue
+        if refusal := spending.refusal(offer.cost):
             heapq.heappop(heap)
-            full.append(cluster)
+            refused.append(Refused(cluster, refusal))
             continue
-        verdict = _try(state, cluster)
-        if isinstance(verdict, (Rejected, Misfit)):
-            heapq.heappop(heap)
-            refused.append(Refused(cluster, verdict))
-            continue
-        state.ledger.charge(name, verdict)
-        placed.append(New(name, indices.take(name), verdict))
-        heapq.heapreplace(heap, (count + 1, name))
+        spending.add(offer.cost)
+        state.ledger.charge(name, offer.engines)
+        placed.append(New(name, indices.take(name), offer.engines))
+        load[name] += 1
+        del offers[name]
+        heapq.heapreplace(heap, (between_clusters(policy, load[name], NOTHING), name))
     if len(placed) == shortfall:
         return Filled(tuple(placed))
     for cluster in full:
         verdict = _try(state, cluster)
-        if isinstance(verdict, (Rejected, Misfit)):
+        if not isinstance(verdict, Offer):
             refused.append(Refused(cluster, verdict))
     return Filled(tuple(placed), tuple(refused))
 
 
-def _try(state: CycleState, cluster: Cluster) -> tuple[PlacedEngine, ...] | Rejected | Misfit:
+def _try(state: CycleState, cluster: Cluster) -> Offer | Rejected | Misfit:
     verdict = admit(state.deployment, cluster)
     if isinstance(verdict, Rejected):
         return verdict
-    return state.placer.place(cluster, state.ledger.capacities(cluster))
+    return state.placer.offer(cluster, state.ledger.capacities(cluster))

@@ -1,18 +1,22 @@
 """Placing every engine of a replica on the pools of one cluster.
 
-Where some choice of pools fits, one is found: the first in published order, an engine in one pool before one
-that is in two.
+Where some choice of pools fits, one is found: with a policy, that of the least cost; otherwise the first in
+published order, an engine in one pool before one that is in two.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from modelplane.scheduler import misfit
+from modelplane.scheduler.best_fit import best_fit
 from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler.cost import NOTHING, Cost, cost_of
 from modelplane.scheduler.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.engine_search import EngineSearch
 from modelplane.scheduler.first_fit import first_fit
 from modelplane.scheduler.misfit import Misfit
+from modelplane.scheduler.policy import within_cluster
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember
@@ -21,11 +25,23 @@ Pins: TypeAlias = Mapping[str, tuple[str, ...]]
 """The pools that engines must stay in, by the engine's name: one for each member."""
 
 
-class Placer:
-    """Places replicas of one deployment."""
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The place that a cluster has for a new replica."""
 
-    def __init__(self, deployment: Deployment, selection: Selection, budget: SearchBudget) -> None:
+    engines: tuple[PlacedEngine, ...]
+    cost: Cost
+
+
+class Placer:
+    """Places replicas of one deployment. `currency` is that in which prices are compared."""
+
+    def __init__(
+        self, deployment: Deployment, selection: Selection, budget: SearchBudget, currency: str = ""
+    ) -> None:
         self._engines = deployment.engines
+        self._policy = deployment.policy
+        self._currency = currency
         self._finder = OptionFinder(deployment, selection, budget)
         self.selection = selection
         self._budget = budget
@@ -34,13 +50,16 @@ class Placer:
         self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
     ) -> tuple[PlacedEngine, ...] | Misfit:
         """Place every engine in pools of the cluster that have capacity."""
-        options = self._options(cluster, pins)
-        if isinstance(options, Misfit):
-            return options
-        chosen: tuple[Option, ...] | Misfit | None = first_fit(options, capacities)
-        if chosen is None:
-            chosen = self._search(options, cluster, capacities, pins)
+        chosen = self._choose(cluster, capacities, pins)
         return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
+
+    def offer(self, cluster: Cluster, capacities: Sequence[FreeCapacity]) -> Offer | Misfit:
+        """Return the place of a new replica, and its cost."""
+        chosen = self._choose(cluster, capacities, None)
+        if isinstance(chosen, Misfit):
+            return chosen
+        cost = sum((self._cost(cluster, option) for option in chosen), NOTHING)
+        return Offer(self._placed(cluster, chosen), cost)
 
     def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
         """Place every engine in its pinned pools, regardless of capacity."""
@@ -48,6 +67,23 @@ class Placer:
         if isinstance(options, Misfit):
             return options
         return self._placed(cluster, [wanted[0] for wanted in options])
+
+    def _choose(
+        self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None
+    ) -> tuple[Option, ...] | Misfit:
+        options = self._options(cluster, pins)
+        if isinstance(options, Misfit):
+            return options
+        chosen = first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
+        if pins is not None or self._policy is None or isinstance(chosen, Misfit):
+            return chosen
+        policy = self._policy
+        costs = [[within_cluster(policy, self._cost(cluster, each)) for each in wanted] for wanted in options]
+        return best_fit(options, costs, capacities, self._budget) or chosen
+
+    def _cost(self, cluster: Cluster, option: Option) -> Cost:
+        costs = (cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
+        return sum(costs, NOTHING)
 
     def _options(self, cluster: Cluster, pins: Pins | None) -> list[list[Option]] | Misfit:
         options = []
