@@ -6,8 +6,10 @@ published order, an engine in one pool before one that is in two.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
+from modelplane.api.model_deployment import PlacementPolicy
 from modelplane.scheduler import misfit
 from modelplane.scheduler.best_fit import best_fit
 from modelplane.scheduler.capacity import FreeCapacity
@@ -45,6 +47,7 @@ class Placer:
         self._finder = OptionFinder(deployment, selection, budget)
         self.selection = selection
         self._budget = budget
+        self._least: dict[object, Cost | None] = {}
 
     def place(
         self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
@@ -52,6 +55,27 @@ class Placer:
         """Place every engine in pools of the cluster that have capacity."""
         chosen = self._choose(cluster, capacities, pins)
         return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
+
+    def least(self, cluster: Cluster) -> Cost | None:
+        """Return a cost that no place on the cluster is below by the policy; None if it has no place.
+
+        It is found without regard to free capacity, once for all clusters that are alike.
+        """
+        key = tuple(
+            (id(each.devices), each.nodes, each.accounting, each.fabric, each.currency, each.prices)
+            for each in cluster.pools
+        )
+        if key not in self._least:
+            self._least[key] = self._find_least(cluster)
+        return self._least[key]
+
+    def _find_least(self, cluster: Cluster) -> Cost | None:
+        options = self._options(cluster, None)
+        if isinstance(options, Misfit):
+            return None
+        policy = self._policy or PlacementPolicy.SPREAD
+        costs = ((self._cost(cluster, each) for each in wanted) for wanted in options)
+        return sum((min(each, key=partial(within_cluster, policy)) for each in costs), NOTHING)
 
     def offer(self, cluster: Cluster, capacities: Sequence[FreeCapacity]) -> Offer | Misfit:
         """Return the place of a new replica, and its cost."""
