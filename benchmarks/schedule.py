@@ -10,6 +10,7 @@ two alike.
 
 `--occupied 0.9` fills nine pools in ten with replicas of other deployments. `--case scarce` gives one
 cluster in a hundred the hardware, `--case none` none, so that every pool is looked at and explained.
+`--policy Cheapest` gives every pool a price, and the deployment that policy.
 `--end-to-end` adds the whole call that a controller makes, from JSON objects to children and conditions:
 `first_seconds`, when none of the objects has been seen, and `repeated_seconds`, when all have. `memory_mb`
 is what the process takes at the end.
@@ -30,7 +31,7 @@ from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose import fleet as snapshots
 from modelplane.compose import model_deployment
 from modelplane.compose.composition import Request
-from modelplane.scheduler import Fleet, schedule
+from modelplane.scheduler import Fleet, PlacementPolicy, schedule
 
 CLASSES = 50
 NODES = 4
@@ -61,6 +62,13 @@ def devices(turn: int, kind: int, scarce: bool) -> list[dict[str, Any]]:
     ]
 
 
+def prices(place: int, options: argparse.Namespace) -> dict[str, Any]:
+    if not options.policy:
+        return {}
+    per_hour = f"{2 + place % 97 / 50:.2f}"
+    return {"pricing": {"currency": "USD", "devices": [{"name": "gpu", "perHour": per_hour}]}}
+
+
 def cluster(turn: int, number: int, options: argparse.Namespace) -> dict[str, Any]:
     scarce = options.case == "scarce" and number % 100 != 99
     return {
@@ -79,6 +87,7 @@ def cluster(turn: int, number: int, options: argparse.Namespace) -> dict[str, An
                 {
                     "name": f"pool-{position}",
                     "nodes": NODES,
+                    **prices(number * options.pools + position, options),
                     "devices": devices(turn, (number * options.pools + position) % CLASSES, scarce),
                 }
                 for position in range(options.pools)
@@ -134,6 +143,7 @@ def deployment(turn: int, options: argparse.Namespace) -> dict[str, Any]:
         "metadata": {"name": "qwen", "namespace": "ml-team", "uid": f"deployment-uid-{turn}"},
         "spec": {
             "replicas": options.replicas,
+            **({"placement": {"policy": options.policy}} if options.policy else {}),
             "engines": [
                 {
                     "name": "main",
@@ -197,6 +207,7 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, default=10, help="how many the deployment wants")
     parser.add_argument("--occupied", type=float, default=0.0, help="share of the pools that are full")
     parser.add_argument("--case", choices=sorted(WANTED), default="fits")
+    parser.add_argument("--policy", choices=[str(each) for each in PlacementPolicy])
     parser.add_argument("--end-to-end", action="store_true", help="also from JSON objects to children")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="at least 2")
     parser.add_argument("--json", action="store_true", help="print one JSON line; the default")
@@ -220,6 +231,7 @@ def main() -> None:
         "replicas": options.replicas,
         "occupied": options.occupied,
         "case": options.case,
+        "policy": options.policy,
         "snapshot_seconds": round(statistics.median(snapshot_times), 6),
     }
     if options.end_to_end:

@@ -586,6 +586,18 @@ REFUSED = [
     ),
     pytest.param(
         "ModelDeployment",
+        {"spec.placement": {"maxCostPerHour": "12.50"}},
+        "currency is required with maxCostPerHour",
+        id="a limit of cost without a currency",
+    ),
+    pytest.param(
+        "InferenceClass",
+        {"spec.pricing": {"currency": "USD", "devices": [{"name": "nic", "perHour": "1"}]}},
+        "pricing names a device that is not under devices",
+        id="the price of another device",
+    ),
+    pytest.param(
+        "ModelDeployment",
         {"spec.template": {"spec": {"engines": [ENGINE]}}},
         "spec.engines and spec.template are two ways to write one thing: keep one of them",
         id="a deployment written both ways",

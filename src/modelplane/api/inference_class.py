@@ -9,6 +9,7 @@ from typing import Annotated
 from modelplane.api import labels
 from modelplane.api.cloud_settings import DiskSizeGb
 from modelplane.api.clouds import Cloud
+from modelplane.api.device_prices import DevicePricing
 from modelplane.api.devices import Device
 from modelplane.api.fields import LABEL_VALUE, Rule, about
 from modelplane.api.meta import Model, ObjectMeta, Status
@@ -107,6 +108,13 @@ class Provisioning(Model):
 class InferenceClassSpec(Model):
     """The devices of a node of this class, and its recipe."""
 
+    __rules__ = (
+        Rule(
+            "!has(self.pricing) || self.pricing.devices.all(p, self.devices.exists(d, d.name == p.name))",
+            "pricing names a device that is not under devices: correct the name, or remove the price",
+        ),
+    )
+
     description: Annotated[str, about("Purpose of the class, for people.", max_length=1024)] | None = None
     provisioning: (
         Annotated[
@@ -124,6 +132,13 @@ class InferenceClassSpec(Model):
             keys=("name",),
         ),
     ]
+    pricing: (
+        Annotated[
+            DevicePricing,
+            about("Prices of the devices, for plans and for placement by cost. Absent: not known."),
+        ]
+        | None
+    ) = None
 
 
 class InferenceClass(Model):

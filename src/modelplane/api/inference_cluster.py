@@ -11,6 +11,7 @@ from typing import Annotated
 from modelplane.api import labels
 from modelplane.api.clouds import Cloud, clouds_where, traits
 from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin, Source
+from modelplane.api.device_prices import DevicePricing
 from modelplane.api.devices import Device
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
@@ -210,6 +211,9 @@ class GPUPool(Model):
         tuple[Device, ...],
         about("Devices of each node, from its class.", max_length=16, keys=("name",)),
     ] = ()
+    pricing: Annotated[DevicePricing, about("Prices of the devices, of the pool or of its class.")] | None = (
+        None
+    )
 
 
 class Capabilities(Model):

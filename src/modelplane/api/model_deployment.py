@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
+from modelplane.api.budgets import AMOUNT, MAX_AMOUNT
+from modelplane.api.device_prices import Currency
 from modelplane.api.devices import NodeSelector
 from modelplane.api.engines import (
     PHASE_RULES,
@@ -170,6 +172,59 @@ class DeploymentTemplate(Model):
     spec: Annotated[ReplicaSpec, about("One replica.")]
 
 
+class PlacementPolicy(StrEnum):
+    """What decides between clusters, and between pools of a cluster, that would all do."""
+
+    SPREAD = "Spread"
+    PACK = "Pack"
+    CHEAPEST = "Cheapest"
+
+
+class PlacementSettings(Model):
+    """Choice between places that would all do. It concerns new replicas: none is moved."""
+
+    __rules__ = (
+        Rule(
+            "!has(self.maxCostPerHour) || has(self.currency)",
+            "currency is required with maxCostPerHour",
+        ),
+    )
+
+    policy: (
+        Annotated[
+            PlacementPolicy,
+            about(
+                "Spread: the cluster with the fewest replicas of this deployment. Pack: the one with the "
+                "most. Cheapest: the one with the lowest price. On a tie the one where the fewest devices "
+                "become unusable for others, and then the lowest price. Absent: Spread, and within a cluster "
+                "the first pool that fits."
+            ),
+        ]
+        | None
+    ) = None
+    max_cost_per_hour: (
+        Annotated[
+            str,
+            about(
+                "Most that all replicas may cost an hour. A replica that would cost more, or whose price is "
+                'not known, is not placed. Such as "12.50".',
+                max_length=MAX_AMOUNT,
+                pattern=AMOUNT,
+            ),
+        ]
+        | None
+    ) = None
+    currency: (
+        Annotated[
+            Currency,
+            about(
+                "Currency of the prices to compare; others count as not known. Absent: that of most pools."
+            ),
+        ]
+        | None
+    ) = None
+
+
 class ModelDeploymentSpec(ReplicaSettings):
     """Number of replicas, and their template."""
 
@@ -195,6 +250,7 @@ class ModelDeploymentSpec(ReplicaSettings):
         int,
         about("Number of ModelReplicas across the fleet: the field to scale.", ge=0, le=10000),
     ]
+    placement: Annotated[PlacementSettings, about("Choice between places that would all do.")] | None = None
     engines: Annotated[tuple[Engine, ...], _ENGINES] = ()
     template: (
         Annotated[
@@ -213,10 +269,23 @@ class ReplicaCounts(Model):
     updated: Annotated[int, about("Placed replicas that have the current template.", ge=0)] = 0
 
 
+class DeploymentCost(Model):
+    """Cost of the devices that replicas take, whole nodes where pools count nodes."""
+
+    currency: Annotated[str, about("Currency, by ISO 4217.")]
+    per_hour: Annotated[str, about("Cost of all placed replicas for an hour.")]
+    unpriced_replicas: Annotated[
+        int, about("Placed replicas that are not in the sum, because a price is not known.", ge=0)
+    ] = 0
+
+
 class ModelDeploymentStatus(Status):
     """Status of the deployment."""
 
     replicas: Annotated[ReplicaCounts, about("Numbers of replicas.")] | None = None
+    cost: (
+        Annotated[DeploymentCost, about("Cost by the prices of pools. Absent: no pool has a price.")] | None
+    ) = None
     selector: (
         Annotated[
             str,

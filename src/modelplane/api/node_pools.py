@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from modelplane.api import labels
 from modelplane.api.clouds import clouds_where
+from modelplane.api.device_prices import DevicePricing
 from modelplane.api.fields import DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model
@@ -205,6 +206,13 @@ class NodePool(Model):
             keys=("key", "effect"),
         ),
     ] = ()
+    pricing: (
+        Annotated[
+            DevicePricing,
+            about("Prices of the devices on this cluster, instead of those of the class."),
+        ]
+        | None
+    ) = None
 
     def interconnect(self) -> Fabric:
         """Return ``fabric`` in its object form, whichever way it was written."""

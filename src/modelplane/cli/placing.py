@@ -38,6 +38,31 @@ def tell_refusals(title: str, refusals: "Sequence[RefusalReport]", *, everything
         click.echo(f"and {rest:,} other refusals, none of them closer to a fit: --all shows them")
 
 
+def tell_cost(deployments: "Sequence[Deployment]") -> None:
+    """Print the cost of deployments, if a pool of the fleet has a price."""
+    from modelplane.offline import placement_tables
+
+    if said := [cost for each in deployments if (cost := placement_tables.cost(each))]:
+        click.echo("\nCost:\n" + "\n".join(said))
+
+
+def tell_alternatives(result: "Explanation", *, everything: bool) -> None:
+    """Print where one more replica would fit, if costs make a difference."""
+    from modelplane.cli import tables
+    from modelplane.offline import placement_tables
+
+    if result.deployment.cost is None:
+        return
+    told = result.alternatives if everything else result.alternatives[:_MOST]
+    tables.show(
+        "One more replica would fit on:",
+        placement_tables.ALTERNATIVE_COLUMNS,
+        placement_tables.alternative_rows(told),
+    )
+    if rest := len(result.alternatives) - len(told):
+        click.echo(f"and on {rest:,} other clusters: --all shows them")
+
+
 def tell_fleet(
     result: "Plan | Explanation", deployments: "Sequence[Deployment]", *, everything: bool
 ) -> None:

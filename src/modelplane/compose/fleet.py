@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from modelplane import scheduler
-from modelplane.api import labels
+from modelplane.api import labels, money
 from modelplane.api.decode import InvalidObject, convert, decode_as
 from modelplane.api.devices import Device, DeviceAttribute
 from modelplane.api.engines import Role, Serving
 from modelplane.api.inference_cluster import Capabilities, GPUPool, InferenceCluster
 from modelplane.api.model_cache import ModelCache
-from modelplane.api.model_deployment import Engine, Member, ModelDeployment
+from modelplane.api.model_deployment import Engine, Member, ModelDeployment, PlacementSettings
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
 from modelplane.compose.conditions import READY
@@ -123,7 +123,15 @@ def _pool(pool: GPUPool) -> scheduler.Pool:
         _devices(msgspec.json.encode(pool.devices)),
         pool.accounting,
         pool.fabric or "",
+        *_prices(pool),
     )
+
+
+def _prices(pool: GPUPool) -> tuple[str, tuple[int, ...]]:
+    if pool.pricing is None:
+        return "", ()
+    known = {each.name: money.parts(each.per_hour) for each in pool.pricing.devices}
+    return pool.pricing.currency, tuple(known.get(device.name, 0) for device in pool.devices)
 
 
 @lru_cache(maxsize=4096)
@@ -225,6 +233,8 @@ def footprint(found: Iterable[Mapping[str, Any]]) -> scheduler.CacheFootprint:
 def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) -> scheduler.Deployment:
     """Return a deployment in the scheduler's types, from either of its published shapes."""
     template = source.replica_template()
+    placement = source.spec.placement or PlacementSettings()
+    most = placement.max_cost_per_hour
     return scheduler.Deployment(
         namespace=source.metadata.namespace,
         name=source.metadata.name,
@@ -239,6 +249,9 @@ def deployment(source: ModelDeployment, cache: scheduler.CacheFootprint | None) 
         ),
         regions=template.regions,
         picks=Serving(mode=template.serving, routing=template.routing).picks,
+        policy=placement.policy,
+        most_per_hour=None if most is None else money.parts(most),
+        currency=placement.currency or "",
     )
 
 

@@ -244,13 +244,15 @@ def _pool(request: Request[InferenceCluster], pool: NodePool) -> dict[str, Any]:
         # An unreadable class leaves the published devices as they are.
         before = (known for known in request.owner.status.gpu_pools if known.name == pool.name)
         return next((msgspec.to_builtins(known) for known in before), {})
-    devices = msgspec.to_builtins(decode_as(InferenceClass, found[0]).spec.devices)
+    spec = decode_as(InferenceClass, found[0]).spec
     published: dict[str, Any] = {
         "name": pool.name,
         "nodes": pool.max_node_count or pool.node_count,
         "accounting": str(pool.accounting),
-        "devices": devices,
+        "devices": msgspec.to_builtins(spec.devices),
     }
+    if pricing := pool.pricing or spec.pricing:
+        published["pricing"] = msgspec.to_builtins(pricing)
     if fabric := pool.fabric_identity():
         published["fabric"] = fabric
     return published

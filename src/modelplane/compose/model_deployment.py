@@ -7,10 +7,10 @@ send it no more requests, and then it is deleted.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from modelplane import scheduler
-from modelplane.api import labels
+from modelplane.api import labels, money
 from modelplane.api.decode import encode
 from modelplane.api.devices import DeviceSelector
 from modelplane.api.engines import Serving, ServingMode
@@ -71,11 +71,16 @@ def place(request: Request[ModelDeployment]) -> scheduler.Placement:
 
     Raises ``SelectorError``, and ``InvalidObject`` for a replica that cannot be read.
     """
+    return scheduler.schedule(*situation(request))
+
+
+def situation(request: Request[ModelDeployment]) -> tuple[scheduler.Fleet, scheduler.Deployment]:
+    """Return the fleet and the deployment that a request shows. Raises ``InvalidObject``."""
     deployment = request.owner
     footprint, _ = _cache(request)
     replicas = _replicas(request)
     clusters = fleet.clusters(request.found("clusters"), replicas)
-    return scheduler.schedule(scheduler.Fleet(clusters, replicas), fleet.deployment(deployment, footprint))
+    return scheduler.Fleet(clusters, replicas), fleet.deployment(deployment, footprint)
 
 
 def placed(request: Request[ModelDeployment], placement: scheduler.Placement) -> Composition:
@@ -92,7 +97,7 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
     counts = {"total": len(staying), "ready": ready, "updated": len(rollout.updated)}
     return Composition(
         children=children,
-        status={"replicas": counts, "selector": _selector(deployment)},
+        status={"replicas": counts, "selector": _selector(deployment), **_cost(placement)},
         conditions=(scheduled, ready_condition, *cache_conditions),
         ready=scheduled.holds and ready_condition.holds,
         unsatisfied=len(staying) < deployment.spec.replicas or any(a.leaving for a in placement.assignments),
@@ -101,6 +106,18 @@ def placed(request: Request[ModelDeployment], placement: scheduler.Placement) ->
             for name in sorted({assignment.cluster for assignment in placement.assignments})
         ),
     )
+
+
+def _cost(placement: scheduler.Placement) -> dict[str, Any]:
+    """Return the cost of all replicas, those included that wait for a replacement; nothing without prices."""
+    if not placement.currency:
+        return {}
+    costs = [each.cost for each in placement.assignments if each.cost]
+    per_hour = money.amount_of(sum(cost.price for cost in costs))
+    status: dict[str, Any] = {"currency": placement.currency, "perHour": per_hour}
+    if unpriced := sum(bool(cost.unpriced) for cost in costs):
+        status["unpricedReplicas"] = unpriced
+    return {"cost": status}
 
 
 def _selector(deployment: ModelDeployment) -> str:

@@ -190,6 +190,15 @@ def place(files: Files, deployment: Object) -> Placed:
     return Placed(placement, replace(files, store=store))
 
 
+def other_places(files: Files, deployment: Object) -> scheduler.Alternatives:
+    """Return where one more replica of a deployment would fit. Raises ``Unplannable``."""
+    try:
+        request = _request(deployment, files.store, _children(deployment, files.store))
+        return scheduler.alternatives(*model_deployment.situation(request))
+    except (InvalidObject, SelectorError) as error:
+        raise Unplannable(f"{error}: correct it") from error
+
+
 def snapshot(files: Files) -> scheduler.Fleet:
     """Return the fleet as the scheduler sees it. Raises ``Unplannable``."""
     try:

@@ -10,6 +10,7 @@ from modelplane.api.engines import Role
 from modelplane.offline.diagnostics import choice
 from modelplane.offline.placements import (
     RANKS,
+    Alternative,
     Deployment,
     EngineReport,
     MemberReport,
@@ -26,6 +27,7 @@ REPLICA_COLUMNS: Final = ("DEPLOYMENT", *_PLACE_COLUMNS)
 WHERE_COLUMNS: Final = (*_PLACE_COLUMNS, "WHY")
 REMEDY_COLUMNS: Final = ("CHANGE", "CLUSTERS THAT WOULD DO")
 REFUSAL_COLUMNS: Final = ("CLUSTER", "POOL", "ENGINE", "REFUSED", "COMPARED", "REMEDY")
+ALTERNATIVE_COLUMNS: Final = ("CLUSTER", "POOLS", "COST AN HOUR", "STRANDED DEVICES")
 POOL_COLUMNS: Final = ("CLUSTER", "POOL", "COUNTED", "TOTAL", "TAKEN", "FREE")
 
 
@@ -101,6 +103,22 @@ def remedy_rows(deployment: Deployment) -> Iterator[Row]:
     """Yield a row for each change with which one more replica would fit."""
     for remedy in deployment.remedies:
         yield (remedy.change, choice(remedy.clusters) if remedy.clusters else "-")
+
+
+def cost(deployment: Deployment) -> str:
+    """Return what the replicas cost; empty if no pool has a price."""
+    found = deployment.cost
+    if found is None:
+        return ""
+    unpriced = f", and {found.unpriced_replicas} without a known price" if found.unpriced_replicas else ""
+    return f"{deployment.name}: {found.per_hour} {found.currency} an hour{unpriced}"
+
+
+def alternative_rows(alternatives: Iterable[Alternative]) -> Iterator[Row]:
+    """Yield a row for each place that one more replica would have."""
+    for each in alternatives:
+        pools = ", ".join(each.pools)
+        yield (each.cluster, pools, each.cost_per_hour or "-", str(each.stranded_devices))
 
 
 def touched(pools: Sequence[Pool], deployments: Iterable[Deployment], most: int) -> Sequence[Pool]:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from modelplane import scheduler
+from modelplane.api import money
 from modelplane.api.listing import in_order
 from modelplane.api.meta import Object
 from modelplane.offline.diagnostics import ObjectName
@@ -13,6 +14,7 @@ from modelplane.offline.fleet import (
     Placed,
     assumed_ready,
     missing_cache,
+    other_places,
     place,
     snapshot,
     to_provision,
@@ -57,6 +59,15 @@ class EngineReport(Output, frozen=True, kw_only=True):
     members: tuple[MemberReport, ...]
 
 
+class CostReport(Output, frozen=True, kw_only=True):
+    """Cost of the devices of replicas for an hour."""
+
+    currency: str
+    per_hour: str
+    unpriced_replicas: int
+    """Replicas that are not in the sum, because a price is not known."""
+
+
 class Replica(Output, frozen=True, kw_only=True):
     """A replica."""
 
@@ -70,6 +81,8 @@ class Replica(Output, frozen=True, kw_only=True):
     """Reason of the placement, of the retention, or of the removal."""
     engines: tuple[EngineReport, ...]
     """Empty for one that is removed."""
+    cost_per_hour: str
+    """Cost in the currency of the deployment's; empty if a price is not known."""
 
 
 class Compared(Output, frozen=True, kw_only=True):
@@ -114,6 +127,19 @@ class Deployment(Output, frozen=True, kw_only=True):
     refusals: tuple[RefusalReport, ...]
     remedies: tuple[RemedyReport, ...]
     notes: tuple[str, ...]
+    cost: CostReport | None
+    """Cost of all replicas that are there or new; null if no pool of the fleet has a price."""
+
+
+class Alternative(Output, frozen=True, kw_only=True):
+    """A place for one more replica, after this placement."""
+
+    cluster: str
+    pools: tuple[str, ...]
+    cost_per_hour: str
+    """Empty if a price is not known."""
+    stranded_devices: int
+    """Devices of its nodes that it would not use, and that no other replica could."""
 
 
 class Amount(Output, frozen=True, kw_only=True):
@@ -155,6 +181,8 @@ class Explanation(Report, frozen=True, kw_only=True):
     kind: Literal["Explanation"] = "Explanation"
     placed: bool
     deployment: Deployment
+    alternatives: tuple[Alternative, ...]
+    """In the order in which the deployment's policy would take them, its replicas apart."""
     pools: tuple[Pool, ...]
     assumed_ready: tuple[str, ...]
 
@@ -173,7 +201,28 @@ def explain(files: Files, deployment: Object) -> Explanation:
     """Explain the placement of one deployment. Raises ``Unplannable``."""
     placed = place(files, deployment)
     report = _deployment(deployment, placed)
-    return Explanation(deployment=report, **_summary([report], placed.files))
+    return Explanation(
+        deployment=report,
+        alternatives=_alternatives(placed, deployment),
+        **_summary([report], placed.files),
+    )
+
+
+def _alternatives(placed: Placed, deployment: Object) -> tuple[Alternative, ...]:
+    found = other_places(placed.files, deployment)
+    return tuple(
+        Alternative(
+            cluster=each.cluster,
+            pools=tuple(dict.fromkeys(member.pool for engine in each.engines for member in engine.members)),
+            cost_per_hour=_price(each.cost if found.currency else None),
+            stranded_devices=each.cost.stranded,
+        )
+        for each in found.places
+    )
+
+
+def _price(cost: scheduler.Cost | None) -> str:
+    return "" if cost is None or cost.unpriced else money.amount_of(cost.price)
 
 
 def _summary(reports: Sequence[Deployment], files: Files) -> dict[str, Any]:
@@ -216,6 +265,18 @@ def _deployment(deployment: Object, placed: Placed) -> Deployment:
             RemedyReport(change=each.change, clusters=tuple(each.clusters)) for each in diagnosis.remedies
         ),
         notes=(*diagnosis.notes, *lost),
+        cost=_cost(placement),
+    )
+
+
+def _cost(placement: scheduler.Placement) -> CostReport | None:
+    costs = [each.cost for each in placement.assignments if each.cost]
+    if not placement.currency:
+        return None
+    return CostReport(
+        currency=placement.currency,
+        per_hour=money.amount_of(sum(cost.price for cost in costs)),
+        unpriced_replicas=sum(bool(cost.unpriced) for cost in costs),
     )
 
 
@@ -231,6 +292,7 @@ def _replica(assignment: scheduler.Assignment) -> Replica:
         name=assignment.replica,
         reason=assignment.reason or _FITS,
         engines=tuple(_engine(engine) for engine in assignment.engines),
+        cost_per_hour=_price(assignment.cost),
     )
 
 
@@ -242,6 +304,7 @@ def _removed(dropped: scheduler.Dropped) -> Replica:
         name=dropped.replica,
         reason=dropped.reason,
         engines=(),
+        cost_per_hour="",
     )
 
 

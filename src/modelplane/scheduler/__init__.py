@@ -6,9 +6,12 @@
 from modelplane.api.devices import Claim
 from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import TaintEffect as Effect
+from modelplane.api.model_deployment import PlacementPolicy
 from modelplane.api.model_deployment import TolerationOperator as Operator
 from modelplane.api.node_pools import Accounting
 from modelplane.cel.device import AttributeValue, Version
+from modelplane.scheduler.alternatives import Alternatives, alternatives
+from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal, Remedy
 from modelplane.scheduler.placement import Assignment, Dropped, Placement
 from modelplane.scheduler.schedule import schedule
@@ -36,6 +39,7 @@ from modelplane.scheduler.verdict import Reason
 
 __all__ = [
     "Accounting",
+    "Alternatives",
     "Amount",
     "Assignment",
     "AttributeValue",
@@ -43,6 +47,7 @@ __all__ = [
     "Capabilities",
     "Claim",
     "Cluster",
+    "Cost",
     "Deployment",
     "Device",
     "DeviceRequest",
@@ -57,6 +62,7 @@ __all__ = [
     "PlacedEngine",
     "PlacedMember",
     "Placement",
+    "PlacementPolicy",
     "Pool",
     "Reason",
     "Refusal",
@@ -68,6 +74,7 @@ __all__ = [
     "Toleration",
     "Usage",
     "Version",
+    "alternatives",
     "schedule",
     "usage",
 ]

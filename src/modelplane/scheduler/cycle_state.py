@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from modelplane.scheduler.cost import currency_of
 from modelplane.scheduler.ledger import Ledger
 from modelplane.scheduler.placer import Placer
 from modelplane.scheduler.search_budget import SearchBudget
@@ -12,23 +13,29 @@ from modelplane.scheduler.types import Cluster, Deployment, Fleet
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """The deployment to place, the clusters by name, and the ledger and placer of this cycle."""
+    """The deployment to place, the clusters by name, and the ledger and placer of this cycle.
+
+    Prices are compared in `currency`.
+    """
 
     deployment: Deployment
     clusters: Mapping[str, Cluster]
     placer: Placer
     ledger: Ledger
     budget: SearchBudget
+    currency: str = ""
 
     @classmethod
     def begin(cls, fleet: Fleet, deployment: Deployment) -> "CycleState":
         """Return the state before the first step. Raises SelectorError."""
         budget = SearchBudget()
         selection = Selection(budget, deployment)
+        currency = currency_of(fleet.clusters, deployment.currency)
         return cls(
             deployment,
             {cluster.name: cluster for cluster in fleet.clusters},
-            Placer(deployment, selection, budget),
+            Placer(deployment, selection, budget, currency),
             Ledger(fleet.replicas, selection, budget),
             budget,
+            currency,
         )

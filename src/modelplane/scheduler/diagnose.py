@@ -6,9 +6,10 @@ While every replica is placed, no refusal is examined.
 from collections.abc import Iterable, Sequence
 
 from modelplane.scheduler.capacity import FreeCapacity, NodeCapacity
+from modelplane.scheduler.cluster_queue import Refused
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Diagnosis, Refusal
-from modelplane.scheduler.fill import Filled, Refused
+from modelplane.scheduler.fill import Filled
 from modelplane.scheduler.remedies import remedies
 from modelplane.scheduler.retention import Kept, Leaving
 from modelplane.scheduler.types import Pool

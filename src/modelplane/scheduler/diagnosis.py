@@ -32,6 +32,8 @@ PHRASES: Final[dict[Reason, str]] = {
     Reason.NO_FREE_NODES: "without enough free nodes",
     Reason.NO_FREE_DEVICES: "without enough free devices",
     Reason.ENGINES_COMPETE: "without room for engines {subject} together",
+    Reason.NO_PRICE: "without a price in {subject}, which maxCostPerHour needs",
+    Reason.TOO_EXPENSIVE: "above maxCostPerHour",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from modelplane.api.node_pools import Accounting
 from modelplane.scheduler.capacity import DeviceCapacity, FreeCapacity, NodeCapacity
+from modelplane.scheduler.cost import NOTHING, Cost, cost_of, cost_of_nodes
 from modelplane.scheduler.filters.devices import demand
 from modelplane.scheduler.identity_map import IdentityMap
 from modelplane.scheduler.search_budget import SearchBudget
@@ -108,6 +109,18 @@ class Ledger:
             elif self._groups(engines, pool) - self._groups(held_now, pool):
                 return True
         return False
+
+    def cost(self, cluster: Cluster, engines: Sequence[PlacedEngine], currency: str) -> Cost:
+        """Return the cost of placed engines, without what they strand."""
+        nodes = held(engines)
+        costs = []
+        for pool in cluster.pools:
+            if pool.accounting is Accounting.NODES:
+                costs.append(cost_of_nodes(pool, nodes[pool.name], currency))
+            else:
+                groups = self._groups(engines, pool)
+                costs += (cost_of(pool, Load(group, copies), currency) for group, copies in groups.items())
+        return sum(costs, NOTHING)
 
     def _capacity(
         self, pool: Pool, nodes: int, groups: Mapping[Group, int], without: Sequence[PlacedEngine]

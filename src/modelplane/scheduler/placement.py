@@ -5,6 +5,7 @@ An existing replica is in exactly one of `assignments` and `dropped`.
 
 from dataclasses import dataclass, field
 
+from modelplane.scheduler.cost import Cost
 from modelplane.scheduler.diagnosis import Diagnosis
 from modelplane.scheduler.types import PlacedEngine
 
@@ -15,7 +16,8 @@ class Assignment:
 
     `replica` is the existing object's name, empty for a new one. `retained`: it exists. `leaving`: it
     exists, the deployment no longer fits there, and it stays as it is (its `engines` are those observed)
-    until a replacement is ready. `reason` says why an existing replica stays or has to go.
+    until a replacement is ready. `reason` says why an existing replica stays or has to go. `cost` is None
+    where no pool of the fleet has a price.
     """
 
     cluster: str
@@ -25,6 +27,7 @@ class Assignment:
     retained: bool = False
     leaving: bool = False
     reason: str = ""
+    cost: Cost | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,9 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Assignments in order of cluster, index and name; dropped replicas; the diagnosis."""
+    """Assignments in order of cluster, index and name; dropped replicas; the diagnosis; the currency."""
 
     assignments: tuple[Assignment, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    currency: str = ""

@@ -1,18 +1,24 @@
 """Placing every engine of a replica on the pools of one cluster.
 
-Where some choice of pools fits, one is found: the first in published order, an engine in one pool before one
-that is in two.
+Where some choice of pools fits, one is found: with a policy, that of the least cost; otherwise the first in
+published order, an engine in one pool before one that is in two.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
+from modelplane.api.model_deployment import PlacementPolicy
 from modelplane.scheduler import misfit
+from modelplane.scheduler.best_fit import best_fit
 from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler.cost import NOTHING, Cost, cost_of
 from modelplane.scheduler.engine_options import EngineOptions, Option, OptionFinder
 from modelplane.scheduler.engine_search import EngineSearch
 from modelplane.scheduler.first_fit import first_fit
 from modelplane.scheduler.misfit import Misfit
+from modelplane.scheduler.policy import within_cluster
 from modelplane.scheduler.search_budget import SearchBudget
 from modelplane.scheduler.selection import Selection
 from modelplane.scheduler.types import Cluster, Deployment, Engine, PlacedEngine, PlacedMember
@@ -21,26 +27,63 @@ Pins: TypeAlias = Mapping[str, tuple[str, ...]]
 """The pools that engines must stay in, by the engine's name: one for each member."""
 
 
-class Placer:
-    """Places replicas of one deployment."""
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The place that a cluster has for a new replica."""
 
-    def __init__(self, deployment: Deployment, selection: Selection, budget: SearchBudget) -> None:
+    engines: tuple[PlacedEngine, ...]
+    cost: Cost
+
+
+class Placer:
+    """Places replicas of one deployment. `currency` is that in which prices are compared."""
+
+    def __init__(
+        self, deployment: Deployment, selection: Selection, budget: SearchBudget, currency: str = ""
+    ) -> None:
         self._engines = deployment.engines
+        self._policy = deployment.policy
+        self._currency = currency
         self._finder = OptionFinder(deployment, selection, budget)
         self.selection = selection
         self._budget = budget
+        self._least: dict[object, Cost | None] = {}
 
     def place(
         self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None = None
     ) -> tuple[PlacedEngine, ...] | Misfit:
         """Place every engine in pools of the cluster that have capacity."""
-        options = self._options(cluster, pins)
-        if isinstance(options, Misfit):
-            return options
-        chosen: tuple[Option, ...] | Misfit | None = first_fit(options, capacities)
-        if chosen is None:
-            chosen = self._search(options, cluster, capacities, pins)
+        chosen = self._choose(cluster, capacities, pins)
         return chosen if isinstance(chosen, Misfit) else self._placed(cluster, chosen)
+
+    def least(self, cluster: Cluster) -> Cost | None:
+        """Return a cost that no place on the cluster is below by the policy; None if it has no place.
+
+        It is found without regard to free capacity, once for all clusters that are alike.
+        """
+        key = tuple(
+            (id(each.devices), each.nodes, each.accounting, each.fabric, each.currency, each.prices)
+            for each in cluster.pools
+        )
+        if key not in self._least:
+            self._least[key] = self._find_least(cluster)
+        return self._least[key]
+
+    def _find_least(self, cluster: Cluster) -> Cost | None:
+        options = self._options(cluster, None)
+        if isinstance(options, Misfit):
+            return None
+        policy = self._policy or PlacementPolicy.SPREAD
+        costs = ((self._cost(cluster, each) for each in wanted) for wanted in options)
+        return sum((min(each, key=partial(within_cluster, policy)) for each in costs), NOTHING)
+
+    def offer(self, cluster: Cluster, capacities: Sequence[FreeCapacity]) -> Offer | Misfit:
+        """Return the place of a new replica, and its cost."""
+        chosen = self._choose(cluster, capacities, None)
+        if isinstance(chosen, Misfit):
+            return chosen
+        cost = sum((self._cost(cluster, option) for option in chosen), NOTHING)
+        return Offer(self._placed(cluster, chosen), cost)
 
     def resolve(self, cluster: Cluster, pins: Pins) -> tuple[PlacedEngine, ...] | Misfit:
         """Place every engine in its pinned pools, regardless of capacity."""
@@ -48,6 +91,23 @@ class Placer:
         if isinstance(options, Misfit):
             return options
         return self._placed(cluster, [wanted[0] for wanted in options])
+
+    def _choose(
+        self, cluster: Cluster, capacities: Sequence[FreeCapacity], pins: Pins | None
+    ) -> tuple[Option, ...] | Misfit:
+        options = self._options(cluster, pins)
+        if isinstance(options, Misfit):
+            return options
+        chosen = first_fit(options, capacities) or self._search(options, cluster, capacities, pins)
+        if pins is not None or self._policy is None or isinstance(chosen, Misfit):
+            return chosen
+        policy = self._policy
+        costs = [[within_cluster(policy, self._cost(cluster, each)) for each in wanted] for wanted in options]
+        return best_fit(options, costs, capacities, self._budget) or chosen
+
+    def _cost(self, cluster: Cluster, option: Option) -> Cost:
+        costs = (cost_of(cluster.pools[pool], load, self._currency) for pool, load in option.loads)
+        return sum(costs, NOTHING)
 
     def _options(self, cluster: Cluster, pins: Pins | None) -> list[list[Option]] | Misfit:
         options = []

@@ -15,9 +15,9 @@ from modelplane.api.model_deployment import TolerationOperator
 from modelplane.cel import ObservedValue, SelectorError
 from modelplane.scheduler import amounts
 from modelplane.scheduler.capacity import FreeCapacity
+from modelplane.scheduler.cluster_queue import Refused
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnosis import Remedy
-from modelplane.scheduler.fill import Refused
 from modelplane.scheduler.filters import admit
 from modelplane.scheduler.filters.regions import outside
 from modelplane.scheduler.filters.taints import untolerated

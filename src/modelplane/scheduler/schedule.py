@@ -4,6 +4,7 @@ Existing replicas are inputs: none is moved to improve a placement.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from modelplane.scheduler.cycle_state import CycleState
 from modelplane.scheduler.diagnose import diagnose
@@ -40,21 +41,22 @@ def schedule(fleet: Fleet, deployment: Deployment) -> Placement:
     departing = [_leave(decision, indices) for decision in leaving]
     staying = [_stay(decision, indices) for decision in kept]
     shortfall = deployment.replicas - len(kept)
-    filled = (
-        Filled()
-        if _waits_for_cache(deployment)
-        else fill(state, shortfall, indices, [decision.replica for decision in kept])
-    )
-    assignments = [
-        *departing,
-        *staying,
-        *(Assignment(new.cluster, new.index, new.engines) for new in filled.placed),
-    ]
+    filled = Filled() if _waits_for_cache(deployment) else fill(state, shortfall, indices, kept)
+    new = [Assignment(each.cluster, each.index, each.engines) for each in filled.placed]
+    assignments = [_priced(state, each) for each in (*departing, *staying, *new)]
     return Placement(
         tuple(sorted(assignments, key=lambda each: (each.cluster, each.index, each.replica))),
         _dropped(gone, surplus, relieved),
         diagnose(state, kept, leaving, filled),
+        state.currency,
     )
+
+
+def _priced(state: CycleState, assignment: Assignment) -> Assignment:
+    cluster = state.clusters.get(assignment.cluster)
+    if not state.currency or cluster is None:
+        return assignment
+    return replace(assignment, cost=state.ledger.cost(cluster, assignment.engines, state.currency))
 
 
 def _waits_for_cache(deployment: Deployment) -> bool:

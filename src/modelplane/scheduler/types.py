@@ -16,7 +16,7 @@ from enum import StrEnum
 from modelplane.api.devices import Claim
 from modelplane.api.engines import Role
 from modelplane.api.inference_cluster import TaintEffect
-from modelplane.api.model_deployment import TolerationOperator
+from modelplane.api.model_deployment import PlacementPolicy, TolerationOperator
 from modelplane.api.node_pools import Accounting
 from modelplane.cel.device import AttributeValue
 
@@ -64,7 +64,9 @@ class Toleration:
 class Pool:
     """A node pool: `nodes` is its maximum size, `devices` are those of each node, in published order.
 
-    Pools of a cluster with the same `fabric`, unless it is empty, are joined by one network.
+    Pools of a cluster with the same `fabric`, unless it is empty, are joined by one network. `prices` are
+    those of one device of each entry for an hour, in billionths of the `currency`, which is empty where no
+    price is known.
     """
 
     name: str
@@ -72,6 +74,8 @@ class Pool:
     devices: tuple[Device, ...] = ()
     accounting: Accounting = Accounting.NODES
     fabric: str = ""
+    currency: str = ""
+    prices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,7 @@ class CacheFootprint:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One ModelDeployment. `cache` is None if it refers to none.
+    """One ModelDeployment. `cache` is None if it refers to none. `most_per_hour` is in billionths.
 
     `regions` are those that may serve it; empty allows all. `picks` is true if an endpoint picker chooses the
     pod that serves a request.
@@ -174,6 +178,9 @@ class Deployment:
     tolerations: tuple[Toleration, ...] = ()
     picks: bool = False
     regions: tuple[str, ...] = ()
+    policy: PlacementPolicy | None = None
+    most_per_hour: int | None = None
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True)

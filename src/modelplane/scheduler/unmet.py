@@ -10,7 +10,7 @@ from typing import Final
 
 from modelplane.cel import NoMatch
 from modelplane.cel.conditions import conditions, reads
-from modelplane.scheduler.fill import Refused
+from modelplane.scheduler.cluster_queue import Refused
 from modelplane.scheduler.identity_map import IdentityMap
 from modelplane.scheduler.misfit import Misfit
 from modelplane.scheduler.selection import Selection

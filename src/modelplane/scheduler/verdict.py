@@ -29,6 +29,8 @@ class Reason(IntEnum):
     NO_FREE_NODES = 14
     NO_FREE_DEVICES = 15
     ENGINES_COMPETE = 16
+    NO_PRICE = 17
+    TOO_EXPENSIVE = 18
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,3 +129,55 @@ def test_nothing_to_place_is_told(files):
         1,
         "Error: PATH has no ModelDeployment to place: name a file that has one\n",
     )
+
+
+PRICED = "  pricing: {currency: USD, devices: [{name: gpu, perHour: '2.5'}]}\n"
+
+
+@pytest.fixture
+def priced(files):
+    """Two clusters, of which the second states a lower price than the class, and a third without prices."""
+    pricing = "pricing: {currency: USD, devices: [{name: gpu, perHour: '1'}]}"
+    cheaper = cluster("west").replace("className: l4", f"className: l4, {pricing}")
+    unpriced = joined(CLASS.replace("name: l4", "name: old"), cluster("old", nodes=1, class_name="old"))
+    (files / "fleet.yaml").write_text(joined(CLASS + PRICED, cluster("east", nodes=1), cheaper, unpriced))
+    return files
+
+
+def deployed(files, replicas, placement):
+    text = DEPLOYMENT.replace("replicas: 1", f"replicas: {replicas}\n  placement: {placement}")
+    (files / "md.yaml").write_text(text)
+
+
+def test_a_plan_says_what_replicas_cost(priced):
+    deployed(priced, 4, "{policy: Cheapest}")
+    output = plan(priced).output
+    assert section(output, "Replicas:") == [
+        "ml-team/qwen 1 new east qwen pool 1 1 gpu",
+        "ml-team/qwen 1 new old qwen pool 1 1 gpu",
+        "ml-team/qwen 2 new west qwen pool 1 1 gpu",
+    ]
+    cost = 'ModelDeployment "ml-team/qwen": 4.50 USD an hour, and 1 without a known price'
+    assert f"\nCost:\n{cost}\n" in output
+    replicas = parsed("plan", plan(priced, "-o", "json").output)["deployments"][0]["replicas"]
+    assert [each["costPerHour"] for each in replicas] == ["2.50", "", "1.00", "1.00"]
+
+
+def test_a_plan_says_which_limit_of_cost_keeps_replicas_away(priced):
+    deployed(priced, 3, "{policy: Cheapest, maxCostPerHour: '3', currency: USD}")
+    result = plan(priced)
+    assert result.exit_code == 2
+    assert "1 above maxCostPerHour (east: 2.50 USD an hour, of which 1.00 are left)" in result.output
+    assert "raise maxCostPerHour to 4.50" in result.output
+
+
+def test_an_explanation_says_what_one_more_replica_would_cost_where(priced):
+    deployed(priced, 1, "{policy: Cheapest}")
+    files = [str(priced / name) for name in ("fleet.yaml", "md.yaml")]
+    arguments = [part for file in files for part in ("--fleet", file)]
+    result = CliRunner().invoke(main, ["explain", "md/qwen", *arguments])
+    assert section(result.output, "One more replica would fit on:") == [
+        "west pool 1.00 0",
+        "east pool 2.50 0",
+        "old pool - 0",
+    ]

@@ -1,0 +1,42 @@
+"""Alternatives: the clusters that would take one more replica, where on them, and at what cost."""
+
+from dataclasses import dataclass
+
+from modelplane.scheduler.cost import Cost
+from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.filters import admit
+from modelplane.scheduler.placer import Offer
+from modelplane.scheduler.policy import between_clusters
+from modelplane.scheduler.types import Deployment, Fleet, PlacedEngine
+from modelplane.scheduler.verdict import Rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A place for one more replica."""
+
+    cluster: str
+    engines: tuple[PlacedEngine, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The places, in the order of the deployment's policy without regard to spread, and the currency."""
+
+    places: tuple[Alternative, ...]
+    currency: str
+
+
+def alternatives(fleet: Fleet, deployment: Deployment) -> Alternatives:
+    """Return every place that a fleet has for one more replica. Raises SelectorError."""
+    state = CycleState.begin(fleet, deployment)
+    places = []
+    for name, cluster in state.clusters.items():
+        if isinstance(admit(deployment, cluster), Rejected):
+            continue
+        offer = state.placer.offer(cluster, state.ledger.capacities(cluster))
+        if isinstance(offer, Offer):
+            places.append(Alternative(name, offer.engines, offer.cost))
+    places.sort(key=lambda each: (between_clusters(deployment.policy, 0, each.cost), each.cluster))
+    return Alternatives(tuple(places), state.currency)

@@ -1,0 +1,111 @@
+"""The clusters of one pass, by the rank that the deployment's policy gives them; on a tie by name.
+
+A cluster that refuses is not tried again in the same pass, in which free nodes only decrease. So the clusters
+wait in a heap, and only those that are tried cost time. The first rank of each is that of a place without
+cost; when its turn comes, that of the least cost which a place there can have; and at last the true one.
+"""
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from modelplane.scheduler.cost import NOTHING, Cost
+from modelplane.scheduler.cycle_state import CycleState
+from modelplane.scheduler.filters import admit
+from modelplane.scheduler.misfit import Misfit
+from modelplane.scheduler.placer import Offer
+from modelplane.scheduler.policy import between_clusters
+from modelplane.scheduler.types import Cluster
+from modelplane.scheduler.verdict import Rejected
+
+Rank: TypeAlias = tuple[float, ...]
+
+_LAST: Final[Rank] = (math.inf,)
+"""The rank of a cluster that has no place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A cluster that accepted no (further) replica, and its refusal."""
+
+    cluster: Cluster
+    refusal: Rejected | Misfit
+
+
+class ClusterQueue:
+    """Clusters that may take a replica. `there` names the cluster of each replica that stays."""
+
+    def __init__(self, state: CycleState, there: Iterable[str]) -> None:
+        self._state = state
+        self._load = Counter(there)
+        self._least: set[str] = set()
+        self._offers: dict[str, Offer] = {}
+        self._refused: list[Refused] = []
+        self._full: list[Cluster] = []
+        self._heap = [(self._rank(name, NOTHING), name) for name in state.clusters]
+        heapq.heapify(self._heap)
+
+    def best(self) -> tuple[Cluster, Offer] | None:
+        """Return the first cluster and its place for a replica; None if no cluster has one."""
+        while self._heap:
+            before, name = self._heap[0]
+            cluster = self._state.clusters[name]
+            if name not in self._offers and self._state.ledger.full(cluster):
+                self._full.append(cluster)
+                heapq.heappop(self._heap)
+                continue
+            rank, offer = self._improved(cluster)
+            if isinstance(offer, (Rejected, Misfit)):
+                self.refuse(offer)
+            elif rank != before:
+                heapq.heapreplace(self._heap, (rank, name))
+            elif offer is not None:
+                return cluster, offer
+        return None
+
+    def take(self) -> None:
+        """Count a replica on the first cluster, whose capacity has been charged."""
+        _, name = self._heap[0]
+        self._load[name] += 1
+        del self._offers[name]
+        least = self._state.placer.least(self._state.clusters[name])
+        heapq.heapreplace(self._heap, (self._rank(name, least), name))
+
+    def refuse(self, refusal: Rejected | Misfit) -> None:
+        """Take the first cluster out."""
+        _, name = heapq.heappop(self._heap)
+        self._refused.append(Refused(self._state.clusters[name], refusal))
+
+    def refused(self) -> tuple[Refused, ...]:
+        """Return every cluster that is out. The reason of a full one is computed only now."""
+        full = ((cluster, self._try(cluster)) for cluster in self._full)
+        return (
+            *self._refused,
+            *(Refused(cluster, said) for cluster, said in full if not isinstance(said, Offer)),
+        )
+
+    def _improved(self, cluster: Cluster) -> tuple[Rank, Offer | Rejected | Misfit | None]:
+        """Return a truer rank of a cluster, and its offer once the rank is the true one."""
+        name = cluster.name
+        if name not in self._least:
+            self._least.add(name)
+            return self._rank(name, self._state.placer.least(cluster)), None
+        offer = self._offers.get(name) or self._try(cluster)
+        if not isinstance(offer, Offer):
+            return _LAST, offer
+        self._offers[name] = offer
+        return self._rank(name, offer.cost), offer
+
+    def _rank(self, name: str, cost: Cost | None) -> Rank:
+        if cost is None:
+            return _LAST
+        return between_clusters(self._state.deployment.policy, self._load[name], cost)
+
+    def _try(self, cluster: Cluster) -> Offer | Rejected | Misfit:
+        verdict = admit(self._state.deployment, cluster)
+        if isinstance(verdict, Rejected):
+            return verdict
+        return self._state.placer.offer(cluster, self._state.ledger.capacities(cluster))

@@ -1,0 +1,69 @@
+"""Cost of a placement: the price of its devices, and the devices that it keeps from everybody else.
+
+A pool that counts nodes gives a pod a whole node: all its devices are paid for, and those that no pod claims
+are stranded. In a pool that counts devices, a pod pays for what it claims and strands nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import mul
+from typing import Final
+
+from modelplane.api.devices import Claim
+from modelplane.api.node_pools import Accounting
+from modelplane.scheduler.types import Cluster, Load, Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a replica costs.
+
+    `price` is for an hour, in billionths of the currency. `unpriced` is the number of parts of the replica
+    whose price is not known; they are not in `price`.
+    """
+
+    stranded: int = 0
+    unpriced: int = 0
+    price: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.stranded + other.stranded, self.unpriced + other.unpriced, self.price + other.price)
+
+
+NOTHING: Final = Cost()
+
+
+def currency_of(clusters: Iterable[Cluster], wanted: str) -> str:
+    """Return the currency to compare prices in: the wanted one, or else that of most pools."""
+    if wanted:
+        return wanted
+    pools = Counter(pool.currency for cluster in clusters for pool in cluster.pools if pool.currency)
+    return min(pools, key=lambda currency: (-pools[currency], currency), default="")
+
+
+def cost_of(pool: Pool, load: Load, currency: str) -> Cost:
+    """Return the cost of a load on a pool. Without a currency nothing has a price."""
+    claimed = [0] * len(pool.devices)
+    for demand, pods in load.group.pods:
+        for entry, need in enumerate(demand.need):
+            claimed[entry] += need * pods * load.copies
+    if pool.accounting is Accounting.DEVICES:
+        return _priced(pool, claimed, currency)
+    stranded = sum(
+        max(device.count * load.nodes - taken, 0)
+        for device, taken in zip(pool.devices, claimed, strict=True)
+        if device.claim is Claim.DRA
+    )
+    return cost_of_nodes(pool, load.nodes, currency) + Cost(stranded)
+
+
+def cost_of_nodes(pool: Pool, nodes: int, currency: str) -> Cost:
+    """Return the price of whole nodes."""
+    return _priced(pool, [device.count * nodes for device in pool.devices], currency) if nodes else NOTHING
+
+
+def _priced(pool: Pool, devices: Iterable[int], currency: str) -> Cost:
+    if not currency or pool.currency != currency:
+        return Cost(unpriced=1 if currency else 0)
+    return Cost(price=sum(map(mul, devices, pool.prices)))
