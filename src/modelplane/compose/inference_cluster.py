@@ -167,7 +167,7 @@ def _without_stack(request: Request[InferenceCluster]) -> str:
     if request.owner.spec.serving_stack.profile is not ServingProfile.NONE or _gateway_address(request):
         return ""
     found = _capabilities(request)
-    lacks = cluster_stack.lacks(found) if found else ""
+    lacks = cluster_stack.lacks(found, request.owner.spec.serving_stack.backend) if found else ""
     install = "nothing is installed with profile None: install a gateway, or set another profile"
     return f"{install}; {lacks}" if lacks else install
 
