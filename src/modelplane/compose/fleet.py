@@ -50,7 +50,6 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
     )
 
 
-@per_version
 def backend(found: Mapping[str, Any]) -> ServingBackend:
     """Return what runs the pods of new replicas on an InferenceCluster; the default if it is unreadable."""
     try:
