@@ -237,6 +237,8 @@ def test_every_replica_renders_what_runs_it(row: Row) -> None:
         assert len(replicas) == len(row.planned[manifest["metadata"]["name"]].places)
         engines = decode_as(ModelDeployment, manifest).replica_template().engines
         wanted = ["Deployment" if len(engine.members) == 1 else "LeaderWorkerSet" for engine in engines]
+        if row.name.endswith("kserve"):
+            wanted = ["LLMInferenceService"] * len(engines)
         for replica in replicas:
             owner = decode_as(ModelReplica, replica)
             keys = [workload_key(owner, engine) for engine in owner.spec.engines]

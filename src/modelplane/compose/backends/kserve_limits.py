@@ -23,7 +23,6 @@ _OF_KSERVE: Final = (
     "kserve.io/",
     "kueue.x-k8s.io/",
     "llm-d.ai/",
-    "prometheus.io/",
     "serving.kserve.io/",
 )
 """Prefixes of labels and annotations by which KServe selects pods or takes instructions."""
