@@ -42,12 +42,10 @@ _REMEDIES: Mapping[str, str] = {
 }
 """Requirement of each capability, with the address of the installation guide."""
 
-_REMEDY_OF_KSERVE: Mapping[str, str] = {
-    LLM_INFERENCE_SERVICE.capability: (
-        "the backend KServe needs LLMInferenceService "
-        "(https://kserve.github.io/website/docs/install/llmisvc-install)"
-    ),
-}
+_REMEDY_OF_KSERVE = (
+    "the backend KServe needs LLMInferenceService "
+    "(https://kserve.github.io/website/docs/install/llmisvc-install)"
+)
 
 _KSERVE = (ComponentName.KSERVE_CRDS, ComponentName.KSERVE, ComponentName.KSERVE_PRESETS)
 """The components that the backend KServe adds to a profile, unless the cluster has its definitions."""
@@ -100,9 +98,8 @@ def _with_kserve(request: Request[InferenceCluster], inside: Inside, observed: O
     """Add KServe where it is the backend, unless the cluster has it and no stack has installed it."""
     if request.owner.spec.serving_stack.backend is not ServingBackend.KSERVE:
         return inside
-    known = {each["name"] for each in observed.get("spec", {}).get("components", ())}
     key = LLM_INFERENCE_SERVICE.capability
-    if ComponentName.KSERVE not in known and (request.unknown(key) or request.found(key)):
+    if not _has_kserve(observed) and (request.unknown(key) or request.found(key)):
         return inside
     return replace(inside, components={**{name: {} for name in _KSERVE}, **inside.components})
 
@@ -202,8 +199,19 @@ def report(stack: Object) -> str:
     return f'ServingStack "{stack["metadata"]["name"]}" in namespace "{SYSTEM_NAMESPACE}": {said}'
 
 
-def lacks(capabilities: Mapping[str, bool], backend: ServingBackend = ServingBackend.MODELPLANE) -> str:
+def lacks(capabilities: Mapping[str, bool]) -> str:
     """Return what a cluster lacks, in one sentence; empty if it lacks nothing."""
-    needed = _REMEDIES if backend is ServingBackend.MODELPLANE else {**_REMEDIES, **_REMEDY_OF_KSERVE}
-    absent = [remedy for key, remedy in needed.items() if not capabilities.get(key, False)]
+    absent = [remedy for key, remedy in _REMEDIES.items() if not capabilities.get(key, False)]
     return in_order(absent, separator="; ")
+
+
+def lacks_backend(cluster: InferenceCluster, capabilities: Mapping[str, bool], stack: Object | None) -> str:
+    """Return what the backend of a cluster lacks there and no stack installs; empty if it lacks nothing."""
+    if cluster.spec.serving_stack.backend is not ServingBackend.KSERVE or _has_kserve(stack):
+        return ""
+    return "" if capabilities.get(LLM_INFERENCE_SERVICE.capability, False) else _REMEDY_OF_KSERVE
+
+
+def _has_kserve(stack: Object | None) -> bool:
+    asked = (stack or {}).get("spec", {}).get("components", ())
+    return any(each["name"] == ComponentName.KSERVE for each in asked)
