@@ -8,12 +8,12 @@ from modelplane.api.decode import convert
 from modelplane.api.engines import Container
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends import kserve_limits
-from modelplane.compose.backends.backend import Marks
 from modelplane.compose.backends.kserve import service_name
 from modelplane.compose.backends.kserve_pods import entrypoint
 from modelplane.compose.backends.parallelism import Parallelism, block, parallelism
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import marks_of, other_backend, workload_key
+from modelplane.compose.backends.workload import Marks
 from modelplane.compose.readiness import is_behind, is_ready
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 from support.kserve_status import kserve_status
