@@ -157,6 +157,13 @@ ROWS = (
     Row((("topologies/amd",),), {"llama-3-3-70b": _at("mi300x-us-chicago: mi300x")}),
     Row((("topologies/expert-parallel",),), {"deepseek-v3": _at(*["moe-us-west: h200, h200"] * 2)}),
     Row(
+        (("topologies/kserve",),),
+        {
+            "gemma-3-27b": _at("kserve-eu-north: h200"),
+            "kimi-k2-instruct": _at("kserve-eu-north: h200, h200"),
+        },
+    ),
+    Row(
         (("topologies/mig-partitions",),),
         {
             "qwen3-1-7b": _at(*["shared-eu-west: mig"] * 6),

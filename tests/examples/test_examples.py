@@ -237,8 +237,11 @@ def test_every_replica_renders_what_runs_it(row: Row) -> None:
         assert len(replicas) == len(row.planned[manifest["metadata"]["name"]].places)
         engines = decode_as(ModelDeployment, manifest).replica_template().engines
         wanted = ["Deployment" if len(engine.members) == 1 else "LeaderWorkerSet" for engine in engines]
+        if row.name.endswith("kserve"):
+            wanted = ["LLMInferenceService"] * len(engines)
         for replica in replicas:
-            keys = [workload_key(engine) for engine in decode_as(ModelReplica, replica).spec.engines]
+            owner = decode_as(ModelReplica, replica)
+            keys = [workload_key(owner, engine) for engine in owner.spec.engines]
             made = desired(composed(replica, state))
             assert [made[key]["kind"] for key in keys] == wanted
 

@@ -15,6 +15,7 @@ ORIGINS = {
     "helm.m.crossplane.io": "provider-helm",
     "inference.networking.k8s.io": "gateway-api-inference-extension",
     "leaderworkerset.x-k8s.io": "lws",
+    "serving.kserve.io": "kserve",
     **{
         kind.group: f"provider-upjet-{kind.group.split('.')[-4]}"
         for kinds in MANAGED.values()

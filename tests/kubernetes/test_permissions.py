@@ -99,7 +99,9 @@ async def _happen(fleet: ControlPlane, gpu: ControlPlane, folder: Path) -> None:
             await control.apply(manifest)
         foreign = cluster_objects.gateway_api()
         foreign += [
-            each for origin in ("gateway-api-inference-extension", "lws") for each in definitions(origin)
+            each
+            for origin in ("gateway-api-inference-extension", "kserve", "lws")
+            for each in definitions(origin)
         ]
         for manifest in [*foreign, *inference_cluster.manifests()]:
             await cluster.apply(manifest)
@@ -199,12 +201,9 @@ async def _serve(control: Client, cluster: Client, access: str) -> None:
     await control.create(_object("v1", "ConfigMap", "settings", TEAM) | {"data": {"KEY": "value"}})
     gateway = _object("modelplane.ai/v1alpha1", "InferenceGateway", "default")
     await control.apply(gateway | {"spec": {"backend": "Envoy"}})
-    examples = [
-        manifest
-        for example in EXAMPLES
-        for path in sorted((TOPOLOGIES / example).glob("*.yaml"))
-        for manifest in yaml.safe_load_all(path.read_text())
-    ]
+    files = [path for example in EXAMPLES for path in sorted((TOPOLOGIES / example).glob("*.yaml"))]
+    files += [TOPOLOGIES / "kserve" / name for name in ("fleet.yaml", "model-deployment.yaml")]
+    examples = [manifest for path in files for manifest in yaml.safe_load_all(path.read_text())]
     for manifest in examples:
         if manifest["kind"] == "InferenceCluster":
             secret = manifest["spec"]["cluster"]["existing"]["secretRef"]["name"]

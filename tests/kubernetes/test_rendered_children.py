@@ -29,6 +29,7 @@ ORIGINS = (
     "provider-helm",
     "gateway-api",
     "gateway-api-inference-extension",
+    "kserve",
     "lws",
     "provider-upjet-aws",
     "provider-upjet-azure",

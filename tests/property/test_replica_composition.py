@@ -17,7 +17,10 @@ labels = st.one_of(
 )
 words = st.lists(
     st.sampled_from(
-        ("--port", "--port=8001", "--port=9100", "--block-size=32", "serve", "'", "$(A)", "--model=m")
+        (
+            *("--port", "--port=8001", "--port=9100", "--block-size=32", "serve", "'", "$(A)", "--model=m"),
+            "--pipeline-parallel-size=2",
+        )
     ),
     max_size=4,
 )
@@ -51,6 +54,8 @@ def replicas(draw: st.DrawFn) -> Any:
     names = draw(st.lists(labels, min_size=2 if divided else 1, max_size=2 if divided else 5, unique=True))
     shapes = [draw(engines(name)) for name in names]
     spec: dict[str, Any] = {"modelCacheRef": {"name": draw(labels)}} if draw(st.booleans()) else {}
+    if draw(st.booleans()):
+        spec["backend"] = "KServe"
     if divided:
         shapes = [
             {**shape, "phase": phase} for shape, phase in zip(shapes, ("Prefill", "Decode"), strict=True)
@@ -75,6 +80,14 @@ def _children(owner: Any) -> list[Desired]:
 
 
 def _pods(manifest: Any) -> list[dict[str, Any]]:
+    if manifest["kind"] == "LLMInferenceService":
+        parts = (manifest["spec"], manifest["spec"].get("prefill", {}))
+        return [
+            {"spec": part[key], "metadata": {"labels": part.get("labels", {})}}
+            for part in parts
+            for key in ("template", "worker")
+            if key in part
+        ]
     spec = manifest["spec"] if manifest["kind"] in ("Deployment", "LeaderWorkerSet") else {}
     group = spec.get("leaderWorkerTemplate", spec)
     return [group[key] for key in ("template", "leaderTemplate", "workerTemplate") if key in group]
@@ -101,7 +114,7 @@ def test_no_pod_has_a_port_a_variable_or_a_volume_twice_and_mounts_only_what_it_
         volumes = [volume["name"] for volume in spec.get("volumes", ())]
         mounted = [mount["name"] for each in containers for mount in each.get("volumeMounts", ())]
         ports = [port["containerPort"] for each in containers for port in each.get("ports", ())]
-        names = [port["name"] for each in containers for port in each.get("ports", ())]
+        names = [port["name"] for each in containers for port in each.get("ports", ()) if "name" in port]
         for each in (volumes, ports, names, *([v["name"] for v in c.get("env", ())] for c in containers)):
             assert len(set(each)) == len(each)
         assert set(mounted) == set(volumes)

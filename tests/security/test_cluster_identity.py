@@ -51,6 +51,16 @@ def workload(pod: dict[str, Any] | None = None, container: dict[str, Any] | None
     )
 
 
+def llm(**spec: Any) -> dict[str, Any]:
+    """Return an LLMInferenceService whose controller would make pods of a spec."""
+    return item(
+        "serving.kserve.io/v1alpha2", "LLMInferenceService", spec={"model": {"uri": "hf://m"}, **spec}
+    )
+
+
+ON_THE_NODE = {"containers": [{"name": "main", "image": "engine:1"}], "hostNetwork": True}
+
+
 def elsewhere(manifest: dict[str, Any], namespace: str = OTHERS) -> dict[str, Any]:
     moved = copy.deepcopy(manifest)
     moved["metadata"]["namespace"] = namespace
@@ -132,6 +142,13 @@ ESCAPES: dict[str, tuple[dict[str, Any], str]] = {
             },
         ),
         NODE,
+    ),
+    "the node's network, by KServe": (llm(template=ON_THE_NODE), NODE),
+    "the node's network for workers, by KServe": (llm(worker=ON_THE_NODE), NODE),
+    "the node's network for a phase, by KServe": (llm(prefill={"worker": ON_THE_NODE}), NODE),
+    "pods of a scheduler, by KServe": (
+        llm(router={"scheduler": {"template": ON_THE_NODE}}),
+        "an LLMInferenceService of Modelplane has no pods beside those of its engines",
     ),
     "a token of another's account": (
         item("v1", "Secret", type="kubernetes.io/service-account-token")
@@ -383,7 +400,7 @@ def gateway_class(controller: str = CONTROLLER, **spec: Any) -> dict[str, Any]:
 async def test_it_writes_the_gateway_of_a_cluster_and_no_other_pods_by_it(
     administrator: Client, stolen: Client
 ) -> None:
-    for each in definitions("gateway-api"):
+    for each in (*definitions("gateway-api"), *definitions("kserve")):
         if each["spec"]["names"]["kind"] in ("Gateway", "GatewayClass"):
             await administrator.apply(each)
     reference = {"group": "gateway.envoyproxy.io", "kind": "EnvoyProxy", "name": "escape"}

@@ -53,7 +53,7 @@ def cluster(
     *, capabilities: Mapping[str, bool] | None = None, pools: tuple[str, ...] = ("h200",)
 ) -> dict[str, Any]:
     """Return the InferenceCluster ``east``, which can do everything unless told otherwise."""
-    able = {"dra": True, "leaderWorkerSet": True, "inferencePool": True}
+    able = {"dra": True, "leaderWorkerSet": True, "inferencePool": True, "llmInferenceService": True}
     return {
         "apiVersion": "modelplane.ai/v1alpha1",
         "kind": "InferenceCluster",

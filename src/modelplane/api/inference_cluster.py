@@ -17,6 +17,7 @@ from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFI
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
 from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
+from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.stack_components import COMPONENTS, ComponentSettings, ServingProfile
 
 
@@ -50,6 +51,14 @@ class ServingStack(Model):
         ),
     ] = ServingProfile.STANDARD
     components: Annotated[tuple[ComponentSettings, ...], COMPONENTS] = ()
+    backend: Annotated[
+        ServingBackend,
+        about(
+            "What runs the pods of new replicas: Modelplane, by Deployments and LeaderWorkerSets, or KServe, "
+            "by LLMInferenceServices. Replicas that exist keep what they have. KServe adds its components to "
+            "the profile."
+        ),
+    ] = ServingBackend.MODELPLANE
 
 
 class LocalObjectKind(StrEnum):
@@ -222,6 +231,9 @@ class Capabilities(Model):
     dra: Annotated[bool, about("True if devices can be claimed (resource.k8s.io/v1).")]
     leader_worker_set: Annotated[bool, about("True if gangs can run (LeaderWorkerSet).")]
     inference_pool: Annotated[bool, about("True if an endpoint picker can route (InferencePool).")]
+    llm_inference_service: Annotated[bool, about("True if KServe can run engines (LLMInferenceService).")] = (
+        False
+    )
 
 
 class ClusterCredential(Model):

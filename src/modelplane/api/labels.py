@@ -117,6 +117,21 @@ SERVICE_NAME = "kubernetes.io/service-name"
 LLM_D_ROLE = "llm-d.ai/role"
 """On PrefillDecode pods: ``prefill`` or ``decode``, which the endpoint picker filters by (llm-d)."""
 
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+"""On the pods of a LeaderWorkerSet: its name (LeaderWorkerSet)."""
+
+LWS_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
+"""On the pods of a LeaderWorkerSet: the index within their group, ``0`` for the leader (LeaderWorkerSet)."""
+
+KSERVE_SERVICE = "app.kubernetes.io/name"
+"""On the pods of an LLMInferenceService: its name (KServe)."""
+
+KSERVE_COMPONENT = "kserve.io/component"
+"""On the pods of an LLMInferenceService that take requests: ``workload`` (KServe)."""
+
+KSERVE_PART = "app.kubernetes.io/part-of"
+"""On the pods of an LLMInferenceService: ``llminferenceservice`` (KServe)."""
+
 LLM_D_SERVING = "llm-d.ai/inference-serving"
 """On PrefillDecode pods: ``true`` (llm-d)."""
 

@@ -18,6 +18,7 @@ from modelplane.api.engines import (
 )
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, Rule, about
 from modelplane.api.meta import LocalReference, Model, ObjectMeta, Status
+from modelplane.api.serving_backend import ServingBackend
 
 
 class ResolvedRequest(Model):
@@ -107,10 +108,25 @@ class ModelReplicaSpec(Model):
         tuple[PlacedEngine, ...],
         about("Engines of the replica, with their placement.", min_length=1, max_length=8, keys=("name",)),
     ]
+    backend: (
+        Annotated[
+            ServingBackend,
+            about(
+                "What runs the pods of the engines: Modelplane, by Deployments and LeaderWorkerSets, or "
+                "KServe, by LLMInferenceServices. A ModelDeployment sets it from the InferenceCluster when "
+                "it makes the replica. A replica that runs cannot change it. Absent: Modelplane."
+            ),
+        ]
+        | None
+    ) = None
     draining: Annotated[
         bool,
         about("True before the replica is deleted: its endpoint is removed, and its engines keep running."),
     ] = False
+
+    def runs_with(self) -> ServingBackend:
+        """Return what runs the pods of the engines."""
+        return self.backend or ServingBackend.MODELPLANE
 
 
 class ModelReplicaStatus(Status):

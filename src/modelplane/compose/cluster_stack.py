@@ -1,6 +1,7 @@
 """The serving stack that an InferenceCluster asks for, and what is missing on a cluster without one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from modelplane.api.listing import in_order
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.reasons import ServingStackCondition, ServingStackReason
 from modelplane.api.rejected import Rejected
+from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.serving_stack import KEY, ServingStack, stack_name
 from modelplane.api.stack_components import ComponentName, ServingProfile
 from modelplane.compose.clouds.inside import Inside
@@ -26,6 +28,7 @@ from modelplane.compose.conditions import READY, SYNCED
 from modelplane.compose.readiness import condition_of, when_condition
 from modelplane.compose.releases import merged
 from modelplane.compose.serving_stack import gateway
+from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 
 _DRIVER_ROOTS: Mapping[Source, str] = {Source.GKE: "/home/kubernetes/bin/nvidia"}
 """Source: Google Cloud, "About dynamic resource allocation in GKE": the driver that GKE installs."""
@@ -38,6 +41,14 @@ _REMEDIES: Mapping[str, str] = {
     ),
 }
 """Requirement of each capability, with the address of the installation guide."""
+
+_REMEDY_OF_KSERVE = (
+    "the backend KServe needs LLMInferenceService "
+    "(https://kserve.github.io/website/docs/install/llmisvc-install)"
+)
+
+_KSERVE = (ComponentName.KSERVE_CRDS, ComponentName.KSERVE, ComponentName.KSERVE_PRESETS)
+"""The components that the backend KServe adds to a profile, unless the cluster has its definitions."""
 
 
 def asked(
@@ -56,7 +67,8 @@ def asked(
     is_off = settings.profile is ServingProfile.NONE and not settings.components
     if is_off or not secrets:
         return Keep(KEY) if observed is not None else None
-    return _stack(request.owner, secrets, _inside(request, provisioned), observed or {})
+    inside = _with_kserve(request, _inside(request, provisioned), observed or {})
+    return _stack(request.owner, secrets, inside, observed or {})
 
 
 def _is_open(request: Request[InferenceCluster]) -> bool:
@@ -80,6 +92,16 @@ def _inside(request: Request[InferenceCluster], provisioned: Desired | None) -> 
         # Only the status can be invalid, and then nothing is known of it.
         owner = decode_as(recipe.type, provisioned.manifest)
     return recipe.inside(Site(Request(owner, {}, {})))
+
+
+def _with_kserve(request: Request[InferenceCluster], inside: Inside, observed: Object) -> Inside:
+    """Add KServe where it is the backend, unless the cluster has it and no stack has installed it."""
+    if request.owner.spec.serving_stack.backend is not ServingBackend.KSERVE:
+        return inside
+    key = LLM_INFERENCE_SERVICE.capability
+    if not _has_kserve(observed) and (request.unknown(key) or request.found(key)):
+        return inside
+    return replace(inside, components={**{name: {} for name in _KSERVE}, **inside.components})
 
 
 def _stack(
@@ -181,3 +203,15 @@ def lacks(capabilities: Mapping[str, bool]) -> str:
     """Return what a cluster lacks, in one sentence; empty if it lacks nothing."""
     absent = [remedy for key, remedy in _REMEDIES.items() if not capabilities.get(key, False)]
     return in_order(absent, separator="; ")
+
+
+def lacks_backend(cluster: InferenceCluster, capabilities: Mapping[str, bool], stack: Object | None) -> str:
+    """Return what the backend of a cluster lacks there and no stack installs; empty if it lacks nothing."""
+    if cluster.spec.serving_stack.backend is not ServingBackend.KSERVE or _has_kserve(stack):
+        return ""
+    return "" if capabilities.get(LLM_INFERENCE_SERVICE.capability, False) else _REMEDY_OF_KSERVE
+
+
+def _has_kserve(stack: Object | None) -> bool:
+    asked = (stack or {}).get("spec", {}).get("components", ())
+    return any(each["name"] == ComponentName.KSERVE for each in asked)

@@ -36,6 +36,16 @@ def flag(container: Container, *names: str) -> str | None:
     return found
 
 
+def has(container: Container, *names: str) -> bool:
+    """Return True if a flag without a value is set, such as ``--enable-expert-parallel``."""
+    return any(word.replace("_", "-") in names for word in _words(container))
+
+
+def source(container: Container) -> str | None:
+    """Return what an engine loads, wherever its command line names it; None if it names nothing."""
+    return model(container) or _positional(container)
+
+
 def model(container: Container) -> str | None:
     """Return the model that an engine's flags name, a path or a repository; None if they name none.
 

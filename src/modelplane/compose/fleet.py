@@ -17,6 +17,7 @@ from modelplane.api.model_cache import ModelCache
 from modelplane.api.model_deployment import Engine, Member, ModelDeployment, PlacementSettings
 from modelplane.api.model_replica import ModelReplica, PlacedEngine, PlacedMember
 from modelplane.api.reasons import InferenceClusterCondition, InferenceClusterReason
+from modelplane.api.serving_backend import ServingBackend
 from modelplane.compose.conditions import READY
 from modelplane.compose.memo import per_version
 from modelplane.compose.reachability import reported, reported_by
@@ -44,9 +45,17 @@ def cluster(found: Mapping[str, Any]) -> scheduler.Cluster:
         gateway_address=status.gateway.address if status.gateway else "",
         pools=tuple(_pool(pool) for pool in status.gpu_pools),
         taints=tuple(scheduler.Taint(taint.key, taint.value, taint.effect) for taint in source.spec.taints),
-        capabilities=_capabilities(status.capabilities),
+        capabilities=_capabilities(status.capabilities, source.spec.serving_stack.backend),
         cache_storage=(status.cache.storage_class_name or "") if status.cache else "",
     )
+
+
+def backend(found: Mapping[str, Any]) -> ServingBackend:
+    """Return what runs the pods of new replicas on an InferenceCluster; the default if it is unreadable."""
+    try:
+        return decode_as(InferenceCluster, found).spec.serving_stack.backend
+    except InvalidObject:
+        return ServingBackend.MODELPLANE
 
 
 def clusters(
@@ -110,10 +119,9 @@ def _not_ready(source: InferenceCluster) -> str:
     return next(filter(None, causes), "it is not ready yet")
 
 
-def _capabilities(found: Capabilities | None) -> scheduler.Capabilities:
-    if found is None:
-        return scheduler.Capabilities()
-    return scheduler.Capabilities(**msgspec.structs.asdict(found))
+def _capabilities(found: Capabilities | None, backend: ServingBackend) -> scheduler.Capabilities:
+    known = {} if found is None else msgspec.structs.asdict(found)
+    return scheduler.Capabilities(**known, needs_llm_inference_service=backend is ServingBackend.KSERVE)
 
 
 def _pool(pool: GPUPool) -> scheduler.Pool:

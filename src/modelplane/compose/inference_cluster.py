@@ -151,6 +151,10 @@ def _backend(request: Request[InferenceCluster]) -> Condition:
     """
     stack = request.observed.get(STACK_KEY)
     said = cluster_stack.report(stack) if stack is not None else _without_stack(request)
+    if (found := _capabilities(request)) and (
+        lack := cluster_stack.lacks_backend(request.owner, found, stack)
+    ):
+        said = f"{said}; {lack}" if said else lack
     if not _gateway_address(request):
         message = f'Gateway "{GATEWAY_NAME}" in namespace "{SYSTEM_NAMESPACE}" has no address yet'
         return false(Type.BACKEND_READY, Reason.INSTALLING, f"{message}: {said}" if said else message)

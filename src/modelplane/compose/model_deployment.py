@@ -29,6 +29,7 @@ from modelplane.api.names import replica_name
 from modelplane.api.reasons import ModelDeploymentCondition as Type
 from modelplane.api.reasons import ModelDeploymentReason as Reason
 from modelplane.api.reasons import ModelReplicaCondition
+from modelplane.api.serving_backend import ServingBackend
 from modelplane.cel import SelectorError
 from modelplane.compose import fleet
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
@@ -202,7 +203,8 @@ def _wanted(
         name = assignment.replica or _new_name(request.owner, assignment, taken)
         taken.add(name)
         key = _key(assignment.cluster, assignment.index)
-        wanted[key] = _replica(request.owner, template, assignment, name)
+        backend = _backend(request, key, assignment.cluster)
+        wanted[key] = _replica(request.owner, template, assignment, name, backend)
     return wanted
 
 
@@ -258,8 +260,23 @@ def _new_name(owner: ModelDeployment, assignment: scheduler.Assignment, taken: s
     return name
 
 
+def _backend(request: Request[ModelDeployment], key: str, cluster: str) -> ServingBackend:
+    """Return what a replica runs with: what it has, or the choice of its cluster if it is new.
+
+    So a change of the choice replaces no replica that serves.
+    """
+    if there := request.observed.get(key):
+        return ServingBackend(there["spec"].get("backend", ServingBackend.MODELPLANE))
+    clusters = (each for each in request.found("clusters") if each["metadata"]["name"] == cluster)
+    return next(map(fleet.backend, clusters), ServingBackend.MODELPLANE)
+
+
 def _replica(
-    owner: ModelDeployment, template: ReplicaTemplate, assignment: scheduler.Assignment, name: str
+    owner: ModelDeployment,
+    template: ReplicaTemplate,
+    assignment: scheduler.Assignment,
+    name: str,
+    backend: ServingBackend,
 ) -> ModelReplica:
     placed = {engine.name: engine for engine in assignment.engines}
     cache = template.model_cache_name
@@ -277,6 +294,8 @@ def _replica(
             model_cache_ref=LocalReference(name=cache) if cache else None,
             serving=None if is_plain else Serving(mode=template.serving, routing=template.routing),
             engines=tuple(_engine(engine, placed[engine.name]) for engine in template.engines),
+            # Absent where it is the default, so that replicas of earlier versions stay as they are.
+            backend=None if backend is ServingBackend.MODELPLANE else backend,
         ),
     )
 

@@ -29,7 +29,13 @@ from modelplane.compose.backends.plan import Refused, plan
 from modelplane.compose.backends.references import Copies, copies, reference_requirements
 from modelplane.compose.backends.routes import POOL_KEY, ROUTE_KEY, ingress_objects, picks
 from modelplane.compose.backends.superseded import superseded
-from modelplane.compose.backends.table import backend_of, workload_key, workload_keys, workload_name
+from modelplane.compose.backends.table import (
+    backend_of,
+    marks_of,
+    other_backend,
+    workload_key,
+    workload_keys,
+)
 from modelplane.compose.backends.workload import FORMER, Workload, is_former, spec_hash, with_spec_hash
 from modelplane.compose.composition import Blocked, Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import READY, Condition, false, true
@@ -63,16 +69,16 @@ def _cache_requirement(replica: ModelReplica) -> Iterator[Requirement]:
 
 
 def _pod_requirements(replica: ModelReplica) -> Iterator[Requirement]:
-    workloads = {_pods_of(engine.name): workload_name(replica, engine) for engine in replica.spec.engines}
+    selected = {_pods_of(engine.name): marks_of(replica, engine).pods for engine in replica.spec.engines}
     if picks(replica):
-        workloads[_PICKER_PODS] = picker_name(replica)
-    for key, workload in workloads.items():
+        selected[_PICKER_PODS] = {labels.WORKLOAD: picker_name(replica)}
+    for key, matched in selected.items():
         yield Requirement(
             key,
             "v1",
             "Pod",
             namespace=replica.metadata.namespace,
-            labels={labels.WORKLOAD: workload},
+            labels=dict(matched),
             cluster=replica.spec.cluster_name,
         )
 
@@ -150,7 +156,8 @@ def _kept_endpoint(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]
 
 def _kept_if_unobserved(request: Request[ModelReplica]) -> tuple[Desired | Keep, ...]:
     """Keep the endpoint while the state of an engine is unknown."""
-    workloads = {workload_key(engine) for engine in request.owner.spec.engines}
+    owner = request.owner
+    workloads = {workload_key(owner, engine) for engine in owner.spec.engines}
     return _kept_endpoint(request) if workloads & request.unobserved else ()
 
 
@@ -230,10 +237,10 @@ def _kept(request: Request[ModelReplica], why: Refused, running: Mapping[str, Ob
 
 def _running(request: Request[ModelReplica]) -> dict[str, Object | None]:
     """Return the observed workload of each engine, of its present shape or of the previous one."""
-    observed = request.observed
+    owner, observed = request.owner, request.observed
     return {
-        engine.name: next((observed[key] for key in workload_keys(engine) if key in observed), None)
-        for engine in request.owner.spec.engines
+        engine.name: next((observed[key] for key in workload_keys(owner, engine) if key in observed), None)
+        for engine in owner.spec.engines
     }
 
 
@@ -243,6 +250,8 @@ def _planned(
     """Return the copies and the workloads of a replica, or the first reason against them."""
     if refused := _closed(request):
         return refused
+    if moved := other_backend(request.owner, request.observed):
+        return Refused(Reason.UNSUPPORTED_TOPOLOGY, moved)
     if rejected := pod_policy.rejected(request.owner, cluster):
         return Refused(Reason.POD_NOT_ACCEPTED, rejected.message)
     copied = copies(request, cluster)
@@ -307,20 +316,23 @@ def _workload(workload: Workload, observed: Mapping[str, Object]) -> Iterator[De
         if claim is not None:
             key = f"resource-claim-{engine.name}-{role.lower()}-{claim['metadata']['name'][-5:]}"
             yield Desired(key, claim, exists, cluster)
-    backend = backend_of(engine)
-    manifest = with_spec_hash(backend.workload(workload, claims))
-    there = observed.get(backend.key(engine))
-    if there is not None and spec_hash(there) != spec_hash(manifest):
-        formers = (backend.workload(replace(workload, form=form), claims) for form in FORMER)
-        manifest = next((with_spec_hash(each) for each in formers if is_former(there, each)), manifest)
-    yield Desired(backend.key(engine), manifest, is_ready, cluster)
+    backend = backend_of(workload.replica, engine)
+    if backend.heads(workload.replica, engine):
+        key = backend.key(workload.replica, engine)
+        manifest = with_spec_hash(backend.workload(workload, claims))
+        there = observed.get(key)
+        if there is not None and spec_hash(there) != spec_hash(manifest):
+            formers = (backend.workload(replace(workload, form=form), claims) for form in FORMER)
+            manifest = next((with_spec_hash(each) for each in formers if is_former(there, each)), manifest)
+        yield Desired(key, manifest, is_ready, cluster)
     yield Desired(f"disruption-{engine.name}", disruption_budget(workload), exists, cluster)
 
 
 def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -> tuple[Condition, Condition]:
     replica = request.owner
     where = f'cluster "{replica.spec.cluster_name}"'
-    observed = {engine.name: request.observed.get(workload_key(engine)) for engine in replica.spec.engines}
+    keys = {engine.name: workload_key(replica, engine) for engine in replica.spec.engines}
+    observed = {name: request.observed.get(key) for name, key in keys.items()}
     missing = [name for name, child in observed.items() if child is None]
     if request.silence is not None:
         message = reachability.report(replica.spec.cluster_name, request.silence)
@@ -336,7 +348,6 @@ def _conditions(request: Request[ModelReplica], desired: Mapping[str, Object]) -
             false(Type.MODEL_READY, Reason.WAITING_FOR_MODEL, message),
         )
     ready = _ready(request, observed)
-    keys = {engine.name: workload_key(engine) for engine in replica.spec.engines}
     behind = [name for name, key in keys.items() if is_behind(desired[key], request.observed[key])]
     if behind and ready.holds:
         # Pods from before the edit may still serve, so services keep sending requests.

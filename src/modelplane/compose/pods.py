@@ -14,7 +14,9 @@ from modelplane.compose.readiness import condition_of
 
 _ORDINARY = frozenset({"ContainerCreating", "PodInitializing"})
 _BACK_OFF = "CrashLoopBackOff"
-_ENGINE = "engine"
+_ENGINES = frozenset({"engine", "main"})
+"""Names of an engine's container: Modelplane's, and KServe's."""
+
 _ERROR = "Error"
 
 _PROCESS: Final = re.compile(r"^\(\w+ pid=\d+\) +")
@@ -69,7 +71,7 @@ def _problem(container: Object) -> str:
         return f"{reason}: {ended}"
     if reason and reason not in _ORDINARY:
         told = f"{reason}: {waiting['message']}" if waiting.get("message") else str(reason)
-        return told if name == _ENGINE else f'container "{name}": {told}'
+        return told if name in _ENGINES else f'container "{name}": {told}'
     if ended := _ended(name, container.get("state", {})):
         return ended
     # Without this, the cause would be lost whenever an engine starts once more.
@@ -84,7 +86,7 @@ def _ended(name: str, state: Object) -> str:
     if terminated.get("exitCode", 0) == 0:
         return ""
     cause = _cause(terminated.get("message", "").splitlines())
-    what = "the engine" if name == _ENGINE else f'container "{name}"'
+    what = "the engine" if name in _ENGINES else f'container "{name}"'
     why = f" ({terminated['reason']})" if terminated.get("reason", _ERROR) != _ERROR else ""
     return f"{what} exited with status {terminated['exitCode']}{why}" + (f": {cause}" if cause else "")
 

@@ -50,14 +50,17 @@ def is_behind(desired: Object, child: Object) -> bool:
 
     Until then its counts may include copies from before the edit.
     """
-    status, metadata = child.get("status", {}), child["metadata"]
+    status, metadata, row = child.get("status", {}), child["metadata"], row_of(child)
     wanted = desired["metadata"]["annotations"][labels.SPEC_HASH]
     updated = int(status.get("updatedReplicas", 0))
     return (
         # A workload without a hash, from an earlier version, gets it at once.
         (metadata.get("annotations") or {}).get(labels.SPEC_HASH, wanted) != wanted
         or status.get("observedGeneration", metadata.get("generation", 0)) < metadata.get("generation", 0)
-        or updated < max(int(desired["spec"]["replicas"]), int(status.get("replicas", 0)))
+        or (
+            (row is None or row.counts_updates)
+            and updated < max(int(desired["spec"]["replicas"]), int(status.get("replicas", 0)))
+        )
     )
 
 

@@ -91,6 +91,32 @@ class InPhase:
 
 
 @dataclass(frozen=True, slots=True)
+class Reported:
+    """Ready once a condition is True, of any generation, or each of its workloads has a ready copy.
+
+    The condition alone would be False as soon as one of two copies is lost.
+    """
+
+    condition: str
+
+    def hold(self, child: Mapping[str, Any]) -> bool:
+        """Return True if a child is ready, as observed."""
+        if Finished(self.condition).hold(child):
+            return True
+        phases = ("primary", "prefill") if "prefill" in child.get("spec", {}) else ("primary",)
+        workloads = child.get("status", {}).get("workloads") or {}
+        return all(int(workloads.get(each, {}).get("readyReplicas", 0)) > 0 for each in phases)
+
+    @property
+    def query(self) -> str:
+        """The same in CEL, of the present generation; without the copies, which no readiness policy needs."""
+        return (
+            "object.status.observedGeneration >= object.metadata.generation && "
+            f"{Finished(self.condition).query}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadKind:
     """A kind of children that is not our own."""
 
@@ -102,10 +128,10 @@ class WorkloadKind:
     """The reason for the permission to write it; kinds of one group and reason share a rule."""
     namespaced: bool = True
     place: Place = Place.CLUSTERS
-    ready: Copies | Finished | InPhase | None = None
+    ready: Copies | Finished | InPhase | Reported | None = None
     """Readiness rule; without one, it is ready once it exists."""
-    pods: str = ""
-    """Label that selects its pods, if it has any. It is deleted only once they are."""
+    pods: tuple[str, ...] = ()
+    """Labels, each of which selects pods of it, if it has any. It is deleted only once they are."""
     templates: tuple[tuple[str, ...], ...] = ()
     """Paths of its pod templates in its spec."""
     vital: bool = False
@@ -134,6 +160,11 @@ class WorkloadKind:
     @property
     def serves(self) -> bool:
         """True if it runs servers."""
+        return isinstance(self.ready, Copies | Reported)
+
+    @property
+    def counts_updates(self) -> bool:
+        """True if its status counts the copies that are up to date."""
         return isinstance(self.ready, Copies)
 
 
@@ -154,7 +185,7 @@ DEPLOYMENT = WorkloadKind(
     "deployments",
     "Engines and endpoint pickers.",
     ready=Copies("availableReplicas"),
-    pods=labels.WORKLOAD,
+    pods=(labels.WORKLOAD,),
     templates=(("template",),),
     vital=True,
 )
@@ -167,9 +198,24 @@ LEADER_WORKER_SET = WorkloadKind(
     "Engines that span nodes.",
     # A LeaderWorkerSet counts whole groups.
     ready=Copies("readyReplicas", observes_generation=False),
-    pods=labels.WORKLOAD,
+    pods=(labels.WORKLOAD,),
     templates=(("leaderWorkerTemplate", "leaderTemplate"), ("leaderWorkerTemplate", "workerTemplate")),
     capability="leaderWorkerSet",
+)
+
+LLM_INFERENCE_SERVICE = WorkloadKind(
+    "serving.kserve.io",
+    "v1alpha2",
+    "LLMInferenceService",
+    "llminferenceservices",
+    "Engines on clusters with the backend KServe.",
+    ready=Reported("Ready"),
+    # Source: KServe's controller. It passes labels on to the pods of Deployments, not to those of
+    # LeaderWorkerSets.
+    pods=(labels.WORKLOAD, labels.LWS_NAME),
+    templates=(("template",), ("worker",), ("prefill", "template"), ("prefill", "worker")),
+    answered=True,
+    capability="llmInferenceService",
 )
 
 INFERENCE_POOL = WorkloadKind(
@@ -209,6 +255,7 @@ OF_STACKS = (
 _ROWS = (
     DEPLOYMENT,
     LEADER_WORKER_SET,
+    LLM_INFERENCE_SERVICE,
     WorkloadKind(
         "batch",
         "v1",
@@ -216,7 +263,7 @@ _ROWS = (
         "jobs",
         "Weights are staged by Jobs.",
         ready=Finished("Complete"),
-        pods=labels.MODEL_CACHE,
+        pods=(labels.MODEL_CACHE,),
         templates=(("template",),),
     ),
     WorkloadKind(
@@ -327,7 +374,7 @@ def has_pods(item: Mapping[str, Any]) -> bool:
 
 def pod_labels() -> frozenset[str]:
     """Return the labels that select the pods of all kinds."""
-    return frozenset(row.pods for row in ROWS.values() if row.pods)
+    return frozenset(label for row in ROWS.values() for label in row.pods)
 
 
 def capabilities() -> dict[str, str]:

@@ -78,7 +78,18 @@ _OBJECTS = (
 )
 
 _TEMPLATES = (
-    "!has(object.spec) ? [] : has(object.spec.template) ? [object.spec.template] : "
+    # The templates of an LLMInferenceService are the specs of pods.
+    "!has(object.spec) ? [] : object.kind == 'LLMInferenceService' ? "
+    + " + ".join(
+        f"(has(object.spec{path}) ? [dyn({{'spec': object.spec{path}}})] : [])"
+        for path in (".template", ".worker")
+    )
+    + " + (!has(object.spec.prefill) ? [] : "
+    + " + ".join(
+        f"(has(object.spec.prefill.{part}) ? [dyn({{'spec': object.spec.prefill.{part}}})] : [])"
+        for part in ("template", "worker")
+    )
+    + ") : has(object.spec.template) ? [object.spec.template] : "
     "!has(object.spec.leaderWorkerTemplate) ? [] : [object.spec.leaderWorkerTemplate.workerTemplate] + "
     "(has(object.spec.leaderWorkerTemplate.leaderTemplate) ? "
     "[object.spec.leaderWorkerTemplate.leaderTemplate] : [])"
@@ -119,6 +130,13 @@ _PODS = (
         "variables.templates.all(t, t.spec.?serviceAccountName.orValue('default') == 'default' || "
         "t.spec.serviceAccountName == object.metadata.name)",
         "pods of Modelplane have the account of their own workload, or the default one",
+    ),
+)
+
+_INFERENCE_SERVICES = (
+    _Validation(
+        " && ".join(f"!has(object.spec.{field})" for field in ("router", "baseRefs", "tracing", "scaling")),
+        "an LLMInferenceService of Modelplane has no pods beside those of its engines",
     ),
 )
 
@@ -183,6 +201,12 @@ def policies() -> list[Object]:
     return [
         *_policy("objects", written, ("CREATE", "UPDATE", "DELETE"), _OBJECTS),
         *_policy("pods", pods, ("CREATE", "UPDATE"), _PODS, {"templates": _TEMPLATES}),
+        *_policy(
+            "inference-services",
+            [(workload_kinds.LLM_INFERENCE_SERVICE.group, workload_kinds.LLM_INFERENCE_SERVICE.plural)],
+            ("CREATE", "UPDATE"),
+            _INFERENCE_SERVICES,
+        ),
         *(
             policy
             for part, kinds, validations in (

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from modelplane.offline import manifests
 from modelplane.offline.ambiguous_aliases import AmbiguousAliases
+from modelplane.offline.beyond_kserve import BeyondKServe
 from modelplane.offline.diagnostics import Problem, Severity
 from modelplane.offline.manifests import Foreign
 from modelplane.offline.output import Output, Report
@@ -82,7 +83,7 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
     found: list[Problem] = []
     # Duplicates in a folder may be alternatives.
     repeats = Repeats(alternatives=True)
-    aliases = AmbiguousAliases()
+    together = (AmbiguousAliases(), BeyondKServe())
     for each in manifests.read(counted()):
         if len(found) >= MOST_PROBLEMS:
             found.append(_too_many(found[-1]))
@@ -96,8 +97,9 @@ def validate(sources: Iterable[Source | Unopened]) -> Validation:
         else:
             objects += 1
             found += [*repeats.problems(each), *manifests.problems(each)]
-            aliases.read(each)
-    found += aliases.problems()
+            for rule in together:
+                rule.read(each)
+    found += [problem for rule in together for problem in rule.problems()]
     errors = sum(problem.severity is Severity.ERROR for problem in found)
     counts = Counts(
         files=files,

@@ -80,11 +80,15 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Optional kinds of the cluster: DRA, LeaderWorkerSets (gangs), InferencePools (endpoint pickers)."""
+    """Optional kinds of the cluster: DRA, LeaderWorkerSets (gangs), InferencePools (endpoint pickers), and
+    LLMInferenceServices, which `needs_llm_inference_service` if KServe is to run engines there.
+    """
 
     dra: bool = True
     leader_worker_set: bool = True
     inference_pool: bool = True
+    llm_inference_service: bool = True
+    needs_llm_inference_service: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from support.crossplane.api import ApiError, ApiServer, Manager
 from support.crossplane.fields import copied, leaves
 from support.crossplane.objects import Key, Object, is_deleted, key_of
+from support.kserve_status import kserve_status
 
 _NAMING = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
 _COPIES = {"Deployment": "availableReplicas", "LeaderWorkerSet": "readyReplicas"}
@@ -138,6 +139,8 @@ def working(item: Object) -> Object:
             "updatedReplicas": copies,
             "conditions": [{"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}],
         } | {_COPIES[kind]: copies}
+    if kind == "LLMInferenceService":
+        return kserve_status(item, item["spec"]["replicas"])
     if kind == "PersistentVolumeClaim":
         return {"phase": "Bound", "capacity": item["spec"]["resources"]["requests"]}
     if kind == "Job":

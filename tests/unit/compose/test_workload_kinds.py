@@ -25,7 +25,7 @@ ORBIT = WorkloadKind(
     "orbits",
     "Engines that go round.",
     ready=Copies("turning"),
-    pods="orbits.example.com/orbit",
+    pods=("orbits.example.com/orbit",),
     capability="orbit",
 )
 MANIFEST: dict[str, Any] = {
@@ -63,11 +63,15 @@ def test_an_invented_kind_is_composed() -> None:
 async def test_an_invented_kind_is_watched_with_its_pods(
     orbit: WorkloadKind, clusters: Clusters, east: Any, connected: Any
 ) -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {orbit.pods: "o"}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": dict.fromkeys(orbit.pods, "o")},
+    }
     east.has([MANIFEST, pod])
     connection = await connected(clusters, "east", east)
     assert [child["metadata"]["name"] for child in connection.children.of("u")] == ["o"]
-    wanted = Requirement("pods", "v1", "Pod", labels={orbit.pods: "o"}, cluster="east")
+    wanted = Requirement("pods", "v1", "Pod", labels=dict.fromkeys(orbit.pods, "o"), cluster="east")
     assert clusters.find(wanted) == (pod,)
 
 
@@ -127,7 +131,8 @@ def test_a_cluster_says_whether_it_has_an_invented_kind(installed: bool) -> None
     if installed:
         required["orbit"] = ({"metadata": {"name": needed["orbit"].name}},)
     said = inference_cluster.compose(Request(owner, {}, required)).status["capabilities"]
-    assert said == {"dra": True, "leaderWorkerSet": False, "inferencePool": False, "orbit": installed}
+    absent = dict.fromkeys(("leaderWorkerSet", "inferencePool", "llmInferenceService"), False)
+    assert said == {"dra": True, **absent, "orbit": installed}
 
 
 @pytest.mark.usefixtures("orbit")

@@ -5,7 +5,6 @@ until a group is back, no pod of another one can be evicted. A pod that does not
 it has nothing to protect, and would only block the drain.
 """
 
-from modelplane.api import labels
 from modelplane.api.meta import Object
 from modelplane.compose.backends.workload import Workload
 
@@ -18,7 +17,7 @@ def disruption_budget(workload: Workload) -> Object:
         "metadata": {"name": workload.name, "namespace": workload.namespace},
         "spec": {
             "maxUnavailable": 1,
-            "selector": {"matchLabels": {labels.WORKLOAD: workload.name}},
+            "selector": {"matchLabels": dict(workload.marks.pods)},
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }

@@ -46,6 +46,11 @@ UNTIL_0_3: Final = Draining()
 """Draining as versions up to 0.3.0 composed it for every engine."""
 
 
+def is_vllm(image: str) -> bool:
+    """Return True if an image is one of vLLM, by its name."""
+    return _IMAGE.fullmatch(image) is not None
+
+
 def draining(container: Container) -> Draining:
     """Return what an engine needs. A command of its author is not changed."""
     image = _IMAGE.fullmatch(container.image)

@@ -3,7 +3,7 @@
 from modelplane.api.engines import Role
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedEngine
-from modelplane.compose.backends.backend import Backend, Claims
+from modelplane.compose.backends.backend import Backend, Claims, engine_key
 from modelplane.compose.backends.pods import pod_template
 from modelplane.compose.backends.workload import Workload
 from modelplane.compose.workload_kinds import LEADER_WORKER_SET
@@ -12,7 +12,8 @@ _NAME_LENGTH = 49
 """Characters that a LeaderWorkerSet leaves: its pods' labels hold ``<name>-<group>-<revision>``."""
 
 
-def _is_gang(engine: PlacedEngine) -> bool:
+def is_gang(engine: PlacedEngine) -> bool:
+    """Return True if an engine has a Leader and a Worker."""
     return len(engine.members) > 1
 
 
@@ -44,4 +45,6 @@ def _leader_worker_set(workload: Workload, claims: Claims) -> Object:
     }
 
 
-GANG = Backend("model-gang-{}", _is_gang, _leader_worker_set, LEADER_WORKER_SET, "a gang", _NAME_LENGTH)
+GANG = Backend(
+    engine_key("model-gang-{}"), is_gang, _leader_worker_set, LEADER_WORKER_SET, "as a gang", _NAME_LENGTH
+)

@@ -20,9 +20,6 @@ _GPU_TAINT = "nvidia.com/gpu"
 _GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-key"
 """Label of a LeaderWorkerSet's pods: equal within a gang, different between gangs."""
 
-LEADER = "leader"
-"""Label value of a gang's leaders."""
-
 
 def node_rules(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     """Return the fields of a pod's spec that place it on nodes."""
@@ -57,9 +54,9 @@ def _affinity(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     near: list[dict[str, Any]] = []
     if workload.phase is not None and member.role is not Role.WORKER:
         # The prefill phase sends its KV cache to the decode phase.
-        near.append({"labelSelector": {"matchLabels": {labels.SERVING: workload.replica.metadata.name}}})
+        near.append({"labelSelector": {"matchLabels": dict(workload.marks.serving)}})
     if workload.follower is not None:
-        own = {"matchLabels": {labels.WORKLOAD: workload.name}}
+        own = {"matchLabels": dict(workload.marks.pods)}
         near.append({"labelSelector": own, "matchLabelKeys": [_GROUP_KEY]})
     if near:
         affinity["podAffinity"] = {
@@ -78,17 +75,17 @@ def _claiming_pods(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     worker = workload.follower
     if worker is None or not worker.device_requests or not member.device_requests:
         return {}
-    selector: dict[str, Any] = {"matchLabels": {labels.WORKLOAD: workload.name}}
+    selector: dict[str, Any] = {"matchLabels": dict(workload.marks.pods)}
     if not workload.head.device_requests:
-        selector["matchExpressions"] = [{"key": labels.LWS_ROLE, "operator": "DoesNotExist"}]
+        selector["matchExpressions"] = [dict(workload.marks.others)]
     return selector
 
 
 def _spread(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
     """Return the preference for copies on other nodes, and in other zones unless they communicate much."""
-    copies = {labels.WORKLOAD: workload.name}
+    copies = dict(workload.marks.pods)
     if member.role is Role.LEADER:
-        copies[labels.LWS_ROLE] = LEADER
+        copies |= workload.marks.leader
     keys = (_HOST, _ZONE) if workload.phase is None else (_HOST,)
     return [
         {

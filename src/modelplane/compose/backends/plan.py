@@ -6,7 +6,7 @@ Nothing is guessed: if the cluster lacks a requirement of an engine, or does not
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,11 +15,26 @@ from modelplane.api.listing import listing, subject
 from modelplane.api.model_replica import ModelReplica
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
+from modelplane.compose.backends.gang import is_gang
 from modelplane.compose.backends.prefill_decode import engine_port
 from modelplane.compose.backends.routes import picks
-from modelplane.compose.backends.table import BACKENDS, backend_of, workload_name
+from modelplane.compose.backends.table import BACKENDS, backend_of, marks_of
 from modelplane.compose.backends.workload import Workload
-from modelplane.compose.workload_kinds import INFERENCE_POOL, WorkloadKind
+from modelplane.compose.workload_kinds import (
+    INFERENCE_POOL,
+    LEADER_WORKER_SET,
+    LLM_INFERENCE_SERVICE,
+    WorkloadKind,
+)
+
+_INSTALL: Final = "install it there"
+_REMEDIES: Final = {
+    LLM_INFERENCE_SERVICE.capability: (
+        "enable the components of KServe in spec.servingStack there, or install KServe "
+        "(https://kserve.github.io/website/docs/install/llmisvc-install)"
+    )
+}
+"""What to do about a capability that is missing, where there is a choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +56,17 @@ def plan(
         # Without the pool's taints, the pods would lack the tolerations for its nodes.
         message = f"{where} has no node pool {listing(unknown)}: declare it in spec.nodePools"
         return Refused(Reason.WAITING_FOR_CLUSTER, message)
+    for backend in BACKENDS:
+        run = any(backend_of(replica, engine) is backend for engine in replica.spec.engines)
+        if run and (why := backend.rejected(replica)):
+            return Refused(Reason.UNSUPPORTED_TOPOLOGY, why.message)
     if found := cluster.status.capabilities:
         offered = msgspec.to_builtins(found)
         for need in _needs(replica):
             if not offered.get(need.capability):
                 return Refused(
                     Reason.UNSUPPORTED_TOPOLOGY,
-                    f"{where} has no {need.name}, which {need.purpose}: install it there",
+                    f"{where} has no {need.name}, which {need.purpose}: {need.remedy}",
                 )
     elif needs := [need.name for need in _needs(replica)]:
         message = f"it is not known yet whether {where} has {listing(needs)}"
@@ -57,7 +76,8 @@ def plan(
         port = engine_port(engine)
         if isinstance(port, Rejected):
             return Refused(Reason.UNSUPPORTED_TOPOLOGY, port.message)
-        workloads.append(Workload(replica, engine, workload_name(replica, engine), port, taints, copies))
+        name = backend_of(replica, engine).name(replica, engine)
+        workloads.append(Workload(replica, engine, name, marks_of(replica, engine), port, taints, copies))
     return tuple(workloads)
 
 
@@ -67,19 +87,24 @@ class _Need(NamedTuple):
     capability: str
     name: str
     purpose: str
+    remedy: str
 
 
 def _needs(replica: ModelReplica) -> Iterator[_Need]:
     engines = replica.spec.engines
     if any(member.device_requests for engine in engines for member in engine.members):
-        yield _Need("dra", "DRA", "claims of devices need")
+        yield _Need("dra", "DRA", "claims of devices need", _INSTALL)
     for backend in BACKENDS:
-        run = [engine.name for engine in engines if backend_of(engine) is backend]
+        run = [engine for engine in engines if backend_of(replica, engine) is backend]
         if run and backend.kind.capability:
-            yield _need_of(backend.kind, f"{subject('engine', run, 'needs', 'need')} as {backend.role}")
+            named = [engine.name for engine in run]
+            yield _need_of(backend.kind, f"{subject('engine', named, 'needs', 'need')} {backend.role}")
+        gangs = [engine.name for engine in run if is_gang(engine)]
+        if gangs and backend.kind is not LEADER_WORKER_SET:
+            yield _need_of(LEADER_WORKER_SET, f"{subject('engine', gangs, 'needs', 'need')} as a gang")
     if picks(replica):
         yield _need_of(INFERENCE_POOL, "the endpoint picker needs")
 
 
 def _need_of(kind: WorkloadKind, purpose: str) -> _Need:
-    return _Need(kind.capability, kind.kind, purpose)
+    return _Need(kind.capability, kind.kind, purpose, _REMEDIES.get(kind.capability, _INSTALL))

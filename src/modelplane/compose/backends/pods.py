@@ -16,7 +16,7 @@ from modelplane.api.model_replica import PlacedMember
 from modelplane.compose import cache_volume
 from modelplane.compose.backends import prefill_decode
 from modelplane.compose.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
-from modelplane.compose.backends.placement import LEADER, node_rules
+from modelplane.compose.backends.placement import node_rules
 from modelplane.compose.backends.references import CONFIG_MAP, SECRET
 from modelplane.compose.backends.security import CONTAINER, POD
 from modelplane.compose.backends.workload import ENGINE_PORT, HEALTH_PATH, Form, Workload
@@ -46,7 +46,7 @@ def _metadata(workload: Workload, member: PlacedMember) -> dict[str, Any]:
     if member.role is not Role.WORKER:
         own |= {labels.SERVING: workload.replica.metadata.name, **prefill_decode.pod_labels(workload)}
     if member.role is Role.LEADER:
-        own[labels.LWS_ROLE] = LEADER
+        own |= workload.marks.leader
     metadata: dict[str, Any] = {"labels": {**member.template.metadata.labels, **own}}
     if member.template.metadata.annotations:
         metadata["annotations"] = dict(member.template.metadata.annotations)

@@ -7,10 +7,10 @@ any pod, or an InferencePool, whose picker chooses the pod.
 from collections.abc import Iterator
 from typing import Any
 
-from modelplane.api import labels
 from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.model_replica import ModelReplica
 from modelplane.compose.backends.endpoint_picker import PORT, picker, picker_name, pool_name
+from modelplane.compose.backends.table import serving_labels
 from modelplane.compose.backends.workload import ENGINE_PORT
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
@@ -54,7 +54,7 @@ def _service(replica: ModelReplica) -> Object:
         "kind": "Service",
         "metadata": {"name": replica.metadata.name, "namespace": replica.metadata.namespace},
         "spec": {
-            "selector": {labels.SERVING: replica.metadata.name},
+            "selector": dict(serving_labels(replica)),
             "ports": [{"name": "http", "port": _SERVICE_PORT, "targetPort": ENGINE_PORT, "protocol": "TCP"}],
         },
     }
@@ -66,7 +66,7 @@ def _inference_pool(replica: ModelReplica) -> Object:
         "kind": "InferencePool",
         "metadata": {"name": pool_name(replica), "namespace": replica.metadata.namespace},
         "spec": {
-            "selector": {"matchLabels": {labels.SERVING: replica.metadata.name}},
+            "selector": {"matchLabels": dict(serving_labels(replica))},
             "targetPorts": [{"number": ENGINE_PORT}],
             "endpointPickerRef": {
                 "name": picker_name(replica),

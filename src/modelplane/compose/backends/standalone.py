@@ -3,7 +3,7 @@
 from modelplane.api import labels
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedEngine
-from modelplane.compose.backends.backend import Backend, Claims
+from modelplane.compose.backends.backend import Backend, Claims, engine_key
 from modelplane.compose.backends.pods import STARTUP_TIMEOUT_S, pod_template
 from modelplane.compose.backends.workload import Workload
 from modelplane.compose.workload_kinds import DEPLOYMENT
@@ -30,4 +30,4 @@ def _deployment(workload: Workload, claims: Claims) -> Object:
     }
 
 
-STANDALONE = Backend("model-serving-{}", _is_one_pod, _deployment, DEPLOYMENT)
+STANDALONE = Backend(engine_key("model-serving-{}"), _is_one_pod, _deployment, DEPLOYMENT)

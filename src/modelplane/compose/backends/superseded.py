@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from modelplane.api.meta import Object
 from modelplane.compose.composition import Keep
+from modelplane.compose.conditions import READY
+from modelplane.compose.readiness import is_true
 from modelplane.compose.workload_kinds import row_of
 
 
@@ -38,6 +40,8 @@ def _rolls(child: Object) -> bool:
     status = child.get("status", {})
     generation = child["metadata"].get("generation", 0)
     seen = status.get("observedGeneration", generation) >= generation
+    if not row.counts_updates:
+        return not seen or not is_true(child, READY)
     wanted = max(child.get("spec", {}).get("replicas", 1), status.get("replicas", 0))
     return not seen or int(status.get("updatedReplicas", 0)) < wanted
 
@@ -51,7 +55,8 @@ def _pod_specs(child: Object) -> Iterator[Object]:
         template = spec
         for part in path:
             template = template.get(part, {})
-        yield template.get("spec", {})
+        # A path ends at a pod template, or at the spec of its pods.
+        yield template.get("spec", template)
 
 
 def _names(spec: Object) -> Iterator[str]:

@@ -1,38 +1,58 @@
 """The table of backends: which one runs an engine, and the names that follow."""
 
+from collections.abc import Container, Mapping
+
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
-from modelplane.api.names import DIGITS, child_name
 from modelplane.compose.backends.backend import Backend
 from modelplane.compose.backends.gang import GANG
+from modelplane.compose.backends.kserve import KSERVE
 from modelplane.compose.backends.standalone import STANDALONE
+from modelplane.compose.backends.workload import Marks
 
 BACKENDS: tuple[Backend, ...] = (
     STANDALONE,
     GANG,
+    KSERVE,
 )
-"""Every backend. The first one that runs an engine has it."""
+"""Every backend. The first one of a replica's choice that runs an engine has it."""
 
 
-def backend_of(engine: PlacedEngine) -> Backend:
+def backend_of(replica: ModelReplica, engine: PlacedEngine) -> Backend:
     """Return the backend of an engine."""
-    return next(backend for backend in BACKENDS if backend.runs(engine))
+    return next(each for each in BACKENDS if each.choice is replica.spec.runs_with() and each.runs(engine))
 
 
-def workload_keys(engine: PlacedEngine) -> tuple[str, ...]:
+def workload_keys(replica: ModelReplica, engine: PlacedEngine) -> tuple[str, ...]:
     """Return the key of an engine's workload, then those that it would have with each other backend."""
-    own = backend_of(engine)
-    return own.key(engine), *(each.key(engine) for each in BACKENDS if each is not own)
+    own = backend_of(replica, engine)
+    others = (each.key(replica, engine) for each in BACKENDS if each is not own)
+    return own.key(replica, engine), *others
 
 
-def workload_key(engine: PlacedEngine) -> str:
+def workload_key(replica: ModelReplica, engine: PlacedEngine) -> str:
     """Return the key of an engine's workload. Another backend is another child."""
-    return backend_of(engine).key(engine)
+    return backend_of(replica, engine).key(replica, engine)
 
 
-def workload_name(replica: ModelReplica, engine: PlacedEngine) -> str:
-    """Return the name of an engine's workload; never the replica's own, which is the Service's."""
-    name, most = child_name(replica.metadata.name, engine.name), backend_of(engine).name_length
-    if len(name) <= most:
-        return name
-    suffix = name[-DIGITS - 1 :]
-    return name[: most - len(suffix)].rstrip("-") + suffix
+def other_backend(replica: ModelReplica, observed: Container[str]) -> str:
+    """Return why a replica cannot have its choice, with which it does not run; empty if it can."""
+    choice = replica.spec.runs_with()
+    for engine in replica.spec.engines:
+        for row in BACKENDS:
+            if row.choice is not choice and row.key(replica, engine) in observed:
+                return (
+                    f'engine "{engine.name}" runs with the backend {row.choice}, and spec.backend is '
+                    f"{choice}: set it back, or delete the replica to have it made anew"
+                )
+    return ""
+
+
+def marks_of(replica: ModelReplica, engine: PlacedEngine) -> Marks:
+    """Return the labels by which the pods of an engine are found."""
+    backend = backend_of(replica, engine)
+    return backend.marks(replica, engine, backend.name(replica, engine))
+
+
+def serving_labels(replica: ModelReplica) -> Mapping[str, str]:
+    """Return the labels of the pods of a replica that take requests."""
+    return marks_of(replica, replica.spec.engines[0]).serving

@@ -40,6 +40,20 @@ FORMER: Final = tuple(form for form in reversed(Form) if form is not Form.LATEST
 
 
 @dataclass(frozen=True, slots=True)
+class Marks:
+    """Labels by which the pods of an engine are found."""
+
+    pods: Mapping[str, str]
+    """On every pod of the engine."""
+    leader: Mapping[str, str]
+    """On the leaders of a gang, beside those."""
+    others: Mapping[str, object]
+    """Expression of a selector that matches every pod but leaders."""
+    serving: Mapping[str, str]
+    """On the pods of the whole replica that take requests."""
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """One engine of a replica, placed on a cluster."""
 
@@ -47,6 +61,8 @@ class Workload:
     engine: PlacedEngine
     name: str
     """The name of what runs the engine."""
+    marks: Marks
+    """Labels by which its pods are found."""
     port: int = ENGINE_PORT
     """Port of the engine itself; another one if a sidecar has the pod's."""
     taints: Mapping[str, tuple[NodeTaint, ...]] = field(default_factory=dict)

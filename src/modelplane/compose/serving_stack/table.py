@@ -13,6 +13,7 @@ from modelplane.compose.releases import Chart
 from modelplane.compose.serving_stack import gateway
 from modelplane.compose.serving_stack.cloud_components import CLOUD_COMPONENTS, GPU_TOLERATION
 from modelplane.compose.serving_stack.component import Component, Plan, Values
+from modelplane.compose.serving_stack.kserve_components import KSERVE_COMPONENTS
 from modelplane.compose.workload_kinds import INFERENCE_POOL, LEADER_WORKER_SET
 
 _ENVOY = "oci://docker.io/envoyproxy"
@@ -222,6 +223,7 @@ COMPONENTS = (
         in_standard=False,
         optional=True,
     ),
+    *KSERVE_COMPONENTS,
     *CLOUD_COMPONENTS,
 )
 

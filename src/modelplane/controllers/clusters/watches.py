@@ -273,13 +273,13 @@ class Watches:
         """Watch a kind of children, and their pods; return the new copies."""
         begun = [self._watch(resource, selector=_OURS, empty_until=empty_until)]
         self.children.follow(begun[0])
-        row = _row(resource)
-        if row is not None and row.vital:
+        if (row := _row(resource)) is not None and row.vital:
             self.vital.append(begun[0])
-        # Pods are watched where the kind of their owner is.
-        label = row.pods if row is not None else ""
-        if label and (resources.PODS, label) not in self._informers:
-            begun.append(self._watch(resources.PODS, label, selector=label, empty_until=empty_until))
+        begun += [  # pods are watched where the kind of their owner is
+            self._watch(resources.PODS, label, selector=label, empty_until=empty_until)
+            for label in (row.pods if row is not None else ())
+            if (resources.PODS, label) not in self._informers
+        ]
         if self._routes and resource == resources.SERVICES:
             slices = resources.ENDPOINT_SLICES
             begun.append(self._watch(slices, selector=_OURS, empty_until=empty_until))

@@ -102,7 +102,7 @@ def _profile(present: Mapping[str, bool], *, has_own: bool) -> ServingProfile:
     """Return the extent: only what is missing is to be installed."""
     if has_own:
         return ServingProfile.NONE
-    return ServingProfile.MINIMAL if all(present.values()) else ServingProfile.STANDARD
+    return ServingProfile.STANDARD if cluster_stack.lacks(present) else ServingProfile.MINIMAL
 
 
 def _components(

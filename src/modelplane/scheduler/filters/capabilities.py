@@ -13,6 +13,8 @@ def capabilities(deployment: Deployment, cluster: Cluster) -> Verdict:
         return _missing("LeaderWorkerSet", "an engine with a Leader needs it")
     if not found.inference_pool and deployment.picks:
         return _missing("InferencePool", "routing by endpoint picker needs it")
+    if found.needs_llm_inference_service and not found.llm_inference_service:
+        return _missing("LLMInferenceService (KServe)", "its backend is KServe")
     return FIT
 
 

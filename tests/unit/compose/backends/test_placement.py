@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from modelplane.compose.backends.placement import node_rules
+from modelplane.compose.backends.table import marks_of
 from modelplane.compose.backends.workload import Workload
 from support.replicas import engine, member, replica
 
@@ -13,7 +14,7 @@ def _apart(leader_claims: bool, worker_claims: bool) -> dict[str, list[Any]]:
     owner = replica(
         engine("e", member("Leader", claims=leader_claims), member("Worker", claims=worker_claims))
     )
-    workload = Workload(owner, owner.spec.engines[0], "e")
+    workload = Workload(owner, owner.spec.engines[0], "e", marks_of(owner, owner.spec.engines[0]))
     rules = {each.role: node_rules(workload, each) for each in owner.spec.engines[0].members}
     return {
         role: [
@@ -48,7 +49,7 @@ def test_who_must_be_on_a_node_of_its_own(
 
 def _spread(**settings: Any) -> list[tuple[str, str]]:
     owner = replica(engine("e", **settings))
-    workload = Workload(owner, owner.spec.engines[0], "e")
+    workload = Workload(owner, owner.spec.engines[0], "e", marks_of(owner, owner.spec.engines[0]))
     rules = node_rules(workload, workload.head)["topologySpreadConstraints"]
     return [(rule["topologyKey"], rule["whenUnsatisfiable"]) for rule in rules]
 

@@ -1,13 +1,13 @@
 import pytest
 
-from modelplane.compose.backends.table import workload_key, workload_keys, workload_name
+from modelplane.compose.backends.table import backend_of, workload_key, workload_keys
 from modelplane.compose.backends.workload import part_name
 from support.replicas import engine, gang, replica
 
 
 def _name(shape, name: str) -> str:
     owner = replica(shape("qwen"), name=name)
-    return workload_name(owner, owner.spec.engines[0])
+    return backend_of(owner, owner.spec.engines[0]).name(owner, owner.spec.engines[0])
 
 
 def test_a_workload_is_named_as_the_reference_names_it() -> None:
@@ -22,11 +22,14 @@ def test_a_gang_leaves_room_for_what_its_pods_labels_add() -> None:
 
 def test_an_engine_of_another_shape_is_another_child() -> None:
     owner = replica(engine("a"), gang("b"))
-    assert [workload_key(each) for each in owner.spec.engines] == ["model-serving-a", "model-gang-b"]
-    assert workload_keys(owner.spec.engines[1]) == ("model-gang-b", "model-serving-b")
+    assert [workload_key(owner, each) for each in owner.spec.engines] == ["model-serving-a", "model-gang-b"]
+    gang_keys = ("model-gang-b", "model-serving-b", "model-kserve-b-2")
+    assert workload_keys(owner, owner.spec.engines[1]) == gang_keys
 
 
 @pytest.mark.parametrize("part", ["epp", "pool"])
 def test_what_a_replica_has_one_of_is_never_named_like_an_engine(part: str) -> None:
     owner = replica(engine(part))
-    assert part_name(owner, part) != workload_name(owner, owner.spec.engines[0])
+    assert part_name(owner, part) != backend_of(owner, owner.spec.engines[0]).name(
+        owner, owner.spec.engines[0]
+    )

@@ -1,0 +1,114 @@
+"""Limits of KServe: the settings of a replica that an LLMInferenceService cannot express."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from modelplane.api.engines import MemberPods, Phase, Role
+from modelplane.api.model_deployment import Engine
+from modelplane.api.model_replica import ModelReplica, PlacedEngine
+from modelplane.api.rejected import Rejected
+from modelplane.compose.backends.kserve_pods import entrypoint
+from modelplane.compose.backends.parallelism import parallelism
+from modelplane.compose.engine_flags import source
+
+_TEMPLATE: Final = "{{"
+"""Begins an expression of Go's templates, which KServe expands in every field of an LLMInferenceService."""
+
+_OF_KSERVE: Final = (
+    "app.kubernetes.io/",
+    "internal.serving.kserve.io/",
+    "kserve.io/",
+    "kueue.x-k8s.io/",
+    "llm-d.ai/",
+    "serving.kserve.io/",
+)
+"""Prefixes of labels and annotations by which KServe selects pods or takes instructions."""
+
+_Engine: TypeAlias = Engine | PlacedEngine
+"""An engine before or after placement."""
+
+_OTHERWISE: Final = "or use a cluster with the backend Modelplane"
+
+
+def rejected(replica: ModelReplica) -> Rejected | None:
+    """Return the first setting that KServe cannot express; None if it can express all."""
+    return next(rejections(replica.spec.engines, has_cache=replica.spec.model_cache_ref is not None), None)
+
+
+def rejections(engines: Sequence[_Engine], *, has_cache: bool) -> Iterator[Rejected]:
+    """Yield each setting that KServe cannot express; ``has_cache``: a ModelCache has the weights."""
+    if len(engines) > 1 and any(map(_is_gang, engines)) and all(each.phase is None for each in engines):
+        yield Rejected(
+            "KServe gives the pods of gangs no labels, so one route cannot lead to several engines with a "
+            f"gang among them: give each a deployment of its own, {_OTHERWISE}"
+        )
+    for engine in engines:
+        yield from _of_engine(engine, has_cache=has_cache)
+
+
+def _of_engine(engine: _Engine, *, has_cache: bool) -> Iterator[Rejected]:
+    named = f'engine "{engine.name}"'
+    for member in engine.members:
+        yield from _of_pods(named, engine, member)
+    if _is_gang(engine):
+        yield from _of_gang(named, engine)
+    is_named = source(_head(engine).template.spec.containers[0]) is not None
+    if not has_cache and engine.phase is not Phase.PREFILL and not is_named:
+        yield Rejected(
+            f"{named}: KServe requires the model: name it with --model, or in modelCacheRef, {_OTHERWISE}"
+        )
+
+
+def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Rejected]:
+    if not entrypoint(member.template.spec.containers[0]):
+        yield Rejected(
+            f"{named}: KServe's presets replace the entrypoint of an image: write the command, {_OTHERWISE}"
+        )
+    if any(_TEMPLATE in text for text in _texts(msgspec.to_builtins(member.template))):
+        yield Rejected(
+            f'{named} has a text with "{_TEMPLATE}", which KServe would expand as a template: remove it, '
+            f"{_OTHERWISE}"
+        )
+    metadata = member.template.metadata
+    keys = sorted({*metadata.labels, *metadata.annotations})
+    if keys and _is_gang(engine):
+        yield Rejected(
+            f'{named}: KServe passes label or annotation "{keys[0]}" on to no pod of a gang: remove it, '
+            f"{_OTHERWISE}"
+        )
+    for key in keys:
+        if key.startswith(_OF_KSERVE):
+            yield Rejected(f'{named}: label or annotation "{key}" is KServe\'s: remove it')
+
+
+def _of_gang(named: str, engine: _Engine) -> Iterator[Rejected]:
+    nodes = sum(member.worker.nodes if member.worker else 1 for member in engine.members)
+    found = parallelism(_head(engine).template.spec.containers[0])
+    if found.data > 1 and found.pipeline > 1:
+        yield Rejected(f"{named}: KServe has either data or pipeline parallelism: use one, {_OTHERWISE}")
+    if found.nodes != nodes:
+        yield Rejected(
+            f"{named} has {nodes} nodes, and its flags divide it over {found.nodes}: KServe makes as many "
+            f"pods as --pipeline-parallel-size says, or --data-parallel-size divided by "
+            f"--data-parallel-size-local: make them agree, {_OTHERWISE}"
+        )
+
+
+def _is_gang(engine: _Engine) -> bool:
+    return len(engine.members) > 1
+
+
+def _head(engine: _Engine) -> MemberPods:
+    return next(member for member in engine.members if member.role is not Role.WORKER)
+
+
+def _texts(value: object) -> Iterable[str]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, dict):
+        return (text for pair in value.items() for each in pair for text in _texts(each))
+    if isinstance(value, list | tuple):
+        return (text for each in value for text in _texts(each))
+    return ()

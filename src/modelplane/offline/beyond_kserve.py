@@ -1,0 +1,53 @@
+"""Deployments with settings that KServe cannot express, and clusters that run them with it.
+
+One rule: a deployment is warned of if a cluster among the objects has the backend KServe and the labels that
+it selects. It may still be placed on another cluster.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec.structs import replace
+
+from modelplane.api.decode import InvalidObject, decode_as
+from modelplane.api.inference_cluster import InferenceCluster
+from modelplane.api.model_deployment import ModelDeployment
+from modelplane.api.serving_backend import ServingBackend
+from modelplane.compose.backends.kserve_limits import rejections
+from modelplane.offline.diagnostics import Problem, Severity
+from modelplane.offline.manifests import Manifest
+
+
+@dataclass(slots=True)
+class BeyondKServe:
+    """The deployments, and the clusters with the backend KServe, of the objects read so far."""
+
+    _clusters: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """Their labels, by name."""
+    _refused: list[tuple[Manifest, Mapping[str, str], str]] = field(default_factory=list)
+    """Deployments that KServe cannot run, with the labels that they select and the reason."""
+
+    def read(self, manifest: Manifest) -> None:
+        """Remember a cluster with the backend KServe, or a deployment that it could not run."""
+        if manifest.kind is None or manifest.kind.type not in (InferenceCluster, ModelDeployment):
+            return
+        try:
+            decoded: Any = decode_as(manifest.kind.type, manifest.node.plain())
+        except InvalidObject:
+            return
+        if isinstance(decoded, ModelDeployment):
+            template = decoded.replica_template()
+            found = rejections(template.engines, has_cache=bool(template.model_cache_name))
+            if first := next(found, None):
+                self._refused.append((manifest, template.cluster_selector, first.message))
+        elif decoded.spec.serving_stack.backend is ServingBackend.KSERVE:
+            self._clusters[decoded.metadata.name] = decoded.metadata.labels
+
+    def problems(self) -> Iterator[Problem]:
+        """Warn of each deployment that may be placed on a cluster which cannot run it."""
+        known = sorted(self._clusters.items())
+        for manifest, selected, why in self._refused:
+            if cluster := next((name for name, own in known if selected.items() <= own.items()), ""):
+                message = f'InferenceCluster "{cluster}" has the backend KServe: {why}'
+                yield replace(manifest.problem(("spec",), message), severity=Severity.WARNING)

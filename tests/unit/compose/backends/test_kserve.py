@@ -1,0 +1,210 @@
+"""Engines that KServe runs: what is refused, how the parallelism is read, and when they are ready."""
+
+from typing import Any
+
+import pytest
+
+from modelplane.api.decode import convert
+from modelplane.api.engines import Container
+from modelplane.api.model_replica import ModelReplica
+from modelplane.compose.backends import kserve_limits
+from modelplane.compose.backends.kserve import service_name
+from modelplane.compose.backends.kserve_pods import entrypoint
+from modelplane.compose.backends.parallelism import Parallelism, block, parallelism
+from modelplane.compose.backends.superseded import superseded
+from modelplane.compose.backends.table import marks_of, other_backend, workload_key
+from modelplane.compose.backends.workload import Marks
+from modelplane.compose.readiness import is_behind, is_ready
+from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
+from support.kserve_status import kserve_status
+from support.replicas import engine, gang, member, replica
+
+IMAGE = "vllm/vllm-openai:v0.23.0"
+
+
+def _container(*args: str, image: str = IMAGE, command: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"name": "engine", "image": image, "args": list(args), "command": list(command)}
+
+
+def _read(*args: str, **settings: Any) -> Container:
+    return convert(_container(*args, **settings), Container)
+
+
+def _replica(*engines: dict[str, Any], **spec: Any) -> ModelReplica:
+    return replica(*engines, backend="KServe", **spec)
+
+
+def _with(shape: dict[str, Any], container: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    for each in shape["members"]:
+        each["template"] = {"metadata": metadata, "spec": {"containers": [container]}}
+    return shape
+
+
+GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
+
+
+@pytest.mark.parametrize(
+    ("engines", "why"),
+    [
+        pytest.param([_with(engine("a"), _container("--model=m"))], "", id="one engine"),
+        pytest.param([_with(gang("a"), _container(*GANG))], "", id="a gang whose flags agree with its nodes"),
+        pytest.param(
+            [_with(engine("a"), _container("-m", "/x.gguf", image="llama:1"))],
+            "write the command",
+            id="the entrypoint of an image, which is not known",
+        ),
+        pytest.param(
+            [_with(engine("a"), _container("--model=m", "--chat-template={{ x }}"))],
+            "would expand as a template",
+            id="a text that the controller would expand",
+        ),
+        pytest.param(
+            [_with(engine("a"), _container("--model=m"), annotations={"example.com/a": "{{.Spec}}"})],
+            "would expand as a template",
+            id="an annotation that the controller would expand",
+        ),
+        pytest.param([_with(engine("a"), _container())], "requires the model", id="no model"),
+        pytest.param(
+            [_with(gang("a"), _container("--model=m", "--tensor-parallel-size=16"))],
+            "has 2 nodes, and its flags divide it over 1",
+            id="a gang that is tensor parallel alone",
+        ),
+        pytest.param(
+            [_with(gang("a"), _container(*GANG, "--data-parallel-size=2", "--data-parallel-size-local=1"))],
+            "either data or pipeline",
+            id="data and pipeline parallelism",
+        ),
+        pytest.param(
+            [_with(gang("a"), _container(*GANG), labels={"team": "ml"})],
+            'label or annotation "team"',
+            id="labels on pods of a gang, which nobody passes on",
+        ),
+        pytest.param(
+            [_with(engine("a"), _container("--model=m"), labels={"kserve.io/component": "workload"})],
+            "is KServe's",
+            id="a label by which pods are selected",
+        ),
+        pytest.param(
+            [_with(engine("a"), _container("--model=m")), _with(gang("b"), _container(*GANG))],
+            "one route cannot lead to several engines",
+            id="a gang beside another engine",
+        ),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused(engines: list[dict[str, Any]], why: str) -> None:
+    refused = kserve_limits.rejected(_replica(*engines))
+    assert why in refused.message if refused and why else (refused is None and not why)
+
+
+@pytest.mark.parametrize(
+    ("args", "found", "nodes"),
+    [
+        pytest.param(("-tp", "8", "-pp", "2"), Parallelism(8, 2), 2, id="short forms"),
+        pytest.param(
+            ("--data-parallel-size=16", "--data-parallel-size-local=8", "--enable-expert-parallel"),
+            Parallelism(0, 0, 16, 8, expert=True),
+            2,
+            id="experts over two nodes",
+        ),
+        pytest.param((), Parallelism(), 1, id="no flag"),
+        pytest.param(("-pp", "9" * 5000), Parallelism(), 1, id="a number that is none"),
+        pytest.param(("-tp=x", "-pp=-2", "-dp=٣"), Parallelism(), 1, id="no numbers"),
+    ],
+)
+def test_the_parallelism_is_that_of_the_flags(args: tuple[str, ...], found: Parallelism, nodes: int) -> None:
+    assert (parallelism(_read(*args)), found.nodes) == (found, nodes)
+
+
+def test_an_llm_inference_service_has_data_or_pipeline_parallelism() -> None:
+    assert block(Parallelism(8, 2)) == {"tensor": 8, "pipeline": 2}
+    experts = {"data": 16, "dataLocal": 8, "expert": True}
+    assert block(Parallelism(0, 0, 16, 8, expert=True)) == experts
+
+
+def test_vllm_has_a_command_because_a_preset_would_replace_that_of_its_image() -> None:
+    assert entrypoint(_read("--model=m"))[-1] == "vllm.entrypoints.openai.api_server"
+    assert entrypoint(_read("Qwen/Qwen3-0.6B")) == ("vllm", "serve")
+    assert entrypoint(_read(command=("sh", "-c", "x"))) == ("sh", "-c", "x")
+
+
+def test_names_leave_room_for_those_that_kserve_derives() -> None:
+    owner = replica(gang("b" * 63), name="a" * 63, backend="KServe")
+    name = service_name(owner, owner.spec.engines[0])
+    assert len(f"{name}-kserve-mn-prefill") <= 49
+    assert len(f"{name}-kserve-workload-svc") <= 63
+
+
+def test_another_size_of_a_gang_is_another_child() -> None:
+    three = engine("a", member("Leader"), {**member("Worker"), "worker": {"nodes": 2}})
+    two, more = _replica(gang("a")), _replica(three)
+    assert [workload_key(each, each.spec.engines[0]) for each in (two, more)] == [
+        "model-kserve-a-2",
+        "model-kserve-a-3",
+    ]
+    assert service_name(two, two.spec.engines[0]) != service_name(more, more.spec.engines[0])
+
+
+def test_pods_of_a_gang_are_found_by_the_labels_that_they_get_from_others() -> None:
+    owner = _replica(gang("a"))
+    name = service_name(owner, owner.spec.engines[0])
+    marks: Marks = marks_of(owner, owner.spec.engines[0])
+    assert marks.pods == {"leaderworkerset.sigs.k8s.io/name": f"{name}-kserve-mn"}
+    assert marks.serving["app.kubernetes.io/name"] == name
+
+
+def test_a_replica_that_runs_keeps_its_backend() -> None:
+    owner = _replica(engine("a"))
+    assert "runs with the backend Modelplane" in other_backend(owner, {"model-serving-a": {}})
+    assert other_backend(owner, {"model-kserve-a": {}}) == other_backend(owner, {}) == ""
+
+
+def _service(ready: int, **spec: Any) -> dict[str, Any]:
+    service: dict[str, Any] = {
+        "apiVersion": LLM_INFERENCE_SERVICE.api_version,
+        "kind": LLM_INFERENCE_SERVICE.kind,
+        "metadata": {"name": "s", "namespace": "ml", "generation": 2},
+        "spec": {"replicas": 2, "template": {}, **spec},
+    }
+    return {**service, "status": kserve_status(service, ready)}
+
+
+@pytest.mark.parametrize(
+    ("service", "ready"),
+    [
+        pytest.param(_service(0), False, id="no copy"),
+        pytest.param(_service(1), True, id="one of two copies, with the condition False"),
+        pytest.param(_service(2), True, id="all copies"),
+        pytest.param(_service(0, prefill={"replicas": 1}), False, id="neither phase"),
+        pytest.param({**_service(2), "status": {}}, False, id="no report"),
+        pytest.param({**_service(2), "status": {"workloads": None}}, False, id="no workloads"),
+        pytest.param(
+            {**_service(0), "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+            True,
+            id="the condition alone, as of versions that count no copies",
+        ),
+    ],
+)
+def test_it_is_ready_with_one_copy_of_each_phase(service: dict[str, Any], ready: bool) -> None:
+    assert is_ready(service) is ready
+
+
+def test_an_edit_that_its_controller_has_not_read_is_behind() -> None:
+    service = _service(2)
+    service["metadata"]["annotations"] = {"modelplane.ai/spec-hash": "h"}
+    assert not is_behind(service, service)
+    assert is_behind(service, {**service, "status": {**service["status"], "observedGeneration": 1}})
+
+
+def test_what_its_pods_claim_is_kept_while_it_starts_and_while_a_pod_names_it() -> None:
+    claims = {
+        name: {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": name},
+        }
+        for name in ("old", "named")
+    }
+    named = {"resourceClaims": [{"name": "devices", "resourceClaimTemplateName": "named"}]}
+    for ready, kept in ((0, ["named", "old"]), (2, ["named"])):
+        observed = {**claims, "model-kserve-a": _service(ready, worker=named)}
+        assert [each.key for each in superseded(observed, ["model-kserve-a"], [])] == kept
