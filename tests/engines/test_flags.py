@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from engines.install import HERE
+from engines.install import HERE, VERSION
 from examples.planned import EXAMPLES, documents
 from modelplane.api.decode import decode_as
 from modelplane.api.engines import Container
 from modelplane.api.model_deployment import ModelDeployment
+from modelplane.catalogue.files import flag_table
+from modelplane.catalogue.flag_table import nearest
 from modelplane.compose.backends.draining import draining
 
 pytestmark = pytest.mark.engines
@@ -72,6 +74,10 @@ def test_the_parser_of_vllm_accepts_every_example(vllm: Path, tmp_path: Path) ->
     subprocess.run(
         [vllm / "python", HERE / "vllm_parser.py", lines, refusals], check=True, capture_output=True
     )
-    *said, caught = json.loads(refusals.read_text())
+    answer = json.loads(refusals.read_text())
+    *said, caught = answer["refusals"]
     assert {name: each for name, each in zip(named, said, strict=True) if each} == {}
     assert "unrecognized arguments: --tensor-parallel-sise=2" in caught
+    (release,) = nearest(flag_table("vllm"), VERSION)
+    assert release.version == VERSION
+    assert sorted({*release.flags, "-h", "--help"}) == answer["names"]

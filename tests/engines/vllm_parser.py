@@ -1,7 +1,8 @@
 """A program for vLLM's own Python: what its parser says of command lines.
 
-In: a file with a JSON list of lists, the arguments after ``vllm serve``. Out: a file with a JSON list of
-errors, empty for what is accepted. Both are files because vLLM logs to the standard streams.
+In: a file with a JSON list of lists, the arguments after ``vllm serve``. Out: a file with a JSON object of a
+list of errors, empty for what is accepted, and of the names of all flags. Both are files because vLLM logs to
+the standard streams.
 """
 
 import contextlib
@@ -28,6 +29,13 @@ def refusal(arguments: list[str]) -> str:
     return ""
 
 
+def names() -> list[str]:
+    """Return every way to write a flag."""
+    parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
+    return sorted(parser._option_string_actions)
+
+
 if __name__ == "__main__":
     lines = json.loads(Path(sys.argv[1]).read_text())
-    Path(sys.argv[2]).write_text(json.dumps([refusal(each) for each in lines]))
+    said = {"refusals": [refusal(each) for each in lines], "names": names()}
+    Path(sys.argv[2]).write_text(json.dumps(said))

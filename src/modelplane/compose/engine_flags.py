@@ -8,6 +8,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from modelplane.api.engines import Container
 
@@ -83,14 +84,30 @@ def runs(container: Container, *program: str) -> bool:
 
 
 def _words(container: Container) -> Iterator[str]:
+    return (word for written in written_words(container) for word in written.words)
+
+
+class Written(NamedTuple):
+    """A word of a container's command line as its author wrote it, and the words that it becomes."""
+
+    field: str
+    """``command`` or ``args``."""
+    place: int
+    """Place in the field."""
+    words: tuple[str, ...]
+    """The word itself, or those of a shell's script."""
+
+
+def written_words(container: Container) -> Iterator[Written]:
+    """Yield each word of the command line, with its place in the container."""
     known = {each.name: each.value for each in container.env if each.value is not None}
-    words = [_expanded(word, known) for word in (*container.command, *container.args)]
+    written = [("command", *each) for each in enumerate(container.command)]
+    written += [("args", *each) for each in enumerate(container.args)]
+    words = [_expanded(word, known) for *_, word in written]
     script = _script(words)
-    for number, word in enumerate(words):
-        if number == script:
-            yield from _split(word)
-        else:
-            yield word
+    for number, (field, place, _) in enumerate(written):
+        word = words[number]
+        yield Written(field, place, tuple(_split(word)) if number == script else (word,))
 
 
 def _expanded(word: str, known: Mapping[str, str]) -> str:
@@ -107,7 +124,9 @@ def _script(words: list[str]) -> int:
 
 
 def _split(script: str) -> list[str]:
-    words = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars=True)
+    # A line's end ends a command, as a semicolon does.
+    words = shlex.shlex(script.replace("\\\n", " "), posix=True, punctuation_chars="();<>|&\n")
+    words.whitespace = " \t\r"
     words.whitespace_split = True
     words.commenters = ""
     try:

@@ -283,6 +283,18 @@ def _hub_model(container: "Container") -> str:
     return named if re.fullmatch(_HUB_ID, named) else ""
 
 
+def _engine_flags(deployment: ModelDeployment) -> Iterator[Advice]:
+    """Warn of flags that the engine refuses, or that contradict its pods."""
+    from modelplane.offline.engine_advice import warnings  # noqa: PLC0415  reads a table of flags
+
+    path, _ = _settings(deployment)
+    for index, engine in enumerate(deployment.replica_template().engines):
+        for number, member in enumerate(engine.members):
+            where = (*path, "engines", index, "members", number, "template", "spec", "containers", 0)
+            for word, message in warnings(engine, member):
+                yield Advice((*where, *word), message, at_key=len(word) == 1)
+
+
 def _endpoint_url(endpoint: ModelEndpoint) -> Iterator[Advice]:
     """Warn of a host that means another machine to the gateway, and of a path that is not used."""
     found = re.match(_URL, endpoint.spec.url)
@@ -327,6 +339,7 @@ RULES: Final[tuple[tuple[type[Model], Callable[[Any], Iterator[Advice]]], ...]] 
     (ModelDeployment, _device_selectors),
     (ModelDeployment, _missed_cards),
     (ModelDeployment, _hub_model_beside_cache),
+    (ModelDeployment, _engine_flags),
     (ModelEndpoint, _endpoint_url),
     (ModelService, _endpoint_selectors),
     (ServingStack, _stack_of_no_cluster),
