@@ -143,7 +143,8 @@ class Balancing(Model):
             "requests of one session go to one endpoint. Prefix: requests whose prompts begin with the same "
             "2 KiB go to one endpoint. With Session and Prefix, an endpoint with more than 1.25 times its "
             "share of the requests in progress passes requests on to another one. TimeToFirstByte: the "
-            "endpoint that answered soonest of late, relative to its requests in progress and the weights."
+            "endpoint with the shortest mean time to the first byte of recent answers, relative to its "
+            "requests in progress and the weights."
         ),
     ] = BalancingPolicy.WEIGHTED
     session_header: (
