@@ -62,6 +62,8 @@ pub enum Headers {
     Request = 0,
     /// Of the answer.
     Response = 2,
+    /// At the end of the answer.
+    ResponseTrailers = 3,
 }
 
 /// Bytes of a body.

@@ -10,8 +10,8 @@ use crate::config::{Backend, SPARE_BYTES};
 use crate::credentials::{Credential, HEADERS};
 use crate::errors::{CREDENTIAL_MISSING, INTERNAL_ERROR, Refusal};
 use crate::filter::{Factory, Filter, OnBody, OnHeaders};
-use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, REPLACED, REWRITE, STRIP, WANTED};
-use crate::outstanding::{self, Attempt};
+use crate::measured::Measured;
+use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, LOAD_FORMAT, REPLACED, REWRITE, STRIP, WANTED};
 use crate::paths::Rewrite;
 use crate::prompt::{Form, Prompt, is_compressed, is_upgrade};
 
@@ -75,12 +75,12 @@ struct BackendFilter {
     config: Arc<Backend>,
     rename: Option<Rename>,
     /// Ends with the filter, whatever ends it.
-    attempt: Option<Attempt>,
+    attempt: Option<Measured>,
 }
 
 impl Filter for BackendFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
-        self.attempt = outstanding::begin(stream);
+        self.attempt = Measured::begin(stream);
         let text = stream.metadata(Source::Cluster, REWRITE, WANTED).to_vec();
         let read = Wanted::read(&text).and_then(|wanted| Ok((self.credential(&wanted)?, wanted)));
         let (credential, wanted) = match read {
@@ -103,12 +103,16 @@ impl Filter for BackendFilter {
             // An outside provider does not learn who asks.
             replace(stream, CLIENT, credential.is_some().then_some(None), again);
         }
+        if self.attempt.as_ref().is_some_and(Measured::needs_report) {
+            // Only an engine of one's own is asked, not an outside provider.
+            replace(stream, LOAD_FORMAT, credential.is_none().then_some(Some(b"json")), again);
+        }
         // The body of this attempt is the client's again.
         replace(stream, LENGTH, None, again);
         match if end && !is_upgrade(stream) { Ok(None) } else { rename(stream, &wanted) } {
             Ok(None) => return OnHeaders::Continue,
             Ok(rename) => self.rename = rename,
-            Err(refusal) => stream.refuse(&refusal),
+            Err(refusal) => self.refuse(stream, &refusal),
         }
         stream.set_buffer_limit(self.config.max_body_bytes.saturating_add(SPARE_BYTES));
         OnHeaders::Stop
@@ -118,11 +122,27 @@ impl Filter for BackendFilter {
         if self.rename.is_some() && !end {
             return OnBody::Buffer;
         }
+        if end {
+            self.attempt.iter_mut().for_each(Measured::sent);
+        }
         if self.write_model(stream) { OnBody::Continue } else { OnBody::Drop }
     }
 
     fn request_trailers(&mut self, stream: &mut Stream) -> bool {
+        self.attempt.iter_mut().for_each(Measured::sent);
         self.write_model(stream)
+    }
+
+    fn response_headers(&mut self, stream: &mut Stream) {
+        self.attempt.iter_mut().for_each(|attempt| attempt.response_headers(stream));
+    }
+
+    fn response_body(&mut self, stream: &mut Stream, _end: bool) {
+        self.attempt.iter_mut().for_each(|attempt| attempt.response_body(stream));
+    }
+
+    fn response_trailers(&mut self, stream: &mut Stream) {
+        self.attempt.iter().for_each(|attempt| attempt.take_report(stream, Headers::ResponseTrailers));
     }
 }
 
@@ -140,6 +160,12 @@ impl BackendFilter {
                            ask the platform team to check the Secret that its ModelEndpoint names";
             Refusal::new(&CREDENTIAL_MISSING, message)
         })
+    }
+
+    /// Refuse a request of the client's, which says nothing about the backend.
+    fn refuse(&mut self, stream: &mut Stream, refusal: &Refusal) {
+        self.attempt.iter_mut().for_each(Measured::refused);
+        stream.refuse(refusal);
     }
 
     /// Write the model's name into the body, and return whether the request goes on.
@@ -160,7 +186,7 @@ impl BackendFilter {
             Ok(None) => {}
             // A client must not reach a model of its own choice with the backend's credential.
             Err(cause) => {
-                stream.refuse(&Refusal::invalid(cause));
+                self.refuse(stream, &Refusal::invalid(cause));
                 return false;
             }
         }

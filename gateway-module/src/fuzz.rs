@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::answer::Answer;
 use crate::events::Events;
 use crate::keys::{Keys, Shares};
+use crate::load_report::{self, LoadReport};
 use crate::models::Models;
 use crate::prompt::{Form, Prompt};
 use crate::services::Services;
@@ -151,12 +152,28 @@ fn answers() {
 }
 
 #[test]
+fn load_reports() {
+    let binary = load_report::tests::binary(0.5, 3.0);
+    let corpus: &[&[u8]] = &[
+        br#"JSON {"application_utilization":0.5,"named_metrics":{"num_requests_waiting":3e0,"x":1}}"#,
+        b"TEXT named_metrics.kv_cache_usage_perc=0.5, named_metrics.num_requests_waiting=3.0",
+        &binary,
+    ];
+    fuzz(corpus, |text, _| {
+        let Some(report) = LoadReport::read(text) else { return };
+        assert!(report.queued.is_none_or(|queued| (0.0..=1e6).contains(&queued)));
+        assert!(report.used.is_none_or(|used| (0.0..=1.0).contains(&used)));
+        assert_eq!(LoadReport::read(&[text, b" "].concat()), Some(report));
+    });
+}
+
+#[test]
 fn files() {
     let keys = crate::keys::tests::file("a", serde_json::json!({"requestsPerMinute": 5, "expires": 5}));
     let models: &[u8] = br#"{"services":[{"name":"ml/qwen"}],"aliases":[{"name":"a","service":"ml/qwen","namespaces":["*"]}]}"#;
     let credentials: &[u8] = br#"{"credentials":{"a":{"header":"api-key","value":"b"}}}"#;
     let services: &[u8] = br#"{"services":{"ml/qwen":{"balancing":{"policy":"Session","backends":[
-        {"name":"fuzz/a","weight":3,"maxOutstandingRequests":8},{"name":"fuzz/b","priority":1}]}}}}"#;
+        {"name":"fuzz/a","weight":3,"maxOutstandingRequests":8,"maxQueuedRequests":4},{"name":"fuzz/b","priority":1}]}}}}"#;
     let shares = br#"{"gateways":2}"#;
     fuzz(&[&keys, models, credentials, services, shares], |text, random| {
         if let Ok(keys) = Keys::parse(text, None) {

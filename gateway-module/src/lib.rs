@@ -16,9 +16,13 @@ mod head;
 mod hold;
 mod keys;
 mod limits;
+mod load_report;
+mod mean;
+mod measured;
 mod models;
 mod multipart;
 mod names;
+mod observed;
 mod order;
 mod outstanding;
 mod paths;
@@ -37,6 +41,8 @@ mod front_tests;
 mod fuzz;
 #[cfg(test)]
 mod hold_tests;
+#[cfg(test)]
+mod measured_tests;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]

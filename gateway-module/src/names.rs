@@ -48,6 +48,12 @@ pub const AUTHORIZATION: &str = "authorization";
 /// Header of a key in the form of Anthropic's clients.
 pub const API_KEY: &str = "x-api-key";
 
+/// Header by which a request asks an engine for its load.
+pub const LOAD_FORMAT: &str = "endpoint-load-metrics-format";
+
+/// Header or trailer with which an engine reports its load.
+pub const LOAD: &str = "endpoint-load-metrics";
+
 /// Header with a mark of each gateway that has forwarded the request.
 pub const HOPS: &str = "modelplane-hops";
 

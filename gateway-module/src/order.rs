@@ -11,8 +11,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::abi::{Headers, Stream};
+use crate::mean::now;
 use crate::names::ORDER;
-use crate::outstanding::{self, Attempt, Outstanding, Reservation};
+use crate::outstanding::{self, Attempt, Needs, Outstanding, Reservation};
 use crate::prefix;
 
 /// Backends of one tier that a request asks before those of the next, as in the routes.
@@ -27,12 +28,14 @@ pub enum Policy {
     /// At random, in proportion to the weights.
     #[default]
     Weighted,
-    /// By attempts in progress, relative to the weights.
+    /// By attempts in progress and what engines report, relative to the weights.
     LeastRequests,
     /// By a header, else by the key.
     Session,
     /// By the beginning of the prompt.
     Prefix,
+    /// By the time to the first byte, relative to the weights.
+    TimeToFirstByte,
 }
 
 #[derive(Deserialize)]
@@ -44,6 +47,7 @@ struct BackendOptions {
     #[serde(default)]
     priority: u8,
     max_outstanding_requests: Option<u64>,
+    max_queued_requests: Option<f32>,
 }
 
 fn one() -> u32 {
@@ -65,7 +69,18 @@ struct Backend {
     hash: u64,
     weight: f64,
     most: Option<u64>,
+    most_queued: Option<f32>,
     outstanding: Arc<Outstanding>,
+}
+
+impl Backend {
+    /// Return whether it has no room for another request.
+    fn is_full(&self, count: u64, now: u64) -> bool {
+        self.most.is_some_and(|most| count >= most)
+            || self.most_queued.is_some_and(|most| {
+                self.outstanding.observed.queued(now).is_some_and(|queued| queued >= most)
+            })
+    }
 }
 
 /// Choice among the backends of one service.
@@ -100,6 +115,7 @@ impl TryFrom<Options> for Balancing {
             hash: prefix::hash(backend.name.as_bytes()),
             weight: backend.weight.into(),
             most: backend.max_outstanding_requests,
+            most_queued: backend.max_queued_requests,
             outstanding: outstanding::of(&backend.name),
             name: backend.name,
         });
@@ -145,18 +161,27 @@ pub struct Applied {
 }
 
 impl Balancing {
+    /// Return what must be known of each attempt.
+    fn needs(&self) -> Needs {
+        Needs {
+            reports: self.policy == Policy::LeastRequests
+                || self.backends.iter().any(|backend| backend.most_queued.is_some()),
+            times: self.policy == Policy::TimeToFirstByte,
+        }
+    }
+
     /// Return whether the order depends on the beginning of the prompt.
     pub fn needs_prompt(&self) -> bool {
         self.policy == Policy::Prefix
     }
 
     /// Return the order for a request. Those of the same `affinity` ask the same backend first while it has room.
-    fn order(&self, affinity: Option<u64>) -> Order {
+    fn order(&self, affinity: Option<u64>, now: u64) -> Order {
         let mut places = Vec::with_capacity(MOST_PER_TIER * self.tiers.len());
         let mut after = vec![];
         let mut overflows = false;
         for (number, tier) in self.tiers.iter().enumerate() {
-            let mut of_tier = self.places(tier.clone(), affinity);
+            let mut of_tier = self.places(tier.clone(), affinity, now);
             if number + 1 < self.tiers.len() {
                 let room = of_tier.partition_point(|place| !place.is_full);
                 overflows |= number == 0 && room == 0;
@@ -169,9 +194,9 @@ impl Balancing {
     }
 
     /// Return the order for a request with its first attempt, which no other worker gets the place of.
-    fn begin(&self, affinity: Option<u64>) -> (Order, Option<Attempt>) {
+    fn begin(&self, affinity: Option<u64>, now: u64) -> (Order, Option<Attempt>) {
         for _ in 0..MOST_CHOICES {
-            let order = self.order(affinity);
+            let order = self.order(affinity, now);
             let Some(first) = order.places.first().filter(|place| !place.is_full) else { break };
             let backend = &self.backends[first.index];
             // A choice by load holds while the backend has no more attempts than it looked at.
@@ -182,22 +207,23 @@ impl Balancing {
                 return (order, begun);
             }
         }
-        let order = self.order(affinity);
+        let order = self.order(affinity, now);
         let begun = order.places.first().map(|first| self.backends[first.index].outstanding.clone().begin());
         (order, begun)
     }
 
     /// Return the first places of a tier; those without room are the last.
-    fn places(&self, tier: Range<usize>, affinity: Option<u64>) -> Vec<Place> {
+    fn places(&self, tier: Range<usize>, affinity: Option<u64>, now: u64) -> Vec<Place> {
         let offset = tier.start;
         let backends = &self.backends[tier];
         let counts: Vec<u64> = backends.iter().map(|backend| backend.outstanding.now()).collect();
         let total = counts.iter().sum::<u64>() as f64;
         let weights: f64 = backends.iter().map(|backend| backend.weight).sum();
+        let times = if self.policy == Policy::TimeToFirstByte { times(backends, now) } else { vec![] };
         let mut places: Vec<Place> = Vec::with_capacity(MOST_PER_TIER + 1);
         for (index, (backend, count)) in backends.iter().zip(counts).enumerate() {
             let mut place = Place {
-                is_full: backend.most.is_some_and(|most| count >= most),
+                is_full: backend.is_full(count, now),
                 is_above_bound: false,
                 score: 0.0,
                 tie: 0.0,
@@ -206,13 +232,17 @@ impl Balancing {
             };
             match (self.policy, affinity) {
                 (Policy::Weighted, _) => place.score = race(random(), backend.weight),
+                (Policy::TimeToFirstByte, _) => {
+                    place.score = times[index] * (count as f64 + 1.0) / backend.weight;
+                    place.tie = random() as f64;
+                }
                 (Policy::Session | Policy::Prefix, Some(affinity)) => {
                     let bound = (BOUND * (total + 1.0) * backend.weight / weights).ceil();
                     place.is_above_bound = count as f64 + 1.0 > bound;
                     place.score = race(mixed(affinity ^ backend.hash), backend.weight);
                 }
                 _ => {
-                    place.score = (count as f64 + 1.0) / backend.weight;
+                    place.score = backend.outstanding.observed.load(count as f64 + 1.0, backend.weight, now);
                     place.tie = random() as f64;
                 }
             }
@@ -228,7 +258,7 @@ impl Balancing {
     /// Return what the requests of one session or prompt have in common; None if there is nothing.
     fn affinity(&self, stream: &Stream, key: Option<&str>, body: Option<&[u8]>) -> Option<u64> {
         match self.policy {
-            Policy::Weighted | Policy::LeastRequests => None,
+            Policy::Weighted | Policy::LeastRequests | Policy::TimeToFirstByte => None,
             Policy::Prefix => body.and_then(prefix::hash_of),
             Policy::Session => {
                 let named = self.session_header.as_ref();
@@ -244,20 +274,44 @@ impl Balancing {
 
     /// Begin the first attempt of a request, and hand its order over to the route.
     pub fn apply(&self, stream: &mut Stream, key: Option<&str>, body: Option<&[u8]>) -> Applied {
-        let (order, begun) = self.begin(self.affinity(stream, key, body));
+        let (order, begun) = self.begin(self.affinity(stream, key, body), now());
         stream.set_metadata(ORDER, &encoded(&self.names(&order)));
         // The route has read the metadata already.
         stream.clear_route_cache();
-        let reservation = begun.map(|attempt| outstanding::reserve(stream, attempt));
+        let reservation = begun.map(|attempt| outstanding::reserve(stream, attempt, self.needs()));
         Applied { overflows: order.overflows, reservation }
     }
 
     /// Return the names of the backends in the order for a request, and whether it leaves a tier without room.
     #[cfg(test)]
     pub fn shown(&self, affinity: Option<u64>) -> (Vec<&str>, bool) {
-        let order = self.order(affinity);
+        self.shown_at(affinity, now())
+    }
+
+    /// Return as `shown` the order at some time.
+    #[cfg(test)]
+    pub fn shown_at(&self, affinity: Option<u64>, now: u64) -> (Vec<&str>, bool) {
+        let order = self.order(affinity, now);
         (self.names(&order), order.overflows)
     }
+}
+
+/// Return the time to the first byte of each backend in a tier.
+///
+/// Without a measurement it is the mean of the others. A backend that has not been asked for some time, and that has
+/// no attempt in progress, is asked first: one request tells how fast it is.
+fn times(backends: &[Backend], now: u64) -> Vec<f64> {
+    let known: Vec<Option<f32>> =
+        backends.iter().map(|backend| backend.outstanding.observed.first_byte(now)).collect();
+    let (sum, count) =
+        known.iter().flatten().fold((0.0, 0.0), |(sum, count), time| (sum + time, count + 1.0));
+    let mean = if count > 0.0 { sum / count } else { 1.0 };
+    let time = |(backend, known): (&Backend, Option<f32>)| {
+        let outstanding = &backend.outstanding;
+        let is_asked = outstanding.now() > 0 || !outstanding.observed.is_untried(now);
+        f64::from(known.unwrap_or(if is_asked { mean } else { 0.0 }))
+    };
+    backends.iter().zip(known).map(time).collect()
 }
 
 /// Return a score with which the least of several is that of a backend in proportion to its weight.

@@ -1,11 +1,14 @@
 //! Tests of the order of backends, alone and over the stand-in for Envoy.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::abi::Source;
 use crate::front_tests::Files;
+use crate::load_report::LoadReport;
+use crate::mean::now;
 use crate::order::Balancing;
 use crate::outstanding::{self, Attempt};
 use crate::stand_in::{Configured, Exchange, counter};
@@ -50,7 +53,7 @@ fn a_tier_without_room_comes_after_the_next_and_the_last_one_never_does() {
 
 #[test]
 fn a_backend_without_room_comes_after_all_others_whatever_the_policy() {
-    for policy in ["Weighted", "LeastRequests", "Session", "Prefix"] {
+    for policy in ["Weighted", "LeastRequests", "Session", "Prefix", "TimeToFirstByte"] {
         let balancing = balancing(policy, &[("f/a", 1000, 0, 1), ("f/b", 1, 0, 1), ("f/next", 1, 1, 0)]);
         let attempts = busy(&[("f/a", 1)]);
         for affinity in 0..20 {
@@ -260,8 +263,13 @@ fn a_session_is_that_of_the_header_and_a_prompt_that_of_the_body() {
 fn the_order_of_many_backends_takes_little_time() {
     let names: Vec<String> = (0..1024).map(|number| format!("m/{number}")).collect();
     let backends: Vec<_> = names.iter().map(|name| (name.as_str(), 1, 0, 0)).collect();
-    for policy in ["Weighted", "LeastRequests", "Session"] {
+    for policy in ["Weighted", "LeastRequests", "Session", "TimeToFirstByte"] {
         let balancing = balancing(policy, &backends);
+        for name in &names {
+            let observed = &outstanding::of(name).observed;
+            observed.reported(LoadReport { queued: Some(1.0), used: Some(0.5) }, now());
+            observed.answered(Duration::from_millis(50), now());
+        }
         let start = std::time::Instant::now();
         for affinity in 0..100 {
             assert_eq!(balancing.shown(Some(affinity)).0.len(), 3);

@@ -9,27 +9,32 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::abi::{Source, Stream};
 use crate::names::{ATTEMPT, BACKEND};
+use crate::observed::Observed;
 
-/// Number of attempts in progress at one backend.
+/// Number of attempts in progress at one backend, and what is observed of it.
 #[derive(Debug, Default)]
-pub struct Outstanding(AtomicU64);
+pub struct Outstanding {
+    count: AtomicU64,
+    /// Load that its answers tell.
+    pub observed: Observed,
+}
 
 impl Outstanding {
     /// Return the number at this moment.
     pub fn now(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Count an attempt until the result is dropped.
     pub fn begin(self: Arc<Self>) -> Attempt {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
         Attempt(self)
     }
 
     /// Count an attempt if there are fewer than a maximum.
     pub fn begin_below(self: Arc<Self>, most: u64) -> Option<Attempt> {
         let more = |count: u64| (count < most).then_some(count + 1);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(Attempt(self))
     }
 }
@@ -38,9 +43,16 @@ impl Outstanding {
 #[derive(Debug)]
 pub struct Attempt(Arc<Outstanding>);
 
+impl Attempt {
+    /// Return what is observed of the backend.
+    pub fn observed(&self) -> &Observed {
+        &self.0.observed
+    }
+}
+
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -67,7 +79,17 @@ pub fn prune() {
     known.retain(|_, outstanding| Arc::strong_count(outstanding) > 1);
 }
 
-type Reserved = Mutex<HashMap<u64, Attempt>>;
+/// What a service's policy needs to know of each attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Reports of engines.
+    pub reports: bool,
+    /// Times to the first byte.
+    pub times: bool,
+}
+
+/// First attempts of the requests that have an order; None once its filter has it.
+type Reserved = Mutex<HashMap<u64, Option<Attempt>>>;
 
 fn reserved() -> &'static Reserved {
     static RESERVED: OnceLock<Reserved> = OnceLock::new();
@@ -80,38 +102,71 @@ pub struct Reservation(u64);
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        take(self.0);
+        let attempt = reserved().lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        drop(attempt);
     }
 }
 
 /// Keep an attempt for its own filter.
-pub fn reserve(stream: &mut Stream, attempt: Attempt) -> Reservation {
+pub fn reserve(stream: &mut Stream, attempt: Attempt, needs: Needs) -> Reservation {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let token = NEXT.fetch_add(1, Ordering::Relaxed);
-    reserved().lock().unwrap_or_else(PoisonError::into_inner).insert(token, attempt);
-    stream.set_state(ATTEMPT, &token.to_le_bytes());
+    reserved().lock().unwrap_or_else(PoisonError::into_inner).insert(token, Some(attempt));
+    let request = Request { token, needs };
+    stream.set_state(ATTEMPT, &request.encoded());
     Reservation(token)
 }
 
-fn take(token: u64) -> Option<Attempt> {
-    reserved().lock().unwrap_or_else(PoisonError::into_inner).remove(&token)
+/// Request with an order, as its attempts know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    token: u64,
+    /// What its service's policy needs.
+    pub needs: Needs,
 }
 
-/// Count an attempt at the stream's cluster; None if its backend is not counted.
-pub fn begin(stream: &Stream) -> Option<Attempt> {
+impl Request {
+    fn encoded(self) -> [u8; 9] {
+        let mut encoded = [0; 9];
+        encoded[..8].copy_from_slice(&self.token.to_le_bytes());
+        encoded[8] = u8::from(self.needs.reports) | u8::from(self.needs.times) << 1;
+        encoded
+    }
+
+    fn of(stream: &Stream) -> Option<Self> {
+        let (token, rest) = stream.state(ATTEMPT)?.split_first_chunk()?;
+        let bits = rest.first()?;
+        let needs = Needs { reports: bits & 1 != 0, times: bits & 2 != 0 };
+        Some(Request { token: u64::from_le_bytes(*token), needs })
+    }
+
+    fn take(self) -> Option<Attempt> {
+        reserved().lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.token)?.take()
+    }
+
+    /// Return whether the client still waits.
+    pub fn is_open(self) -> bool {
+        reserved().lock().unwrap_or_else(PoisonError::into_inner).contains_key(&self.token)
+    }
+}
+
+/// Count an attempt at the stream's cluster, and return it with its request if that has an order; None if its backend
+/// is not counted.
+pub fn begin(stream: &Stream) -> Option<(Attempt, Option<Request>)> {
     if !ANY.load(Ordering::Relaxed) {
         return None;
     }
-    let token = stream.state(ATTEMPT).and_then(|token| token.try_into().ok()).map(u64::from_le_bytes);
-    let first = token.and_then(take);
+    let request = Request::of(stream);
+    let first = request.and_then(Request::take);
     let name = std::str::from_utf8(stream.metadata(Source::Cluster, BACKEND, "name")).ok()?;
     let known = backends().read().unwrap_or_else(PoisonError::into_inner);
     let outstanding = known.get(name).cloned();
     drop(known);
-    match (outstanding, first) {
-        (Some(outstanding), Some(first)) if Arc::ptr_eq(&outstanding, &first.0) => Some(first),
-        (outstanding, _) => outstanding.map(Outstanding::begin),
-    }
+    let attempt = match (outstanding, first) {
+        (Some(outstanding), Some(first)) if Arc::ptr_eq(&outstanding, &first.0) => first,
+        (outstanding, _) => outstanding?.begin(),
+    };
+    Some((attempt, request))
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ type Pieces = Vec<Vec<u8>>;
 pub struct Stream {
     pub request: Vec<(String, Vec<u8>)>,
     pub response: Vec<(String, Vec<u8>)>,
+    pub trailers: Vec<(String, Vec<u8>)>,
     pub metadata: HashMap<(Source, String), String>,
     pub state: HashMap<String, Vec<u8>>,
     pub answer: Option<Answer>,
@@ -286,6 +287,7 @@ fn map(stream: &mut Stream, headers: Headers) -> &mut Vec<(String, Vec<u8>)> {
     match headers {
         Headers::Request => &mut stream.request,
         Headers::Response => &mut stream.response,
+        Headers::ResponseTrailers => &mut stream.trailers,
     }
 }
 

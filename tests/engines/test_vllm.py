@@ -33,6 +33,9 @@ METRICS = {
 }
 """Metrics that an endpoint picker, a dashboard or an autoscaler reads."""
 
+LOAD_FORMAT = "endpoint-load-metrics-format"
+"""Header by which the gateway asks for a report of the load."""
+
 WEATHER: ChatCompletionFunctionToolParam = {
     "type": "function",
     "function": {
@@ -71,6 +74,27 @@ def test_its_metrics_have_the_names_that_are_read(server: Server) -> None:
     lines = server.get("/metrics").splitlines()
     names = {line.partition("{")[0] for line in lines if not line.startswith("#")}
     assert sorted(METRICS - names) == []
+
+
+def test_an_answer_reports_the_load_if_it_is_asked_and_a_stream_does_not(server: Server) -> None:
+    ask = server.client.chat.completions.with_raw_response.create
+
+    def report(format_: str, *, stream: bool) -> str | None:
+        answer = ask(
+            model=MODEL,
+            messages=[{"role": "user", "content": "hello"}],
+            max_tokens=2,
+            stream=stream,
+            extra_headers={LOAD_FORMAT: format_} if format_ else None,
+        )
+        return answer.headers.get("endpoint-load-metrics")
+
+    name, _, content = (report("json", stream=False) or "").partition(" ")
+    assert name == "JSON"
+    assert json.loads(content)["named_metrics"].keys() == {"kv_cache_usage_perc", "num_requests_waiting"}
+    assert report("", stream=False) is None
+    # The reason why streams do not count in the gateway's choice.
+    assert report("json", stream=True) is None
 
 
 def test_a_stream_tells_its_usage_only_if_it_is_asked(server: Server) -> None:

@@ -54,14 +54,20 @@ def at(models: dict[str, Model], name: str, **options: Any) -> Backend:
     return Backend(f"ml/{name}", (("127.0.0.1", models[name].port),), prefix="/", host=host, **options)
 
 
-def balanced(policy: str, *backends: Backend, most: dict[str, int] | None = None) -> Route:
-    """Return the route of a service with a policy, and with the maximum of some backends."""
+def balanced(
+    policy: str,
+    *backends: Backend,
+    most: dict[str, int] | None = None,
+    most_queued: dict[str, int] | None = None,
+) -> Route:
+    """Return the route of a service with a policy, and with the maxima of some backends."""
     entries = tuple(
         BackendEntry(
             name=each.name,
             weight=each.weight,
             priority=each.priority,
             max_outstanding_requests=(most or {}).get(each.name.removeprefix("ml/")),
+            max_queued_requests=(most_queued or {}).get(each.name.removeprefix("ml/")),
         )
         for each in backends
     )
@@ -209,6 +215,71 @@ async def test_the_backend_with_the_fewest_requests_is_asked(
     async with streams(gateway, 4) as served, streams(gateway, 4) as more:
         assert served + more == {"a": 2, "b": 2, "c": 4}
     await all_ended(gateway)
+
+
+def load(queued: float, used: float) -> str:
+    """Return a report of an engine's load."""
+    named = {"num_requests_waiting": queued, "kv_cache_usage_perc": used}
+    return f"JSON {json.dumps({'named_metrics': named})}"
+
+
+async def test_a_backend_whose_engine_reports_more_load_gets_fewer_requests(
+    gateway: Gateway, models: dict[str, Model]
+) -> None:
+    models["a"].load, models["b"].load = load(0, 0.9), load(0, 0)
+    await apply(gateway, models, balanced("LeastRequests", at(models, "a"), at(models, "b")))
+    # Chosen at random until it reports.
+    async with asyncio.timeout(20):
+        while await ask(gateway) != (200, "a"):
+            pass
+    assert {await ask(gateway) for _ in range(6)} == {(200, "b")}
+    # One request counts as much as ten at the other.
+    async with streams(gateway, 10) as served:
+        assert served["b"] >= 9
+    await all_ended(gateway)
+
+
+async def test_the_next_tier_is_asked_first_while_the_engines_queue_is_too_long(
+    gateway: Gateway, models: dict[str, Model]
+) -> None:
+    models["a"].load = load(9, 0)
+    tiers = (at(models, "a"), at(models, "c", priority=1, credential=PAID))
+    await apply(gateway, models, balanced("Weighted", *tiers, most_queued={"a": 4}))
+    body, headers = {"prompt": "x"}, {"endpoint-load-metrics-format": "TEXT"}
+    async with gateway.client.post(gateway.url(CHAT), json=body, headers=headers) as response:
+        assert response.status == 200
+        # A client does not learn the load, whatever it asks for.
+        assert "endpoint-load-metrics" not in response.headers
+    assert await ask(gateway, **headers) == (200, "c")
+    asked = {name: models[name].asked[-1]["headers"]["endpoint-load-metrics-format"] for name in "ac"}
+    assert asked == {"a": "json", "c": "TEXT"}
+    # It returns if the others refuse.
+    models["c"].status = 503
+    assert await ask(gateway) == (200, "a")
+
+
+async def test_the_backend_that_answers_soonest_gets_more_and_clients_that_leave_do_not_count(
+    gateway: Gateway, models: dict[str, Model]
+) -> None:
+    models["a"].delay_s = 0.2
+    await apply(gateway, models, balanced("TimeToFirstByte", at(models, "a"), at(models, "b")))
+    answered = Counter([await ask(gateway) for _ in range(12)])
+    assert answered[200, "a"] <= 2
+    models["b"].delay_s = 5
+    models["b"].asked.clear()
+    for _ in range(20):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.03):
+                await ask(gateway)
+    await all_ended(gateway)
+    assert len(models["b"].asked) >= 15
+    models["b"].delay_s = 0
+    assert {await ask(gateway) for _ in range(5)} == {(200, "b")}
+    # What fails does count: 500 is not tried again.
+    models["b"].status = 500
+    statuses = [(await ask(gateway))[0] for _ in range(30)]
+    assert statuses[-1] == 200
+    assert statuses.count(500) < 25
 
 
 async def test_a_session_stays_at_its_backend_while_that_has_room(

@@ -1250,11 +1250,14 @@ REFUSED = [
     pytest.param("ModelEndpoint", {"spec.rewritePath": "v1"}, "spec.rewritePath", id="a relative path"),
     pytest.param("ModelService", {"spec.endpoints": []}, "spec.endpoints", id="a service of nothing"),
     pytest.param("ModelService", {"spec.endpoints.0.weight": 0}, ".weight", id="a weight of zero"),
-    pytest.param(
-        "ModelService",
-        {"spec.endpoints.0.maxOutstandingRequests": 0},
-        ".maxOutstandingRequests",
-        id="an endpoint that never has room",
+    *(
+        pytest.param(
+            "ModelService",
+            {f"spec.endpoints.0.{limit}": 0},
+            f".{limit}",
+            id=f"an endpoint that never has room: {limit}",
+        )
+        for limit in ("maxOutstandingRequests", "maxQueuedRequests")
     ),
     pytest.param(
         "ModelService",

@@ -174,6 +174,10 @@ class Model:
     asked: list[dict[str, Any]] = field(default_factory=list)
     """Path, headers and body of each request."""
     status: int = 200
+    load: str | None = None
+    """Report of its load with each answer that is no stream, as vLLM's, if the request asks for one."""
+    delay_s: float = 0.0
+    """Time to the first byte."""
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     """Lets a stream end, where a request has the header `x-wait`."""
 
@@ -181,13 +185,18 @@ class Model:
         body = await request.read()
         headers = {key.lower(): value for key, value in request.headers.items()}
         self.asked.append({"path": request.raw_path, "headers": headers, "body": body.decode()})
+        await asyncio.sleep(self.delay_s)
         if self.status != 200:
             return web.json_response({"error": {"message": "no"}}, status=self.status)
         asked = json.loads(body) if request.content_type == "application/json" and body else {}
         if asked.get("stream"):
             return await self._stream(request, asked)
         usage = {"prompt_tokens": 11, "completion_tokens": 22, "total_tokens": 33}
-        return web.json_response({"model": asked.get("model"), "bytes": len(body), "usage": usage})
+        answer = {"model": asked.get("model"), "bytes": len(body), "usage": usage}
+        reports = self.load is not None and headers.get("endpoint-load-metrics-format") == "json"
+        return web.json_response(
+            answer, headers={"endpoint-load-metrics": self.load or ""} if reports else None
+        )
 
     async def _stream(self, request: web.Request, asked: dict[str, Any]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})

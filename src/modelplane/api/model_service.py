@@ -68,6 +68,19 @@ class EndpointEntry(Model):
         ]
         | None
     ) = None
+    max_queued_requests: (
+        Annotated[
+            int,
+            about(
+                "Requests in the queue of one endpoint's engine, as it reports with its answers, from which "
+                "others are asked first, as with maxOutstandingRequests. Absent, or without a recent report: "
+                "the queue does not count.",
+                ge=1,
+                le=100_000,
+            ),
+        ]
+        | None
+    ) = None
     budget: (
         Annotated[
             Budget,
@@ -109,6 +122,7 @@ class BalancingPolicy(StrEnum):
     LEAST_REQUESTS = "LeastRequests"
     SESSION = "Session"
     PREFIX = "Prefix"
+    TIME_TO_FIRST_BYTE = "TimeToFirstByte"
 
 
 _HEADER_OF_SESSION = Rule(
@@ -125,10 +139,12 @@ class Balancing(Model):
         BalancingPolicy,
         about(
             "Weighted: at random, in proportion to the weights. LeastRequests: the endpoint with the fewest "
-            "requests in progress, relative to the weights. Session: requests of one session go to one "
-            "endpoint. Prefix: requests whose prompts begin with the same 2 KiB go to one endpoint. With "
-            "Session and Prefix, an endpoint with more than 1.25 times its share of the requests in progress "
-            "passes requests on to another one."
+            "requests in progress, relative to the weights and to the load that its engine reports. Session: "
+            "requests of one session go to one endpoint. Prefix: requests whose prompts begin with the same "
+            "2 KiB go to one endpoint. With Session and Prefix, an endpoint with more than 1.25 times its "
+            "share of the requests in progress passes requests on to another one. TimeToFirstByte: the "
+            "endpoint with the shortest mean time to the first byte of recent answers, relative to its "
+            "requests in progress and the weights."
         ),
     ] = BalancingPolicy.WEIGHTED
     session_header: (

@@ -4,24 +4,42 @@ A service that sets neither a policy nor a limit has no balancing: its route alo
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import msgspec
 
-from modelplane.api.model_service import BalancingPolicy, ModelService
+from modelplane.api.model_service import BalancingPolicy, EndpointEntry, ModelService
 from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
 from modelplane.gateway.table import Backend, Route
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Load from which an endpoint has no room for another request; None for no maximum."""
+
+    outstanding_requests: int | None = None
+    queued_requests: int | None = None
+
+    @classmethod
+    def of(cls, entry: EndpointEntry) -> Self:
+        """Return the limits of each endpoint of a group."""
+        return cls(entry.max_outstanding_requests, entry.max_queued_requests)
+
+
+NO_LIMITS = Limits()
 
 
 def is_wanted(service: ModelService) -> bool:
     """Return True if a service asks for what only the gateway's module can do."""
     balancing = service.spec.balancing
     return (balancing is not None and balancing.policy is not BalancingPolicy.WEIGHTED) or any(
-        entry.max_outstanding_requests is not None for entry in service.spec.endpoints
+        Limits.of(entry) != NO_LIMITS for entry in service.spec.endpoints
     )
 
 
-def settings(service: ModelService, backends: Sequence[tuple[Backend, int | None]]) -> ServiceEntry:
-    """Return the settings of a service, from its backends with their maximum of outstanding requests."""
+def settings(service: ModelService, backends: Sequence[tuple[Backend, Limits]]) -> ServiceEntry:
+    """Return the settings of a service, from its backends with their limits."""
     if not is_wanted(service) or len(backends) < 2:
         return ServiceEntry()
     chosen = service.spec.balancing
@@ -30,9 +48,10 @@ def settings(service: ModelService, backends: Sequence[tuple[Backend, int | None
             name=backend.name,
             weight=backend.weight,
             priority=backend.priority,
-            max_outstanding_requests=most,
+            max_outstanding_requests=limits.outstanding_requests,
+            max_queued_requests=limits.queued_requests,
         )
-        for backend, most in backends
+        for backend, limits in backends
     )
     policy = chosen.policy if chosen else BalancingPolicy.WEIGHTED
     header = chosen.session_header if chosen else None

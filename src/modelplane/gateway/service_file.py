@@ -24,6 +24,7 @@ class BackendEntry(_Entry, frozen=True, kw_only=True):
     weight: int = 1
     priority: int = 0
     max_outstanding_requests: int | None = None
+    max_queued_requests: int | None = None
 
 
 class BalancingEntry(_Entry, frozen=True, kw_only=True):

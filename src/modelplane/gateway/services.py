@@ -55,8 +55,8 @@ class Selected:
     weight: int
     priority: int = 0
     """Tier of the service."""
-    max_outstanding_requests: int | None = None
-    """Requests in progress from which others are asked first; None for no maximum."""
+    limits: balancing.Limits = balancing.NO_LIMITS
+    """Load from which others are asked first."""
 
 
 _Group = list[tuple[ModelEndpoint, Target]]
@@ -158,7 +158,7 @@ def service_route(service: ModelService, selected: Sequence[Selected], unusable:
     """
     name = f"{service.metadata.namespace}/{service.metadata.name}"
     backends = tuple(_backend(each) for each in selected[:MOST_ENDPOINTS])
-    limits = (each.max_outstanding_requests for each in selected)
+    limits = (each.limits for each in selected)
     return Route(
         name=name,
         prefix=f"/{name}/",
@@ -247,7 +247,7 @@ def _weighed(tier: Sequence[tuple[EndpointEntry, _Group]]) -> Iterator[Selected]
         shares = spread([1 if entry.weight is None else entry.weight for entry, _ in tier], counts)
     for (entry, group), weights in zip(tier, shares, strict=True):
         for (endpoint, target), weight in zip(group, weights, strict=True):
-            yield Selected(endpoint, target, weight, entry.priority, entry.max_outstanding_requests)
+            yield Selected(endpoint, target, weight, entry.priority, balancing.Limits.of(entry))
 
 
 def _with_slash(path: str) -> str:

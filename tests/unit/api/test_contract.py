@@ -282,6 +282,7 @@ ADDITIONS = {
     "ModelEndpoint spec.model": "the name of a model at a provider",
     "ModelService spec.endpoints[].priority": "tiers of endpoints",
     "ModelService spec.endpoints[].maxOutstandingRequests": "tiers by saturation",
+    "ModelService spec.endpoints[].maxQueuedRequests": "tiers by saturation",
     "ModelService spec.balancing*": "choice of an endpoint by load and affinity",
     "InferenceCluster spec.servingStack*": "the extent of the serving stack, and settings of its components",
     "InferenceCluster spec.cluster.existing.installerSecretRef*": "an identity that installs",

@@ -110,6 +110,12 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
             {"endpoints": [SELECTOR | {"maxOutstandingRequests": 8}]},
             "maxOutstandingRequests",
         ),
+        "endpoints[].maxQueuedRequests": Refused(
+            "RoutingReady",
+            "BalancingUnsupported",
+            {"endpoints": [SELECTOR | {"maxQueuedRequests": 8}]},
+            "maxQueuedRequests",
+        ),
         "endpoints[].budget": Refused(
             "WithinBudget",
             "NotMeasured",
