@@ -12,6 +12,7 @@ mod errors;
 mod events;
 mod filter;
 mod front;
+mod global_limits;
 mod head;
 mod hold;
 mod keys;
@@ -25,7 +26,9 @@ mod paths;
 mod prefix;
 mod prompt;
 mod record;
+mod regions;
 mod services;
+mod structs;
 mod usage;
 mod watch;
 
@@ -37,6 +40,8 @@ mod front_tests;
 mod fuzz;
 #[cfg(test)]
 mod hold_tests;
+#[cfg(test)]
+mod key_tests;
 #[cfg(test)]
 mod order_tests;
 #[cfg(test)]

@@ -42,9 +42,8 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
     """Return the ``Cluster`` of a backend."""
     return {
         "name": name,
-        **({"type": "STATIC"} if _are_addresses(backend) else _BY_HOST_NAME),
-        "load_assignment": _assignment(name, backend),
-        **({"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}),
+        **by_address(name, backend.hosts),
+        **({"transport_socket": tls_to(backend.hosts[0][0])} if backend.tls else {}),
         "lb_policy": "LEAST_REQUEST",
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "connect_timeout": _CONNECT_TIMEOUT,
@@ -86,8 +85,15 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
     }
 
 
-def _assignment(name: str, backend: Backend) -> dict[str, Any]:
-    """Return the ``ClusterLoadAssignment`` of a backend."""
+def by_address(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+    """Return the part of a ``Cluster`` with its instances, by address and port."""
+    are_addresses = all(_is_address(host) for host, _ in hosts)
+    discovery = {"type": "STATIC"} if are_addresses else _BY_HOST_NAME
+    return {**discovery, "load_assignment": _assignment(name, hosts)}
+
+
+def _assignment(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+    """Return a ``ClusterLoadAssignment``."""
     return {
         "cluster_name": name,
         "endpoints": [
@@ -98,14 +104,15 @@ def _assignment(name: str, backend: Backend) -> dict[str, Any]:
                             "address": {"socket_address": {"address": address, "port_value": port}},
                         }
                     }
-                    for address, port in sorted(backend.hosts)
+                    for address, port in sorted(hosts)
                 ]
             }
         ],
     }
 
 
-def _tls(host: str) -> dict[str, Any]:
+def tls_to(host: str, protocols: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the transport socket that accepts only a certificate for a host."""
     address = _is_address(host)
     return {
         "name": "envoy.transport_sockets.tls",
@@ -114,12 +121,13 @@ def _tls(host: str) -> dict[str, Any]:
             # RFC 6066 allows no literal address as a server name.
             **({} if address else {"sni": host}),
             "common_tls_context": {
+                **({"alpn_protocols": list(protocols)} if protocols else {}),
                 "validation_context": {
                     "trusted_ca": {"filename": CA_BUNDLE},
                     "match_typed_subject_alt_names": [
                         {"san_type": "IP_ADDRESS" if address else "DNS", "matcher": {"exact": host}}
                     ],
-                }
+                },
             },
         },
     }
@@ -133,10 +141,6 @@ def _protocol(backend: Backend) -> dict[str, Any]:
         "common_http_protocol_options": {"idle_timeout": _IDLE[backend.tls]},
         **(by_agreement if backend.tls else {"explicit_http_config": http}),
     }
-
-
-def _are_addresses(backend: Backend) -> bool:
-    return all(_is_address(host) for host, _ in backend.hosts)
 
 
 def _is_address(host: str) -> bool:
