@@ -3,7 +3,8 @@
 import ipaddress
 from typing import Any
 
-from modelplane.gateway.envoy import rewrite
+from modelplane.api.rate_limit_service import RateLimitService
+from modelplane.gateway.envoy import rate_limits, rewrite
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Backend, Listener
 
@@ -17,6 +18,7 @@ _CONNECT_TIMEOUT = "3s"
 _DNS_REFRESH = "30s"
 _KEEPALIVE_S = 30
 _MANY = 100_000
+_PINGS = {"interval": "10s", "timeout": "3s"}
 
 # Engines close an idle connection after 5 s (uvicorn, llama.cpp); a request sent at that moment is lost.
 _IDLE = {False: "4s", True: "60s"}
@@ -42,8 +44,8 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
     """Return the ``Cluster`` of a backend."""
     return {
         "name": name,
-        **by_address(name, backend.hosts),
-        **({"transport_socket": tls_to(backend.hosts[0][0])} if backend.tls else {}),
+        **_by_address(name, backend.hosts),
+        **({"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}),
         "lb_policy": "LEAST_REQUEST",
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "connect_timeout": _CONNECT_TIMEOUT,
@@ -85,7 +87,24 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
     }
 
 
-def by_address(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+def rate_limit_service(service: RateLimitService) -> dict[str, Any]:
+    """Return the ``Cluster`` of a rate limit service, a server of gRPC."""
+    http2 = {"http2_protocol_options": {"connection_keepalive": _PINGS}}
+    return {
+        "name": rate_limits.CLUSTER,
+        **_by_address(rate_limits.CLUSTER, ((service.host, service.port),)),
+        **({"transport_socket": _tls(service.host, ("h2",))} if service.tls else {}),
+        "connect_timeout": rate_limits.TIMEOUT,
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": f"{ENVOY}extensions.upstreams.http.v3.HttpProtocolOptions",
+                "explicit_http_config": http2,
+            }
+        },
+    }
+
+
+def _by_address(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]:
     """Return the part of a ``Cluster`` with its instances, by address and port."""
     are_addresses = all(_is_address(host) for host, _ in hosts)
     discovery = {"type": "STATIC"} if are_addresses else _BY_HOST_NAME
@@ -111,7 +130,7 @@ def _assignment(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]
     }
 
 
-def tls_to(host: str, protocols: tuple[str, ...] = ()) -> dict[str, Any]:
+def _tls(host: str, protocols: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the transport socket that accepts only a certificate for a host."""
     address = _is_address(host)
     return {

@@ -58,7 +58,7 @@ def files(table: Table) -> dict[str, str]:
             f"{CONFIG}cluster.v3.Cluster",
             [
                 *(clusters.cluster(name, each) for name, each in backends.items()),
-                *(rate_limits.cluster(each) for each in services[:1]),
+                *(clusters.rate_limit_service(each) for each in services[:1]),
             ],
         ),
         **routes,

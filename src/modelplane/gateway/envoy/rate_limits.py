@@ -8,8 +8,7 @@ reference: envoy v1.40, ``extensions.filters.http.ratelimit.v3``.
 from typing import Any
 
 from modelplane.api.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy.clusters import by_address, tls_to
-from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
+from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.table import Listener
 
 CLUSTER = "rate-limit-service"
@@ -21,8 +20,8 @@ FAILED = "rate_limiter_error"
 _LIMITS = "modelplane.limits"
 """Namespace of the dynamic metadata that the module writes."""
 
-_TIMEOUT = "0.5s"
-_KEEPALIVE = {"interval": "10s", "timeout": "3s"}
+TIMEOUT = "0.5s"
+"""Maximum of time that a request waits for the service."""
 
 
 def service_of(listener: Listener) -> RateLimitService | None:
@@ -44,7 +43,7 @@ def filters(listener: Listener) -> list[dict[str, Any]]:
                 "@type": f"{HTTP_FILTERS}ratelimit.v3.RateLimit",
                 "domain": service.domain,
                 "rate_limit_service": {"grpc_service": grpc, "transport_api_version": "V3"},
-                "timeout": _TIMEOUT,
+                "timeout": TIMEOUT,
                 "failure_mode_deny": service.fail_closed,
                 "status_on_error": {"code": "ServiceUnavailable"},
                 # The module reads the headers, and takes them out again.
@@ -79,21 +78,3 @@ def _counted(name: str, id_: tuple[str, ...]) -> dict[str, Any]:
 
 def _key(path: tuple[str, ...]) -> dict[str, Any]:
     return {"key": _LIMITS, "path": [{"key": each} for each in path]}
-
-
-def cluster(service: RateLimitService) -> dict[str, Any]:
-    """Return the ``Cluster`` of a service."""
-    http2 = {"http2_protocol_options": {"connection_keepalive": _KEEPALIVE}}
-    protocol = {
-        "@type": f"{ENVOY}extensions.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": http2,
-    }
-    return {
-        "name": CLUSTER,
-        **by_address(CLUSTER, ((service.host, service.port),)),
-        **({"transport_socket": tls_to(service.host, ("h2",))} if service.tls else {}),
-        "connect_timeout": _TIMEOUT,
-        "typed_extension_protocol_options": {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol
-        },
-    }
