@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
         if cargo := shutil.which("cargo"):
             subprocess.run([cargo, "fetch", "--quiet"], cwd=gateway_module.SOURCES, check=False)
         if go := shutil.which("go"):
-            for module in ("helm", "oracle"):
+            for module in ("helm", "oracle", "ratelimit"):
                 subprocess.run([go, "mod", "download"], cwd=Path(__file__).parent / module, check=True)
 
 

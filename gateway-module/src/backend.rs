@@ -14,6 +14,7 @@ use crate::measured::Measured;
 use crate::names::{BY_MODEL, CLIENT, CLIENT_PATH, LOAD_FORMAT, REPLACED, REWRITE, STRIP, WANTED};
 use crate::paths::Rewrite;
 use crate::prompt::{Form, Prompt, is_compressed, is_upgrade};
+use crate::regions;
 
 const HOST: &str = ":authority";
 const LENGTH: &str = "content-length";
@@ -82,7 +83,8 @@ impl Filter for BackendFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         self.attempt = Measured::begin(stream);
         let text = stream.metadata(Source::Cluster, REWRITE, WANTED).to_vec();
-        let read = Wanted::read(&text).and_then(|wanted| Ok((self.credential(&wanted)?, wanted)));
+        let allowed = regions::check(stream).and_then(|()| Wanted::read(&text));
+        let read = allowed.and_then(|wanted| Ok((self.credential(&wanted)?, wanted)));
         let (credential, wanted) = match read {
             Ok(read) => read,
             Err(refusal) => {

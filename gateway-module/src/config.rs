@@ -31,6 +31,7 @@ struct FrontOptions {
     services: Option<String>,
     usage: Option<bool>,
     include_usage: Option<bool>,
+    global_limits: Option<bool>,
     max_body_bytes: Option<u64>,
     internal_headers: Option<bool>,
     record: Option<bool>,
@@ -50,6 +51,8 @@ pub struct Front {
     pub usage: bool,
     /// True to ask engines for them.
     pub include_usage: bool,
+    /// True if Envoy asks the rate limit service after this filter.
+    pub global_limits: bool,
     /// Maximum of a body that is held.
     pub max_body_bytes: u64,
     /// True to drop internal headers of the client and to count the hop.
@@ -79,6 +82,9 @@ impl Front {
             }
             _ => {}
         }
+        if options.global_limits == Some(true) && options.keys.is_none() {
+            return Err("globalLimits needs keys".into());
+        }
         let usage = options.usage.unwrap_or(true);
         let include_usage = options.include_usage.unwrap_or(usage);
         if include_usage && !usage {
@@ -91,6 +97,7 @@ impl Front {
             services: open(options.services, Services::parse, follow)?,
             usage,
             include_usage,
+            global_limits: options.global_limits.unwrap_or(false),
             max_body_bytes: options.max_body_bytes.unwrap_or(MAX_BODY_BYTES),
             internal_headers: options.internal_headers.unwrap_or(false),
             record: options.record.unwrap_or(true),
@@ -140,6 +147,7 @@ mod tests {
             (r#"{"authentication":"APIKey","keys":"/nonexistent"}"#, "cannot read /nonexistent"),
             (r#"{"authentication":"None","models":"/nonexistent"}"#, "cannot read /nonexistent"),
             (r#"{"authentication":"None","limits":true}"#, "unknown field"),
+            (r#"{"authentication":"None","globalLimits":true}"#, "needs keys"),
             (r#"{"authentication":"None","record":"Other"}"#, "expected a boolean"),
             (r#"{"authentication":"None","usage":false,"includeUsage":true}"#, "needs usage"),
         ] {

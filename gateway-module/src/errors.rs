@@ -41,6 +41,7 @@ codes! {
     RATE_LIMIT_EXCEEDED 429 "rate_limit_exceeded"
     INSUFFICIENT_QUOTA 429 "insufficient_quota"
     INTERNAL_ERROR 500 "internal_error"
+    REGION_NOT_ALLOWED 503 "region_not_allowed"
     CREDENTIAL_MISSING 503 "credential_missing"
     HOLD_TIMEOUT 503 "hold_timeout"
     TOO_MANY_HELD 503 "too_many_held"

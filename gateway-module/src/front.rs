@@ -12,6 +12,7 @@ use crate::errors::{
     MISSING_API_KEY, REQUEST_TOO_LARGE, ROUTE_NOT_FOUND, Refusal,
 };
 use crate::filter::{Factory, Filter, OnBody, OnHeaders, OnWake};
+use crate::global_limits::GlobalLimits;
 use crate::head::{self, AnswerHead, Head};
 use crate::hold::{self, Holding};
 use crate::keys::{Blocked, Key, Shares};
@@ -56,6 +57,8 @@ impl Factory for FrontFactory {
             record: Record::new(self.config.record),
             key: None,
             admission: None,
+            global_limits: None,
+            replacement: None,
             service: String::new(),
             body: RequestBody::default(),
             reservation: None,
@@ -105,6 +108,9 @@ struct FrontFilter {
     record: Record,
     key: Option<Arc<Key>>,
     admission: Option<Admission>,
+    global_limits: Option<GlobalLimits>,
+    /// Body of the answer in place of Envoy's own.
+    replacement: Option<String>,
     service: String,
     body: RequestBody,
     reservation: Option<Reservation>,
@@ -119,10 +125,13 @@ impl Filter for FrontFilter {
     fn request_headers(&mut self, stream: &mut Stream, end: bool) -> OnHeaders {
         match self.admit(stream, end) {
             Ok(()) if self.body.held || self.must_wait(stream) => OnHeaders::Stop,
-            Ok(()) => {
-                self.order(stream, None);
-                OnHeaders::Continue
-            }
+            Ok(()) => match self.order(stream, None) {
+                Ok(()) => OnHeaders::Continue,
+                Err(refusal) => {
+                    self.stop(stream, refusal.into());
+                    OnHeaders::Stop
+                }
+            },
             Err(stop) => {
                 self.stop(stream, stop);
                 OnHeaders::Stop
@@ -171,6 +180,9 @@ impl Filter for FrontFilter {
     }
 
     fn response_headers(&mut self, stream: &mut Stream) {
+        if self.replace_refusal(stream) {
+            return;
+        }
         if !self.config.usage {
             return;
         }
@@ -187,6 +199,10 @@ impl Filter for FrontFilter {
     }
 
     fn response_body(&mut self, stream: &mut Stream, end: bool) {
+        if let Some(body) = self.replacement.take() {
+            let bytes = stream.body(Body::ReceivedResponse).iter().map(|piece| piece.len()).sum();
+            stream.set_response_piece(bytes, body.as_bytes());
+        }
         let Some(answer) = &mut self.answer else { return };
         let pieces = stream.body(Body::ReceivedResponse);
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -212,6 +228,9 @@ impl Filter for FrontFilter {
             self.counters.answered(&self.service, counted);
             if let Some(admission) = &self.admission {
                 admission.charge(counted.usage.total(), Instant::now());
+            }
+            if let Some(limits) = &self.global_limits {
+                limits.charge(stream, counted.usage.total());
             }
         }
         if let Some(code) = self.refused {
@@ -285,7 +304,11 @@ impl FrontFilter {
         if let Some(key) = &self.key {
             let shares = self.config.shares.as_ref();
             let gateways = shares.map_or(Gateways::ONE, |shares| shares.with(Shares::gateways));
-            let (account, namespace) = (key.account.clone(), key.grant.account.clone());
+            let (mut account, mut namespace) = (key.account.clone(), key.grant.account.clone());
+            if self.config.global_limits {
+                (account, namespace) = (account.beside_service(), namespace.beside_service());
+                self.global_limits = GlobalLimits::of(key);
+            }
             let admission = Admission::take(account, namespace, gateways, self.started);
             self.admission = Some(admission.map_err(|exceeded| Refusal::limited(&exceeded))?);
             for (values, name) in [(&head.authorization, AUTHORIZATION), (&head.api_key, API_KEY)] {
@@ -294,6 +317,12 @@ impl FrontFilter {
                 }
             }
             stream.add_header(Headers::Request, CLIENT, key.id.as_bytes());
+            if let Some(limits) = &self.global_limits {
+                limits.ask(stream);
+            }
+            if let Some(regions) = &key.regions {
+                regions.bind(stream);
+            }
         }
         if by_model {
             self.check_method(&head, end)?;
@@ -417,10 +446,13 @@ impl FrontFilter {
         let body = stream.request_body().concat();
         match if self.body.read { self.route_and_ask(stream, &body) } else { Ok(()) } {
             Ok(()) if self.must_wait(stream) => false,
-            Ok(()) => {
-                self.order(stream, Some(&body));
-                true
-            }
+            Ok(()) => match self.order(stream, Some(&body)) {
+                Ok(()) => true,
+                Err(refusal) => {
+                    self.stop(stream, refusal.into());
+                    false
+                }
+            },
             Err(refusal) => {
                 self.stop(stream, refusal.into());
                 false
@@ -469,14 +501,43 @@ impl FrontFilter {
         services.with(|services| services.get(&self.service)?.balancing.as_ref().map(read))
     }
 
-    /// Hand over the order of the service's backends, if it has one.
-    fn order(&mut self, stream: &mut Stream, body: Option<&[u8]>) {
-        let key = self.key.as_ref().map(|key| &*key.id);
-        let Some(applied) = self.balancing(|balancing| balancing.apply(stream, key, body)) else { return };
+    /// Hand over the order of the service's backends, if it has one, or if the key is bound to regions.
+    fn order(&mut self, stream: &mut Stream, body: Option<&[u8]>) -> Result<(), Refusal> {
+        let Some(services) = &self.config.services else { return Ok(()) };
+        let (key, regions) = match &self.key {
+            Some(key) => (Some(&*key.id), key.regions.as_ref()),
+            None => (None, None),
+        };
+        let applied = services.with(|services| {
+            let service = services.get(&self.service)?;
+            let bound = service.bound.as_ref().filter(|_| regions.is_some());
+            let order = service.balancing.as_ref().or(bound)?;
+            Some(order.apply(stream, key, body, regions))
+        });
+        let applied = match applied {
+            Some(Some(applied)) => applied,
+            Some(None) => return regions.map_or(Ok(()), |regions| Err(regions.refusal(&self.service))),
+            None => return Ok(()),
+        };
         self.reservation = applied.reservation;
         if applied.overflows {
             self.counters.overflowed(stream, &self.service);
         }
+        Ok(())
+    }
+
+    /// Put the module's own error in place of that of a limit that the rate limit service counts.
+    fn replace_refusal(&mut self, stream: &mut Stream) -> bool {
+        let Some(refusal) = self.global_limits.as_ref().and_then(|limits| limits.decision(stream)) else {
+            return false;
+        };
+        let body = refusal.body();
+        for (name, value) in refusal.headers() {
+            stream.set_header(Headers::Response, name, Some(value.as_bytes()));
+        }
+        stream.set_header(Headers::Response, "content-length", Some(body.len().to_string().as_bytes()));
+        (self.refused, self.replacement) = (Some(refusal.code), Some(body));
+        true
     }
 
     /// Replace the path by that of the service that the model names.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::limits::{Account, Gateways, Limits, State};
+use crate::regions::Regions;
 
 /// Reason why a key is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -61,9 +62,12 @@ struct KeyEntry {
     requests_per_minute: Option<u64>,
     tokens_per_minute: Option<u64>,
     streams: Option<u64>,
+    #[serde(default)]
+    global_limits: bool,
     max_body_bytes: Option<u64>,
     expires: Option<u64>,
     blocked: Option<Blocked>,
+    regions: Option<Regions>,
 }
 
 #[derive(Deserialize)]
@@ -73,6 +77,8 @@ struct GrantEntry {
     requests_per_minute: Option<u64>,
     tokens_per_minute: Option<u64>,
     streams: Option<u64>,
+    #[serde(default)]
+    global_limits: bool,
 }
 
 #[derive(Deserialize)]
@@ -107,6 +113,8 @@ pub struct Key {
     pub expires: Option<u64>,
     /// Reason why it is refused.
     pub blocked: Option<Blocked>,
+    /// Regions to which its requests may go; None for all.
+    pub regions: Option<Regions>,
     services: Allowed,
 }
 
@@ -168,7 +176,7 @@ fn grant(name: &str, entry: GrantEntry, state: Option<Arc<State>>) -> Result<Gra
     };
     Ok(Grant {
         namespace: name.to_string(),
-        account: Account { state: state.unwrap_or_default(), limits },
+        account: Account { state: state.unwrap_or_default(), limits, is_global: entry.global_limits },
         services: services.map_err(|error| format!("namespace {name:?}: {error}"))?,
     })
 }
@@ -195,11 +203,12 @@ fn key(
         .clone();
     Ok(Key {
         id,
-        account: Account { state, limits },
+        account: Account { state, limits, is_global: entry.global_limits },
         grant,
         max_body_bytes: entry.max_body_bytes,
         expires: entry.expires,
         blocked: entry.blocked,
+        regions: entry.regions,
         services,
     })
 }

@@ -12,6 +12,7 @@ mod errors;
 mod events;
 mod filter;
 mod front;
+mod global_limits;
 mod head;
 mod hold;
 mod keys;
@@ -29,7 +30,9 @@ mod paths;
 mod prefix;
 mod prompt;
 mod record;
+mod regions;
 mod services;
+mod structs;
 mod usage;
 mod watch;
 
@@ -41,6 +44,8 @@ mod front_tests;
 mod fuzz;
 #[cfg(test)]
 mod hold_tests;
+#[cfg(test)]
+mod key_tests;
 #[cfg(test)]
 mod measured_tests;
 #[cfg(test)]

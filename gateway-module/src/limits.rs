@@ -185,6 +185,18 @@ pub struct Account {
     pub state: Arc<State>,
     /// What it may use.
     pub limits: Limits,
+    /// True if the rate limit service counts its requests and tokens, where there is one.
+    pub is_global: bool,
+}
+
+impl Account {
+    /// Return what is left to count here, beside the rate limit service.
+    pub fn beside_service(self) -> Self {
+        if !self.is_global {
+            return self;
+        }
+        Account { limits: Limits { streams: self.limits.streams, ..Limits::default() }, ..self }
+    }
 }
 
 /// Request that both limits admitted; its end gives the stream back.
@@ -236,7 +248,7 @@ mod tests {
     use std::time::Duration;
 
     fn account(limits: Limits) -> Account {
-        Account { state: Arc::default(), limits }
+        Account { state: Arc::default(), limits, is_global: false }
     }
 
     fn limits(requests: Option<u64>, tokens: Option<u64>, streams: Option<u64>) -> Limits {
@@ -344,8 +356,8 @@ mod tests {
 
     #[test]
     fn a_new_limit_counts_what_was_used_under_the_old_one() {
-        let state: Arc<State> = Arc::default();
-        let with = |requests| Account { state: state.clone(), limits: limits(Some(requests), None, None) };
+        let shared = account(Limits::default());
+        let with = |requests| Account { limits: limits(Some(requests), None, None), ..shared.clone() };
         let (open, now) = (account(Limits::default()), Instant::now());
         for _ in 0..4 {
             take(&with(4), &open, now).unwrap();

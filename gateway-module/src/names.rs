@@ -6,6 +6,15 @@ pub const RECORD: &str = "modelplane.record";
 /// Namespace of the metadata of routes and clusters that the module reads.
 pub const REWRITE: &str = "modelplane.rewrite";
 
+/// Key of a cluster's metadata with the region of the backend.
+pub const REGION: &str = "region";
+
+/// Filter state with the regions to which a request may go, each between commas.
+pub const BOUND: &str = "modelplane.regions";
+
+/// Namespace of the dynamic metadata with the limits that the rate limit service counts.
+pub const LIMITS: &str = "modelplane.limits";
+
 /// Key of a route's metadata that is set if the route holds requests, because it has no backend.
 pub const HOLD: &str = "hold";
 

@@ -15,6 +15,8 @@ use crate::mean::now;
 use crate::names::ORDER;
 use crate::outstanding::{self, Attempt, Needs, Outstanding, Reservation};
 use crate::prefix;
+use crate::regions::Regions;
+use crate::structs;
 
 /// Backends of one tier that a request asks before those of the next, as in the routes.
 const MOST_PER_TIER: usize = 3;
@@ -48,6 +50,7 @@ struct BackendOptions {
     priority: u8,
     max_outstanding_requests: Option<u64>,
     max_queued_requests: Option<f32>,
+    region: Option<String>,
 }
 
 fn one() -> u32 {
@@ -70,6 +73,7 @@ struct Backend {
     weight: f64,
     most: Option<u64>,
     most_queued: Option<f32>,
+    region: Option<String>,
     outstanding: Arc<Outstanding>,
 }
 
@@ -116,6 +120,7 @@ impl TryFrom<Options> for Balancing {
             weight: backend.weight.into(),
             most: backend.max_outstanding_requests,
             most_queued: backend.max_queued_requests,
+            region: backend.region,
             outstanding: outstanding::of(&backend.name),
             name: backend.name,
         });
@@ -175,16 +180,17 @@ impl Balancing {
         self.policy == Policy::Prefix
     }
 
-    /// Return the order for a request. Those of the same `affinity` ask the same backend first while it has room.
-    fn order(&self, affinity: Option<u64>, now: u64) -> Order {
+    /// Return the order for a request, which asks only backends in its regions. Those of the same `affinity` ask the
+    /// same backend first while it has room.
+    fn order(&self, affinity: Option<u64>, regions: Option<&Regions>, now: u64) -> Order {
         let mut places = Vec::with_capacity(MOST_PER_TIER * self.tiers.len());
         let mut after = vec![];
         let mut overflows = false;
         for (number, tier) in self.tiers.iter().enumerate() {
-            let mut of_tier = self.places(tier.clone(), affinity, now);
+            let mut of_tier = self.places(tier.clone(), affinity, regions, now);
             if number + 1 < self.tiers.len() {
                 let room = of_tier.partition_point(|place| !place.is_full);
-                overflows |= number == 0 && room == 0;
+                overflows |= number == 0 && room == 0 && !of_tier.is_empty();
                 after.extend(of_tier.drain(room..));
             }
             places.extend(of_tier);
@@ -194,9 +200,9 @@ impl Balancing {
     }
 
     /// Return the order for a request with its first attempt, which no other worker gets the place of.
-    fn begin(&self, affinity: Option<u64>, now: u64) -> (Order, Option<Attempt>) {
+    fn begin(&self, affinity: Option<u64>, regions: Option<&Regions>, now: u64) -> (Order, Option<Attempt>) {
         for _ in 0..MOST_CHOICES {
-            let order = self.order(affinity, now);
+            let order = self.order(affinity, regions, now);
             let Some(first) = order.places.first().filter(|place| !place.is_full) else { break };
             let backend = &self.backends[first.index];
             // A choice by load holds while the backend has no more attempts than it looked at.
@@ -207,13 +213,19 @@ impl Balancing {
                 return (order, begun);
             }
         }
-        let order = self.order(affinity, now);
+        let order = self.order(affinity, regions, now);
         let begun = order.places.first().map(|first| self.backends[first.index].outstanding.clone().begin());
         (order, begun)
     }
 
     /// Return the first places of a tier; those without room are the last.
-    fn places(&self, tier: Range<usize>, affinity: Option<u64>, now: u64) -> Vec<Place> {
+    fn places(
+        &self,
+        tier: Range<usize>,
+        affinity: Option<u64>,
+        regions: Option<&Regions>,
+        now: u64,
+    ) -> Vec<Place> {
         let offset = tier.start;
         let backends = &self.backends[tier];
         let counts: Vec<u64> = backends.iter().map(|backend| backend.outstanding.now()).collect();
@@ -222,6 +234,9 @@ impl Balancing {
         let times = if self.policy == Policy::TimeToFirstByte { times(backends, now) } else { vec![] };
         let mut places: Vec<Place> = Vec::with_capacity(MOST_PER_TIER + 1);
         for (index, (backend, count)) in backends.iter().zip(counts).enumerate() {
+            if regions.is_some_and(|regions| !regions.contain(backend.region.as_deref())) {
+                continue;
+            }
             let mut place = Place {
                 is_full: backend.is_full(count, now),
                 is_above_bound: false,
@@ -272,14 +287,24 @@ impl Balancing {
         order.places.iter().map(|place| self.backends[place.index].name.as_str()).collect()
     }
 
-    /// Begin the first attempt of a request, and hand its order over to the route.
-    pub fn apply(&self, stream: &mut Stream, key: Option<&str>, body: Option<&[u8]>) -> Applied {
-        let (order, begun) = self.begin(self.affinity(stream, key, body), now());
+    /// Begin the first attempt of a request, and hand its order over to the route; None without a backend in its
+    /// regions.
+    pub fn apply(
+        &self,
+        stream: &mut Stream,
+        key: Option<&str>,
+        body: Option<&[u8]>,
+        regions: Option<&Regions>,
+    ) -> Option<Applied> {
+        let (order, begun) = self.begin(self.affinity(stream, key, body), regions, now());
+        if order.places.is_empty() && regions.is_some() {
+            return None;
+        }
         stream.set_metadata(ORDER, &encoded(&self.names(&order)));
         // The route has read the metadata already.
         stream.clear_route_cache();
         let reservation = begun.map(|attempt| outstanding::reserve(stream, attempt, self.needs()));
-        Applied { overflows: order.overflows, reservation }
+        Some(Applied { overflows: order.overflows, reservation })
     }
 
     /// Return the names of the backends in the order for a request, and whether it leaves a tier without room.
@@ -291,7 +316,7 @@ impl Balancing {
     /// Return as `shown` the order at some time.
     #[cfg(test)]
     pub fn shown_at(&self, affinity: Option<u64>, now: u64) -> (Vec<&str>, bool) {
-        let order = self.order(affinity, now);
+        let order = self.order(affinity, None, now);
         (self.names(&order), order.overflows)
     }
 }
@@ -338,29 +363,8 @@ fn random() -> u64 {
     })
 }
 
-/// Return `{"priority_groups": [{"name": NAME}, ...]}` as an encoded `google.protobuf.Struct`.
+/// Return `{"priority_groups": [{"name": NAME}, ...]}`, encoded.
 fn encoded(names: &[&str]) -> Vec<u8> {
-    let list = names.iter().flat_map(|name| {
-        let group = member("name", &field(3, name.as_bytes()));
-        field(1, &field(5, &group))
-    });
-    member("priority_groups", &field(6, &list.collect::<Vec<u8>>()))
-}
-
-/// Return a member of a Struct with an encoded Value.
-fn member(name: &str, value: &[u8]) -> Vec<u8> {
-    field(1, &[field(1, name.as_bytes()), field(2, value)].concat())
-}
-
-/// Return a field with a length.
-fn field(number: u8, content: &[u8]) -> Vec<u8> {
-    let mut encoded = vec![number << 3 | 2];
-    let mut length = content.len();
-    while length >= 0x80 {
-        encoded.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    encoded.push(length as u8);
-    encoded.extend_from_slice(content);
-    encoded
+    let groups = names.iter().map(|name| structs::object(&[structs::member("name", &structs::text(name))]));
+    structs::member("priority_groups", &structs::list(groups))
 }

@@ -173,8 +173,7 @@ fn attempts_count_until_their_filter_ends_and_the_next_tier_is_asked_meanwhile()
     let order = |path: &str| {
         let mut exchange = request(&front, path, &[]);
         assert!(exchange.headers(true));
-        let stream = exchange.stream();
-        (stream.order.clone(), stream.routed)
+        (exchange.order(), exchange.stream().routed)
     };
     let usual = (vec!["o/own".to_string(), "o/next".to_string()], 1);
     let mut attempts = vec![attempt(&backend, "o/own"), attempt(&backend, "o/other")];
@@ -233,7 +232,7 @@ fn a_session_is_that_of_the_header_and_a_prompt_that_of_the_body() {
     let session = |more: &[(&str, &str)]| {
         let mut exchange = request(&front, "/ml/qwen/x", more);
         assert!(exchange.headers(false));
-        exchange.stream().order[0].clone()
+        exchange.order()[0].clone()
     };
     let orders: Vec<_> = (0..20).map(|_| session(&[("x-session", "one")])).collect();
     assert!(orders.iter().all(|name| *name == orders[0]));
@@ -244,11 +243,11 @@ fn a_session_is_that_of_the_header_and_a_prompt_that_of_the_body() {
     let prompt = |body: &str, more: &[(&str, &str)]| {
         let mut exchange = request(&front, "/ml/qwen/v1/embeddings", more);
         if exchange.headers(false) {
-            return Some(exchange.stream().order[0].clone());
+            return Some(exchange.order()[0].clone());
         }
         let sent = exchange.body(&[body.as_bytes()], false)?;
         assert_eq!(sent, body.as_bytes());
-        Some(exchange.stream().order[0].clone())
+        Some(exchange.order()[0].clone())
     };
     let orders: Vec<_> =
         (0..20).map(|seed| prompt(&format!(r#"{{"seed":{seed},"input":"one"}}"#), &[])).collect();

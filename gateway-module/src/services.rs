@@ -16,6 +16,8 @@ pub struct Service {
     pub hold: Option<Hold>,
     /// Choice among its backends; None leaves it to the route.
     pub balancing: Option<Balancing>,
+    /// Choice for requests that are bound to regions, where the route decides about all others.
+    pub bound: Option<Balancing>,
 }
 
 /// Settings of the services that have any.

@@ -49,8 +49,8 @@ pub struct Stream {
     /// True to free the filter while its request goes on or is answered, as Envoy does outside of filters' hooks.
     pub ends_early: bool,
     is_freed: bool,
-    /// Names of the backends in the order that the module handed over.
-    pub order: Vec<String>,
+    /// Dynamic metadata by namespace.
+    pub dynamic: HashMap<String, serde_json::Value>,
     pub details: Option<String>,
     bodies: HashMap<Body, Pieces>,
     slot: Option<Handle>,
@@ -235,6 +235,13 @@ impl Exchange {
     /// End the stream.
     pub fn complete(&mut self) {
         unsafe { abi::envoy_dynamic_module_on_http_filter_stream_complete(self.handle(), self.slot) }
+    }
+
+    /// Return the names of the backends in the order that the module handed over.
+    pub fn order(&mut self) -> Vec<String> {
+        let Some(order) = self.stream().dynamic.get("modelplane.order") else { return vec![] };
+        let groups = order["priority_groups"].as_array().unwrap().iter();
+        groups.map(|group| group["name"].as_str().unwrap().to_string()).collect()
     }
 
     pub fn header(&mut self, name: &str) -> Option<String> {
@@ -464,30 +471,39 @@ unsafe extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_str
     namespace: Buffer,
     value: Buffer,
 ) -> bool {
-    assert_eq!(unsafe { text(namespace) }, "modelplane.order");
-    unsafe { of(stream).order = groups(value.bytes()) };
+    let (namespace, value) = unsafe { (text(namespace), structure(value.bytes())) };
+    unsafe { of(stream).dynamic.insert(namespace, value) };
     true
 }
 
-/// Return the names in `{"priority_groups": [{"name": NAME}, ...]}`.
-fn groups(mut rest: &[u8]) -> Vec<String> {
-    let member = take(&mut rest, 0x0a);
-    let mut member = member.as_slice();
-    assert_eq!(take(&mut member, 0x0a), b"priority_groups");
-    let value = take(&mut member, 0x12);
-    let list = take(&mut value.as_slice(), 0x32);
-    let mut list = list.as_slice();
-    let mut names = vec![];
-    while !list.is_empty() {
-        let value = take(&mut list, 0x0a);
-        let group = take(&mut value.as_slice(), 0x2a);
-        let member = take(&mut group.as_slice(), 0x0a);
+/// Return a `google.protobuf.Struct` from its wire format.
+fn structure(mut rest: &[u8]) -> serde_json::Value {
+    let mut members = serde_json::Map::new();
+    while !rest.is_empty() {
+        let member = take(&mut rest, 0x0a);
         let mut member = member.as_slice();
-        assert_eq!(take(&mut member, 0x0a), b"name");
-        let value = take(&mut member, 0x12);
-        names.push(String::from_utf8(take(&mut value.as_slice(), 0x1a)).unwrap());
+        let name = String::from_utf8(take(&mut member, 0x0a)).unwrap();
+        members.insert(name, value(&take(&mut member, 0x12)));
     }
-    names
+    members.into()
+}
+
+/// Return a `google.protobuf.Value` from its wire format.
+fn value(mut rest: &[u8]) -> serde_json::Value {
+    match rest[0] {
+        0x11 => f64::from_le_bytes(rest[1..].try_into().unwrap()).into(),
+        0x1a => String::from_utf8(take(&mut rest, 0x1a)).unwrap().into(),
+        0x2a => structure(&take(&mut rest, 0x2a)),
+        _ => {
+            let list = take(&mut rest, 0x32);
+            let mut list = list.as_slice();
+            let mut values = vec![];
+            while !list.is_empty() {
+                values.push(value(&take(&mut list, 0x0a)));
+            }
+            values.into()
+        }
+    }
 }
 
 /// Take a field with a length from its wire format.

@@ -5,10 +5,12 @@ from typing import Annotated
 
 from modelplane.api.budgets import Budget
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, VERSION, Rule, about
-from modelplane.api.key_limits import SERVICE_NAME, KeyLimits, ServicePattern
+from modelplane.api.key_limits import SERVICE_NAME, KeyLimits, RateLimitType, ServicePattern
 from modelplane.api.meta import SYSTEM_NAMESPACE, Model, ObjectMeta, Status
 from modelplane.api.model_names import ModelName
 from modelplane.api.pricing import Pricing
+from modelplane.api.rate_limit_service import RateLimitService
+from modelplane.api.regions import MOST_REGIONS, Region
 
 DEFAULT_NAME = "default"
 """The gateway that ModelServices are reached through."""
@@ -138,6 +140,25 @@ class KeyGrant(KeyLimits):
             "ModelServices that keys of the namespace may use. Absent: those of the namespace itself.",
             min_length=1,
             max_length=64,
+            unique=True,
+        ),
+    ] = ()
+    regions: Annotated[
+        tuple[Region, ...],
+        about(
+            "Regions to which requests with these keys may go. Absent: every region.",
+            min_length=1,
+            max_length=MOST_REGIONS,
+            unique=True,
+        ),
+    ] = ()
+    rate_limit_types: Annotated[
+        tuple[RateLimitType, ...],
+        about(
+            "Values that spec.rateLimitType of the keys may have. With Global alone, every key has it, and "
+            "the rate limit service counts the limits of the namespace too. Absent: both.",
+            min_length=1,
+            max_length=2,
             unique=True,
         ),
     ] = ()
@@ -284,6 +305,16 @@ class InferenceGatewaySpec(Model):
         ),
     ] = 0
     pricing: Annotated[Pricing, about("Prices of tokens, for budgets in money.")] | None = None
+    rate_limit_service: (
+        Annotated[
+            RateLimitService,
+            about(
+                "Rate limit service for keys whose spec.rateLimitType is Global. Absent: each gateway "
+                "enforces its part of their limits."
+            ),
+        ]
+        | None
+    ) = None
     tls: (
         Annotated[
             GatewayTLS,

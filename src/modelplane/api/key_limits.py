@@ -1,5 +1,6 @@
 """Limits of API keys, which a ModelKey and a namespace's grant have in common."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from modelplane.api.fields import about
@@ -31,6 +32,15 @@ ServicePattern = Annotated[
         pattern=SERVICE_PATTERN,
     ),
 ]
+
+
+class RateLimitType(StrEnum):
+    """Counters of the limits of requests and tokens a minute."""
+
+    LOCAL = "Local"
+    """Those of each gateway, which has an equal part of each limit."""
+    GLOBAL = "Global"
+    """Those of the rate limit service, for all gateways together."""
 
 
 class KeyLimits(Model):

@@ -8,8 +8,9 @@ from msgspec import Meta
 
 from modelplane.api.budgets import MAX_AMOUNT, Budget
 from modelplane.api.fields import about
-from modelplane.api.key_limits import KeyLimits, ServicePattern
+from modelplane.api.key_limits import KeyLimits, RateLimitType, ServicePattern
 from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.regions import MOST_REGIONS, Region
 
 MAX_HASHES = 4
 """Keys of one ModelKey that are valid at a time: the current one, and those that it replaces."""
@@ -63,6 +64,28 @@ class ModelKeySpec(KeyLimits):
             unique=True,
         ),
     ] = ()
+    regions: Annotated[
+        tuple[Region, ...],
+        about(
+            "Regions to which requests with the key may go, as far as the namespace's grant and the region "
+            "rules of ModelDeployments have them too. An endpoint without a region is outside every region. "
+            "Absent: every region that these allow.",
+            min_length=1,
+            max_length=MOST_REGIONS,
+            unique=True,
+        ),
+    ] = ()
+    rate_limit_type: (
+        Annotated[
+            RateLimitType,
+            about(
+                "Counters of requestsPerMinute and tokensPerMinute. Local: each gateway has an equal part of "
+                "the limits. Global: the InferenceGateway's rateLimitService counts for all gateways "
+                "together. Absent: Local, unless the namespace's grant allows only Global."
+            ),
+        ]
+        | None
+    ) = None
     blocked: Annotated[bool, about("True to refuse the key.")] = False
     budget: (
         Annotated[

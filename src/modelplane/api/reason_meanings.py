@@ -334,7 +334,8 @@ DOCUMENTED = (
         (True, _KEY.WITHIN_GRANT, "The InferenceGateway grants the namespace all that the key names."),
         (False, _KEY.NO_GRANT, "The InferenceGateway grants nothing to the namespace."),
         (False, _KEY.SERVICE_NOT_GRANTED, "The grant lacks a service that the key names. The others count."),
-        alarming=(_KEY.NO_GRANT, _KEY.SERVICE_NOT_GRANTED),
+        (False, _KEY.REGION_NOT_GRANTED, "The grant lacks a region that the key names. The others count."),
+        alarming=(_KEY.NO_GRANT, _KEY.SERVICE_NOT_GRANTED, _KEY.REGION_NOT_GRANTED),
     ),
     *_reasons(
         "ModelKey",
@@ -358,6 +359,22 @@ DOCUMENTED = (
             "The gateway asks for keys. Under Crossplane, nothing reports whether it has this one.",
         ),
         alarming=(_KEY.NOT_IN_FORCE,),
+    ),
+    *_reasons(
+        "ModelKey",
+        ModelKeyCondition.LIMITED_GLOBALLY,
+        (True, _KEY.RATE_LIMIT_SERVICE, "The rate limit service counts. Only for keys with Global limits."),
+        (
+            False,
+            _KEY.NO_RATE_LIMIT_SERVICE,
+            "The InferenceGateway names no rate limit service. Each gateway enforces its part of the limits.",
+        ),
+        (
+            False,
+            _KEY.TYPE_NOT_GRANTED,
+            "The grant allows no Global limits. Each gateway enforces its part of the limits.",
+        ),
+        alarming=(_KEY.NO_RATE_LIMIT_SERVICE, _KEY.TYPE_NOT_GRANTED),
     ),
     *_reasons(
         "ModelKey",

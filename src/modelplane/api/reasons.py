@@ -188,6 +188,7 @@ class ModelKeyCondition(StrEnum):
     GRANTED = "Granted"
     ENFORCED = "Enforced"
     WITHIN_BUDGET = "WithinBudget"
+    LIMITED_GLOBALLY = "LimitedGlobally"
 
 
 class ModelKeyReason(StrEnum):
@@ -196,6 +197,10 @@ class ModelKeyReason(StrEnum):
     WITHIN_GRANT = "WithinGrant"
     NO_GRANT = "NoGrant"
     SERVICE_NOT_GRANTED = "ServiceNotGranted"
+    REGION_NOT_GRANTED = "RegionNotGranted"
+    RATE_LIMIT_SERVICE = "RateLimitService"
+    NO_RATE_LIMIT_SERVICE = "NoRateLimitService"
+    TYPE_NOT_GRANTED = "TypeNotGranted"
     GATEWAY_OPEN = "GatewayOpen"
     GATEWAY_NOT_READY = "GatewayNotReady"
     CONFIGURING = "Configuring"

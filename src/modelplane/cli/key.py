@@ -112,12 +112,32 @@ def _budget_options(command: F) -> F:
     type=click.IntRange(min=1),
     help="Limit of a request's body; by default the gateway's.",
 )
+@click.option(
+    "--global-limits",
+    is_flag=True,
+    help="Count requests and tokens for all gateways together, with the gateway's rate limit service.",
+)
+@click.option(
+    "--region",
+    "regions",
+    multiple=True,
+    metavar="REGION",
+    help="Region to which requests may go; may be repeated. By default every region.",
+)
 @_budget_options
 @_expires_option("How long the key is valid, such as 90d; by default without end.")
 @_namespace_option
 @live_options
 def create(
-    *, name: str, namespace: str, services: list[str], expires: dt.timedelta | None, live: Live, **limits: Any
+    *,
+    name: str,
+    namespace: str,
+    services: list[str],
+    regions: tuple[str, ...],
+    global_limits: bool,
+    expires: dt.timedelta | None,
+    live: Live,
+    **limits: Any,
 ) -> None:
     """Create the ModelKey NAME, and print its key: only a hash of it is stored."""
     from modelplane.api.kinds import kind_of
@@ -131,6 +151,10 @@ def create(
         spec["services"] = services
     given = {limit: value for limit, value in limits.items() if value is not None}
     spec |= {wire_name: given[limit] for limit, wire_name in _LIMITS.items() if limit in given}
+    if regions:
+        spec["regions"] = sorted(set(regions))
+    if global_limits:
+        spec["rateLimitType"] = "Global"
     if budget := {wire_name: given[limit] for limit, wire_name in _BUDGETS.items() if limit in given}:
         spec["budget"] = budget
     kind = kind_of(ModelKey)

@@ -6,7 +6,8 @@ from modelplane.api.listing import listing
 from modelplane.api.model_key import ModelKey
 from modelplane.api.reasons import ModelKeyCondition as Type
 from modelplane.api.reasons import ModelKeyReason as Reason
-from modelplane.compose import authentication, fleet_gateway, key_budgets
+from modelplane.api.regions import listed
+from modelplane.compose import authentication, fleet_gateway, key_budgets, rate_limits
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.gateway.grants import grant_of, not_granted, services_of
@@ -36,7 +37,12 @@ def compose(request: Request[ModelKey]) -> Composition | Blocked:
     budget = key_budgets.within_budget(request.owner.spec.budget, of_grant, request.key_budgets)
     return Composition(
         status=key_budgets.status(request.key_budgets),
-        conditions=(granted, enforced, *((budget,) if budget else ())),
+        conditions=(
+            granted,
+            enforced,
+            *((budget,) if budget else ()),
+            *rate_limits.limited_globally(request.owner, grant, gateway),
+        ),
         ready=is_ready,
     )
 
@@ -58,4 +64,11 @@ def _granted(key: ModelKey, grants: tuple[KeyGrant, ...]) -> Condition:
             f'your platform team to add them to spec.keyGrants of InferenceGateway "{DEFAULT_NAME}"'
         )
         return false(Type.GRANTED, Reason.SERVICE_NOT_GRANTED, message)
+    outside = sorted({*key.spec.regions} - {*grant.regions}) if grant.regions else []
+    if outside:
+        message = (
+            f'spec.regions: {listed(outside)}: not granted to namespace "{namespace}": remove them, or ask '
+            f'your platform team to add them to spec.keyGrants of InferenceGateway "{DEFAULT_NAME}"'
+        )
+        return false(Type.GRANTED, Reason.REGION_NOT_GRANTED, message)
     return true(Type.GRANTED, Reason.WITHIN_GRANT, f'within the grant of namespace "{namespace}"')

@@ -37,6 +37,7 @@ def of_gateway(request: Request[InferenceGateway]) -> tuple[Condition, ...]:
             ("spec.keyGrants", spec.key_grants, Backend.ENVOY),
             ("spec.aliases", spec.aliases, Backend.ENVOY),
             ("spec.pricing", spec.pricing, Backend.ENVOY),
+            ("spec.rateLimitService", spec.rate_limit_service, Backend.ENVOY),
             ("spec.numTrustedHops", spec.num_trusted_hops, Backend.ENVOY),
         )
         if is_set and backend is not spec.backend

@@ -86,7 +86,11 @@ class Admission:
         if isinstance(file, Blocked):
             self._table = known
             return file
-        return Front(keys=file, trusted_hops=self._spec.num_trusted_hops)
+        return Front(
+            keys=file,
+            trusted_hops=self._spec.num_trusted_hops,
+            rate_limits=self._spec.rate_limit_service,
+        )
 
     def _look(self) -> str:
         """Read the settings; return why they are unknown, else empty. The last ones that were known stay."""

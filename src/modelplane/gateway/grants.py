@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from modelplane.api.inference_gateway import EVERY_NAMESPACE, KeyGrant
+from modelplane.api.key_limits import RateLimitType
 from modelplane.api.namespaces import reserved
 
 
@@ -26,6 +27,17 @@ def grant_finder(grants: Iterable[KeyGrant]) -> Callable[[str], KeyGrant | None]
 def services_of(patterns: tuple[str, ...], namespace: str) -> tuple[str, ...]:
     """Return the services of a key or a grant: those that it names, else those of its namespace."""
     return tuple(sorted(patterns)) or (f"{namespace}/*",)
+
+
+def requires_service(grant: KeyGrant) -> bool:
+    """Return True if the rate limit service counts the limits of all keys of a grant."""
+    return grant.rate_limit_types == (RateLimitType.GLOBAL,)
+
+
+def counted_by_service(grant: KeyGrant, asked: bool) -> bool:
+    """Return True if the rate limit service counts the limits of a key; ``asked`` is what the key says."""
+    allowed = grant.rate_limit_types
+    return requires_service(grant) or (asked and (not allowed or RateLimitType.GLOBAL in allowed))
 
 
 def not_granted(asked: Iterable[str], granted: Iterable[str]) -> list[str]:

@@ -16,10 +16,11 @@ import msgspec
 from modelplane.api.budgets import Budget
 from modelplane.api.decode import InvalidObject, decode_as
 from modelplane.api.inference_gateway import KeyGrant
+from modelplane.api.key_limits import RateLimitType
 from modelplane.api.listing import number_of
 from modelplane.api.meta import Object
 from modelplane.api.model_key import ModelKey
-from modelplane.gateway.grants import grant_finder, services_of
+from modelplane.gateway.grants import counted_by_service, grant_finder, requires_service, services_of
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -29,6 +30,8 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     streams: int | None = None
+    global_limits: bool = False
+    """True if the rate limit service counts requests and tokens."""
 
 
 class KeyEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -42,6 +45,8 @@ class KeyEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=
     expires: int | None = None
     """Seconds since 1970."""
     blocked: Literal["Key", "Budget"] | None = None
+    regions: tuple[str, ...] | None = None
+    """Regions to which its requests may go; None for all."""
 
 
 class NamespaceEntry(_Entry, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -64,6 +69,11 @@ class KeyFile(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         pieces = (self.keys[at : at + _PIECE] for at in range(0, len(self.keys), _PIECE))
         keys = b",".join(msgspec.json.encode(piece)[1:-1] for piece in pieces)
         return b'{"keys":[%b],"namespaces":%b}' % (keys, msgspec.json.encode(self.namespaces))
+
+    @cached_property
+    def bound_services(self) -> frozenset[str]:
+        """The services, as in ``services`` of a key, that keys with a region rule may use."""
+        return frozenset(service for key in self.keys if key.regions is not None for service in key.services)
 
     @classmethod
     def of_text(cls, text: bytes) -> "KeyFile":
@@ -234,6 +244,8 @@ def _entries(key: ModelKey) -> list[KeyEntry]:
             tokens_per_minute=spec.tokens_per_minute,
             streams=spec.streams,
             max_body_bytes=spec.max_body_bytes,
+            global_limits=spec.rate_limit_type is RateLimitType.GLOBAL,
+            regions=tuple(sorted(spec.regions)) or None,
             expires=seconds_of(each.expires),
             blocked="Key" if spec.blocked else None,
         )
@@ -242,10 +254,21 @@ def _entries(key: ModelKey) -> list[KeyEntry]:
 
 
 def _within(grant: KeyGrant, entry: KeyEntry) -> KeyEntry:
-    """Return a key with the grant's limit of each request, which no sum over keys can bound."""
+    """Return a key with the grant's limits of each request, which no sum over keys can bound."""
     limits = [limit for limit in (entry.max_body_bytes, grant.max_body_bytes) if limit is not None]
     least = min(limits, default=None)
-    return entry if least == entry.max_body_bytes else msgspec.structs.replace(entry, max_body_bytes=least)
+    regions = _common(entry.regions, grant.regions)
+    by_service = counted_by_service(grant, entry.global_limits)
+    if (least, regions, by_service) == (entry.max_body_bytes, entry.regions, entry.global_limits):
+        return entry
+    return msgspec.structs.replace(entry, max_body_bytes=least, regions=regions, global_limits=by_service)
+
+
+def _common(regions: tuple[str, ...] | None, granted: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the regions of a key that a grant has too; None for all."""
+    if not granted:
+        return regions
+    return tuple(sorted(granted if regions is None else {*regions} & {*granted}))
 
 
 def seconds_of(moment: dt.datetime | None) -> int | None:
@@ -262,4 +285,5 @@ def _namespace(grant: KeyGrant, namespace: str) -> NamespaceEntry:
         requests_per_minute=grant.requests_per_minute,
         tokens_per_minute=grant.tokens_per_minute,
         streams=grant.streams,
+        global_limits=requires_service(grant),
     )

@@ -25,6 +25,7 @@ class BackendEntry(_Entry, frozen=True, kw_only=True):
     priority: int = 0
     max_outstanding_requests: int | None = None
     max_queued_requests: int | None = None
+    region: str | None = None
 
 
 class BalancingEntry(_Entry, frozen=True, kw_only=True):
@@ -39,6 +40,8 @@ class ServiceEntry(_Entry, frozen=True, kw_only=True):
     """Settings of one service."""
 
     balancing: BalancingEntry | None = None
+    bound: BalancingEntry | None = None
+    """Choice for requests that are bound to regions, where ``balancing`` is absent."""
     hold: HoldEntry | None = None
     """None refuses requests while the service has no endpoint."""
 

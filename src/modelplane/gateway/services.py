@@ -182,6 +182,7 @@ def _backend(selected: Selected) -> Backend:
         model=endpoint.spec.model or "",
         served=_served(endpoint),
         credential=credentials.reference(endpoint, target.authority),
+        region=endpoint.spec.region or "",
         priority=selected.priority,
     )
 

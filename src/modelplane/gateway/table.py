@@ -7,6 +7,7 @@ its backends, each with its own prefix, Host header and TLS.
 
 from dataclasses import dataclass, field, replace
 
+from modelplane.api.rate_limit_service import RateLimitService
 from modelplane.gateway.credential_file import CredentialFile
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.keys import KeyFile
@@ -59,6 +60,8 @@ class Backend:
     """As ``model``, but only for requests whose service was chosen by their model, where the module is."""
     credential: CredentialReference | None = None
     """Credential to send; None passes the client's headers on."""
+    region: str = ""
+    """Region in which it answers; empty for none."""
     priority: int = 0
     """Tier of the route, 0 the first: the next one is asked if this one fails."""
 
@@ -87,6 +90,8 @@ class Front:
     """Number of Envoys with this table: each has an equal part of the limits of keys."""
     credentials: CredentialFile = field(default_factory=CredentialFile)
     """Credentials of the backends, by name."""
+    rate_limits: RateLimitService | None = None
+    """Server that counts the limits of keys that ask for it; None leaves them to each gateway."""
     counts: bool = False
     """True if a budget needs records for the ledger, also of requests without a key."""
 

@@ -91,6 +91,12 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
             },
             "spec.pricing",
         ),
+        "rateLimitService": Refused(
+            "SettingsSupported",
+            "UnsupportedBackend",
+            {"rateLimitService": {"host": "ratelimit.example"}},
+            "spec.rateLimitService",
+        ),
         "numTrustedHops": Refused(
             "SettingsSupported", "UnsupportedBackend", {"numTrustedHops": 1}, "spec.numTrustedHops"
         ),

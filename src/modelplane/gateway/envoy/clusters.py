@@ -3,7 +3,8 @@
 import ipaddress
 from typing import Any
 
-from modelplane.gateway.envoy import rewrite
+from modelplane.api.rate_limit_service import RateLimitService
+from modelplane.gateway.envoy import rate_limits, rewrite
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Backend, Listener
 
@@ -17,6 +18,7 @@ _CONNECT_TIMEOUT = "3s"
 _DNS_REFRESH = "30s"
 _KEEPALIVE_S = 30
 _MANY = 100_000
+_PINGS = {"interval": "10s", "timeout": "3s"}
 
 # Engines close an idle connection after 5 s (uvicorn, llama.cpp); a request sent at that moment is lost.
 _IDLE = {False: "4s", True: "60s"}
@@ -42,8 +44,7 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
     """Return the ``Cluster`` of a backend."""
     return {
         "name": name,
-        **({"type": "STATIC"} if _are_addresses(backend) else _BY_HOST_NAME),
-        "load_assignment": _assignment(name, backend),
+        **_by_address(name, backend.hosts),
         **({"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}),
         "lb_policy": "LEAST_REQUEST",
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
@@ -86,8 +87,32 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
     }
 
 
-def _assignment(name: str, backend: Backend) -> dict[str, Any]:
-    """Return the ``ClusterLoadAssignment`` of a backend."""
+def rate_limit_service(service: RateLimitService) -> dict[str, Any]:
+    """Return the ``Cluster`` of a rate limit service, a server of gRPC."""
+    http2 = {"http2_protocol_options": {"connection_keepalive": _PINGS}}
+    return {
+        "name": rate_limits.CLUSTER,
+        **_by_address(rate_limits.CLUSTER, ((service.host, service.port),)),
+        **({"transport_socket": _tls(service.host, ("h2",))} if service.tls else {}),
+        "connect_timeout": rate_limits.TIMEOUT,
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": f"{ENVOY}extensions.upstreams.http.v3.HttpProtocolOptions",
+                "explicit_http_config": http2,
+            }
+        },
+    }
+
+
+def _by_address(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+    """Return the part of a ``Cluster`` with its instances, by address and port."""
+    are_addresses = all(_is_address(host) for host, _ in hosts)
+    discovery = {"type": "STATIC"} if are_addresses else _BY_HOST_NAME
+    return {**discovery, "load_assignment": _assignment(name, hosts)}
+
+
+def _assignment(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+    """Return a ``ClusterLoadAssignment``."""
     return {
         "cluster_name": name,
         "endpoints": [
@@ -98,14 +123,15 @@ def _assignment(name: str, backend: Backend) -> dict[str, Any]:
                             "address": {"socket_address": {"address": address, "port_value": port}},
                         }
                     }
-                    for address, port in sorted(backend.hosts)
+                    for address, port in sorted(hosts)
                 ]
             }
         ],
     }
 
 
-def _tls(host: str) -> dict[str, Any]:
+def _tls(host: str, protocols: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the transport socket that accepts only a certificate for a host."""
     address = _is_address(host)
     return {
         "name": "envoy.transport_sockets.tls",
@@ -114,12 +140,13 @@ def _tls(host: str) -> dict[str, Any]:
             # RFC 6066 allows no literal address as a server name.
             **({} if address else {"sni": host}),
             "common_tls_context": {
+                **({"alpn_protocols": list(protocols)} if protocols else {}),
                 "validation_context": {
                     "trusted_ca": {"filename": CA_BUNDLE},
                     "match_typed_subject_alt_names": [
                         {"san_type": "IP_ADDRESS" if address else "DNS", "matcher": {"exact": host}}
                     ],
-                }
+                },
             },
         },
     }
@@ -133,10 +160,6 @@ def _protocol(backend: Backend) -> dict[str, Any]:
         "common_http_protocol_options": {"idle_timeout": _IDLE[backend.tls]},
         **(by_agreement if backend.tls else {"explicit_http_config": http}),
     }
-
-
-def _are_addresses(backend: Backend) -> bool:
-    return all(_is_address(host) for host, _ in backend.hosts)
 
 
 def _is_address(host: str) -> bool:

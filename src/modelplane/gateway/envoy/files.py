@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from modelplane.gateway.envoy import clusters, holding, module, tls
+from modelplane.gateway.envoy import clusters, holding, module, rate_limits, tls
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
@@ -35,6 +35,7 @@ def files(table: Table) -> dict[str, str]:
     """
     backends = dict(sorted(_backends(table)))
     listeners = sorted(table.listeners, key=lambda listener: listener.name)
+    services = [each for each in map(rate_limits.service_of, listeners) if each is not None]
     configurations = [
         *(envoy_routes.route_configuration(each) for each in listeners),
         *(envoy_routes.without_routes(each, name) for each in listeners for name in former_names(each)),
@@ -55,7 +56,10 @@ def files(table: Table) -> dict[str, str]:
         **{path: _dump({"resources": [secret]}) for path, secret in tls.secrets(table.listeners)},
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
-            [clusters.cluster(name, each) for name, each in backends.items()],
+            [
+                *(clusters.cluster(name, each) for name, each in backends.items()),
+                *(clusters.rate_limit_service(each) for each in services[:1]),
+            ],
         ),
         **routes,
         **{path: content for each in listeners for path, content in module.files(each).items()},

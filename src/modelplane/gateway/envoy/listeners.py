@@ -5,7 +5,15 @@ It names the file of its routes, and so does not change when they do.
 
 from typing import Any
 
-from modelplane.gateway.envoy import access_log, module, replies, rewrite, tls, upstream_addresses
+from modelplane.gateway.envoy import (
+    access_log,
+    module,
+    rate_limits,
+    replies,
+    rewrite,
+    tls,
+    upstream_addresses,
+)
 from modelplane.gateway.envoy.clusters import BUFFER_BYTES
 from modelplane.gateway.envoy.routes import routes_file, routes_name
 from modelplane.gateway.envoy.type_urls import ENVOY, HTTP_FILTERS
@@ -67,7 +75,7 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
             _router(listener, with_module=with_module),
         ],
         "access_log": access_log.access_log(listener, with_module=with_module),
-        "local_reply_config": replies.own_errors(),
+        "local_reply_config": replies.own_errors(listener),
         "server_name": "modelplane",
         "use_remote_address": True,
         "xff_num_trusted_hops": listener.front.trusted_hops if listener.front else 0,
@@ -90,7 +98,7 @@ def _connection_manager(listener: Listener, *, with_module: bool) -> dict[str, A
 
 def _before_router(listener: Listener, *, with_module: bool) -> list[dict[str, Any]]:
     if with_module and listener.front:
-        return [module.front(listener)]
+        return [module.front(listener), *rate_limits.filters(listener)]
     internal = rewrite.internal_headers(of_clients=listener.front is not None)
     return [internal] if with_module else [internal, rewrite.saved_path()]
 

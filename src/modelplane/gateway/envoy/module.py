@@ -6,10 +6,13 @@ The contract is in ``gateway-module/README.md``.
 import json
 from typing import Any
 
+import msgspec
+
+from modelplane.gateway import bound_routes
 from modelplane.gateway.balancing import in_force
 from modelplane.gateway.envoy.type_urls import HTTP_FILTERS
 from modelplane.gateway.service_file import ServiceEntry, ServiceFile
-from modelplane.gateway.table import Front, Listener
+from modelplane.gateway.table import Front, Listener, Route
 
 NAME = "modelplane_gateway"
 """Name by which Envoy looks for the library."""
@@ -34,6 +37,8 @@ def front(listener: Listener) -> dict[str, Any]:
     options["record"] = bool(listener.usage_log)
     if settings.keys is not None:
         options |= {"authentication": "APIKey", "keys": f"./{KEYS}", "shares": f"./{SHARES}"}
+        if settings.rate_limits is not None:
+            options["globalLimits"] = True
     if settings.models is not None:
         options["models"] = f"./{MODELS}"
     if listener.front is not None:
@@ -51,11 +56,24 @@ def files(listener: Listener) -> dict[str, str]:
     if listener.front is None:
         return {}
     front = listener.front
-    settings = {route.name: in_force(route) for route in listener.routes if route.settings != ServiceEntry()}
+    settings = {route.name: _settings(listener, route) for route in listener.routes}
+    settings = {name: each for name, each in settings.items() if each != ServiceEntry()}
     services = ServiceFile(services=settings)
     read = {KEYS: front.keys, MODELS: front.models, SERVICES: services, CREDENTIALS: front.credentials}
     texts = {path: content.text().decode() for path, content in read.items() if content is not None}
     return texts if front.keys is None else texts | {SHARES: json.dumps({"gateways": front.gateways})}
+
+
+def _settings(listener: Listener, route: Route) -> ServiceEntry:
+    """Return what the filter of requests knows of a route."""
+    own = in_force(route)
+    needs_bound = bound_routes.is_needed(listener, route)
+    bound = bound_routes.ordered(route).settings.balancing if needs_bound else None
+    return msgspec.structs.replace(
+        own,
+        balancing=bound_routes.with_regions(route, own.balancing),
+        bound=bound_routes.with_regions(route, bound),
+    )
 
 
 def is_required(listener: Listener) -> bool:

@@ -7,9 +7,11 @@ reference, "Error codes"); an SDK shows the message to its user.
 import json
 from typing import Any
 
+from modelplane.gateway.envoy import rate_limits
 from modelplane.gateway.envoy.module import ERRORS
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.envoy.upstream_addresses import DENIED
+from modelplane.gateway.table import Listener
 
 NOT_FOUND = (
     "no route leads to this path: paths begin with /NAMESPACE/SERVICE/: "
@@ -48,7 +50,7 @@ def loop(hops: int) -> dict[str, Any]:
     return _direct(508, message, "invalid_request_error", "loop_detected", {})
 
 
-def own_errors() -> dict[str, Any]:
+def own_errors(listener: Listener) -> dict[str, Any]:
     """Return the ``LocalReplyConfig`` for Envoy's own errors: no connection, bad request, overload.
 
     Replies of routes, such as ``not_found``, and of the module have the form already.
@@ -68,6 +70,7 @@ def own_errors() -> dict[str, Any]:
         "mappers": [
             _overloaded(),
             _destination_refused(),
+            *([] if rate_limits.service_of(listener) is None else [_not_counted()]),
             _mapper({"and_filter": {"filters": [own, failed]}}, "server_error"),
             _mapper(own, "invalid_request_error"),
         ]
@@ -94,6 +97,18 @@ def _destination_refused() -> dict[str, Any]:
         "body_format_override": {
             "json_format": _error(message, "invalid_request_error", "destination_refused")
         },
+    }
+
+
+def _not_counted() -> dict[str, Any]:
+    message = (
+        "the gateway cannot reach its rate limit service, which counts the requests of this API key: try "
+        "again later"
+    )
+    return {
+        "filter": _details(f"== '{rate_limits.FAILED}'"),
+        "headers_to_add": _headers({"retry-after": str(_RETRY_AFTER_S)}),
+        "body_format_override": {"json_format": _error(message, "server_error", "rate_limit_unavailable")},
     }
 
 

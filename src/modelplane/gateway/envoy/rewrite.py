@@ -65,6 +65,7 @@ def of_backend(backend: Backend) -> dict[str, Any]:
     given = {key: getattr(backend, key) for key in _PER_BACKEND}
     given |= {"model": backend.model, "served": backend.served, "credential": credential}
     without_module = {key: value for key, value in given.items() if key in _PER_BACKEND or value}
+    without_module |= {"region": backend.region} if backend.region else {}
     return {"filter_metadata": {KEY: without_module | attempt(given)} | access_log.of_backend(backend)}
 
 

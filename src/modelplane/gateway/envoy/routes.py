@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from modelplane.gateway import bound_routes
 from modelplane.gateway.envoy import holding, loops, module, paths, priority_groups, replies, rewrite
 from modelplane.gateway.envoy.clusters import cluster_name
 from modelplane.gateway.envoy.type_urls import ENVOY
@@ -16,6 +17,9 @@ from modelplane.gateway.tiers import Shares, attempts
 
 ROUTES = "routes/"
 """Folder with one file of routes for each listener."""
+
+_BOUND = "modelplane.regions"
+"""Filter state of the module with the regions of a request, each between commas."""
 
 _RETRIES = 2
 _RETRIED_IN_TIERS = [429, 503]
@@ -80,8 +84,16 @@ def _routes(listener: Listener, route: Route) -> Iterator[dict[str, Any]]:
         held = _route(listener, holding.stand_in(route))
         yield {**held, "match": holding.only_held(held["match"])}
         yield holding.mark(_route(listener, route))
-    else:
-        yield _route(listener, route)
+        return
+    own = _route(listener, route)
+    if bound_routes.is_needed(listener, route):
+        yield {**_route(listener, bound_routes.ordered(route)), "match": _only_bound(own["match"])}
+    yield own
+
+
+def _only_bound(matched: dict[str, Any]) -> dict[str, Any]:
+    """Return the match of an Envoy route for requests that the module binds to regions."""
+    return {**matched, "filter_state": [{"key": _BOUND, "string_match": {"prefix": ","}}]}
 
 
 def _route(listener: Listener, route: Route) -> dict[str, Any]:

@@ -1,0 +1,43 @@
+"""Routes of requests that are bound to regions by their key.
+
+If the route of a service decides by itself, such requests get a route of their own, whose backends the
+gateway's module orders. The module also compares each attempt with the regions, so a route that is older than
+the key sends no request elsewhere.
+"""
+
+from dataclasses import replace
+
+import msgspec
+
+from modelplane.gateway.service_file import BackendEntry, BalancingEntry, ServiceEntry
+from modelplane.gateway.table import Listener, Route
+
+
+def is_needed(listener: Listener, route: Route) -> bool:
+    """Return True if requests with a region rule may reach a route that the module does not order."""
+    keys = listener.front.keys if listener.front else None
+    if keys is None or not route.backends or route.settings.balancing is not None:
+        return False
+    services = keys.bound_services
+    namespace = route.name.partition("/")[0]
+    return bool(services) and not services.isdisjoint({route.name, f"{namespace}/*"})
+
+
+def ordered(route: Route) -> Route:
+    """Return the route of bound requests."""
+    backends = tuple(
+        BackendEntry(name=each.name, weight=each.weight, priority=each.priority)
+        for each in sorted(route.backends, key=lambda each: each.name)
+    )
+    return replace(route, settings=ServiceEntry(balancing=BalancingEntry(backends=backends)))
+
+
+def with_regions(route: Route, choice: BalancingEntry | None) -> BalancingEntry | None:
+    """Return the choice among a route's backends with the region of each."""
+    if choice is None:
+        return None
+    regions = {each.name: each.region for each in route.backends}
+    backends = tuple(
+        msgspec.structs.replace(each, region=regions[each.name] or None) for each in choice.backends
+    )
+    return msgspec.structs.replace(choice, backends=backends)
