@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from modelplane.api.decode import decode_as
+from modelplane.api.decode import convert, decode_as
 from modelplane.api.inference_gateway import Backend
 from modelplane.compose.composition import (
     Blocked,
@@ -70,7 +70,7 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
 
 
 def _link(link: dict[str, Any]) -> Link | Unknown:
-    return Unknown(link["unknown"]) if "unknown" in link else msgspec.convert(link, Link)
+    return Unknown(link["unknown"]) if "unknown" in link else convert(link, Link)
 
 
 def _written(composition: Composition | Blocked) -> dict[str, Any]:

@@ -84,8 +84,8 @@ def _routing(request: Request[ModelEndpoint], objects: dict[str, gateway_api.Man
     proxy = fleet_gateway.proxy(gateways)
     if request.owner.spec.mutual_tls is not None and fleet_gateway.reads_gateway_api(proxy):
         message = (
-            f"cannot use spec.mutualTLS, so it gets no requests: the gateway's backend {proxy} has no identity "
-            f"for it: use backend {Backend.ENVOY}, or remove it"
+            f"cannot use spec.mutualTLS, so it gets no requests: the gateway's backend {proxy} has no "
+            f"identity for it: use backend {Backend.ENVOY}, or remove it"
         )
         return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
     if missing := [key for key in objects if key not in request.observed]:
