@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from modelplane.api.decode import decode_as
+from modelplane.api.decode import convert, decode_as
 from modelplane.api.inference_gateway import Backend
 from modelplane.compose.composition import (
     Blocked,
@@ -23,6 +23,7 @@ from modelplane.compose.composition import (
     Unknown,
 )
 from modelplane.compose.kinds import COMPOSERS
+from modelplane.gateway.mutual_tls import Link
 from modelplane.install import crossplane_gateway
 from modelplane.install.options import Options
 
@@ -31,7 +32,7 @@ CASES = sorted(FOLDER.glob("*/*/input.yaml"))
 UPDATE = "MODELPLANE_UPDATE_GOLDEN"
 FIELDS = {
     *("reason", "owner", "observed", "required", "proxy", "silence", "credential", "keyProblem"),
-    *("gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce"),
+    *("gatewayPods", "gatewayHasTls", "envoyIsNeededBy", "knowsKeysInForce", "mutualTLS"),
     *("gatewayAddress", "gatewayProblem", "gatewayTlsProblem", "gatewayWithoutModule", "gatewayAsksForKeys"),
 }
 
@@ -61,10 +62,15 @@ def _compose(case: dict[str, Any]) -> Composition | Blocked:
         knows_keys_in_force=case.get("knowsKeysInForce", True),
         silence=Silence(**case["silence"]) if "silence" in case else None,
         credential=Credential(**case["credential"]) if "credential" in case else None,
+        mutual_tls=_link(case["mutualTLS"]) if "mutualTLS" in case else None,
     )
     for requirement in kind.requirements(request.owner):
         required.setdefault(requirement.key, ())
     return kind.compose(request)
+
+
+def _link(link: dict[str, Any]) -> Link | Unknown:
+    return Unknown(link["unknown"]) if "unknown" in link else convert(link, Link)
 
 
 def _written(composition: Composition | Blocked) -> dict[str, Any]:
@@ -91,6 +97,8 @@ def _written(composition: Composition | Blocked) -> dict[str, Any]:
     for backend in (each for route in plain.get("routes", ()) for each in route["backends"]):
         if backend["priority"] == 0:
             del backend["priority"]  # of a route without tiers
+        if not backend["server_name"]:
+            del backend["server_name"]  # of a backend without mutual TLS
     return plain
 
 

@@ -11,6 +11,7 @@ from support.third_party_crds import problems, schemas
 
 FOLDER = Path(__file__).parent / "composition"
 ORIGINS = {
+    "gateway.envoyproxy.io": "envoy-gateway",
     "gateway.networking.k8s.io": "gateway-api",
     "helm.m.crossplane.io": "provider-helm",
     "inference.networking.k8s.io": "gateway-api-inference-extension",

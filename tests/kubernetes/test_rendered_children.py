@@ -14,7 +14,7 @@ from examples.planned import applied, composed, desired
 from examples.rows import ROWS
 from modelplane.api.crd import crd
 from modelplane.api.kinds import KINDS
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.controllers import fleet_resources
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -27,6 +27,7 @@ NAMESPACE = "ml-team"
 OF_A_RELEASE = "dra-driver-nvidia-gpu"
 ORIGINS = (
     "provider-helm",
+    "envoy-gateway",
     "gateway-api",
     "gateway-api-inference-extension",
     "kserve",
@@ -61,7 +62,7 @@ def kubeconfig(control_plane):
         async with Client.from_kubeconfig(
             str(control_plane.kubeconfig), known=fleet_resources.known
         ) as client:
-            for name in (NAMESPACE, SYSTEM_NAMESPACE, OF_A_RELEASE):
+            for name in (NAMESPACE, SYSTEM_NAMESPACE, CERTIFICATE_NAMESPACE, OF_A_RELEASE):
                 await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             for each in crds:
                 await client.apply(each)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
+import msgspec
+
 from modelplane.api import labels
 from modelplane.api.clouds import Cloud, clouds_where, traits
 from modelplane.api.cluster_origin import CacheStorage, ClusterOrigin, Source
@@ -16,6 +18,7 @@ from modelplane.api.devices import Device
 from modelplane.api.fields import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME, Rule, about
 from modelplane.api.listing import alternatives
 from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.mutual_tls import GatewaySettings, MutualTLSStatus
 from modelplane.api.node_pools import AKS_POOL_NAME, MAX_CLOUD_POOL_NODES, Accounting, NodePool
 from modelplane.api.serving_backend import ServingBackend
 from modelplane.api.stack_components import COMPONENTS, ComponentSettings, ServingProfile
@@ -191,6 +194,7 @@ class InferenceClusterSpec(Model):
     pod_keys: Annotated[
         PodKeys, about("Labels and annotations that the pods of engines may have on this cluster.")
     ] = PodKeys()
+    gateway: Annotated[GatewaySettings, about("Settings of the gateway on the cluster.")] = GatewaySettings()
 
 
 class ProviderConfigReference(Model):
@@ -202,7 +206,19 @@ class ProviderConfigReference(Model):
 class ClusterGateway(Model):
     """The gateway on the cluster."""
 
-    address: Annotated[str, about("Host or IP address, with a port unless it is 80.")]
+    address: Annotated[
+        str, about("Host or IP address, with a port unless it is 80, or 443 with a serverName.")
+    ]
+    server_name: (
+        Annotated[
+            str,
+            about("Name in its certificate, if requests use mutual TLS. Absent: requests use plain HTTP."),
+        ]
+        | None
+    ) = None
+    mutual_tls: Annotated[MutualTLSStatus, about("Rollout of mutual TLS. Absent: there is none.")] | None = (
+        msgspec.field(name="mutualTLS", default=None)
+    )
 
 
 class GPUPool(Model):

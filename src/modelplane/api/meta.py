@@ -30,6 +30,9 @@ SYSTEM_NAMESPACE = "modelplane-system"
 GATEWAY_NAMESPACE = "modelplane-gateway"
 """Namespace of the Secrets that the gateway may read, and of what it has counted; of nothing else."""
 
+CERTIFICATE_NAMESPACE = "modelplane-certificates"
+"""Namespace, on inference clusters, of the certificate of the cluster's gateway; of nothing else."""
+
 Object: TypeAlias = Mapping[str, Any]
 """A Kubernetes object of any kind in its wire form, to read."""
 

@@ -3,8 +3,11 @@
 from enum import StrEnum
 from typing import Annotated
 
+import msgspec
+
 from modelplane.api.fields import DNS_SUBDOMAIN, SECRET_KEY, SPACES, about
 from modelplane.api.meta import Model, ObjectMeta, Status
+from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.regions import Region
 
 
@@ -104,6 +107,18 @@ class ModelEndpointSpec(Model):
         ]
         | None
     ) = None
+
+    mutual_tls: (
+        Annotated[
+            EndpointMutualTLS,
+            about(
+                "The gateway shows its certificate and accepts that of the cluster only. For the https "
+                "address of a cluster's gateway, with a rewritePath below /NAMESPACE/ of the endpoint. "
+                "Modelplane sets it."
+            ),
+        ]
+        | None
+    ) = msgspec.field(name="mutualTLS", default=None)
 
 
 class EndpointRouting(Model):

@@ -6,7 +6,7 @@ namespaces they would be among the cluster's own components.
 
 from typing import Final
 
-from modelplane.api.meta import GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
+from modelplane.api.meta import CERTIFICATE_NAMESPACE, GATEWAY_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.rejected import Rejected
 
 RESERVED_PREFIX: Final = "kube-"
@@ -15,6 +15,7 @@ RESERVED_PREFIX: Final = "kube-"
 RESERVED: Final = (
     SYSTEM_NAMESPACE,
     GATEWAY_NAMESPACE,
+    CERTIFICATE_NAMESPACE,
     "crossplane-system",
     "envoy-ai-gateway-system",
     "envoy-gateway-system",

@@ -123,6 +123,27 @@ DOCUMENTED = (
         (False, _CLUSTER.WAITING_FOR_CLUSTER, "The cluster is not ready."),
         (False, _CLUSTER.INSTALLING, "A component that serving needs is not installed yet."),
     ),
+    *_reasons(
+        "InferenceCluster",
+        InferenceClusterCondition.MUTUAL_TLS,
+        (True, _CLUSTER.TLS_REQUIRED, "The cluster's gateway accepts only requests of the fleet's gateway."),
+        (
+            False,
+            _CLUSTER.ROLLING_OUT,
+            "Mutual TLS is being turned on or off. The message has the next step and what it waits for.",
+        ),
+        (
+            False,
+            _CLUSTER.INVALID_CERTIFICATE,
+            "A certificate cannot be issued or renewed. What is in force stays.",
+        ),
+        (
+            False,
+            _CLUSTER.UNSUPPORTED_GATEWAY,
+            "Modelplane cannot set up mutual TLS on this cluster's gateway. What is in force stays.",
+        ),
+        alarming=(_CLUSTER.INVALID_CERTIFICATE, _CLUSTER.UNSUPPORTED_GATEWAY),
+    ),
     *(
         row
         for kind in CLUSTER_KINDS

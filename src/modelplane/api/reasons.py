@@ -55,6 +55,7 @@ class InferenceClusterCondition(StrEnum):
 
     CLUSTER_READY = "ClusterReady"
     BACKEND_READY = "BackendReady"
+    MUTUAL_TLS = "MutualTLS"
 
 
 class InferenceClusterReason(StrEnum):
@@ -70,6 +71,10 @@ class InferenceClusterReason(StrEnum):
     BACKEND_HEALTHY = "BackendHealthy"
     WAITING_FOR_CLUSTER = "WaitingForCluster"
     INSTALLING = "Installing"
+    TLS_REQUIRED = "Required"
+    ROLLING_OUT = "RollingOut"
+    INVALID_CERTIFICATE = "InvalidCertificate"
+    UNSUPPORTED_GATEWAY = "UnsupportedGateway"
 
 
 class InferenceGatewayCondition(StrEnum):

@@ -19,6 +19,7 @@ from modelplane.api.meta import Model, Object
 from modelplane.compose import workload_kinds
 from modelplane.compose.conditions import Condition
 from modelplane.gateway.budgets import KeyBudgets
+from modelplane.gateway.mutual_tls import Link
 from modelplane.gateway.table import Route
 from modelplane.gateway.tier_budgets import TierBudgets
 
@@ -140,6 +141,11 @@ class Request(Generic[Owner]):
     """The reason for which the kubeconfig of the owner, an InferenceCluster, cannot be used; else empty."""
     credential: Credential | None = None
     """The credential of the owner, an InferenceCluster; None if it is not known to expire."""
+    mutual_tls: Link | Unknown | None = None
+    """Mutual TLS to the cluster of the owner, an InferenceCluster or ServingStack.
+
+    None where nothing issues certificates: under Crossplane, and offline.
+    """
 
     def found(self, key: str) -> tuple[Object, ...]:
         """Return the objects of a requirement; empty if it is unknown."""

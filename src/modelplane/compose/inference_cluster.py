@@ -24,7 +24,7 @@ from modelplane.api.reasons import InferenceClusterReason as Reason
 from modelplane.api.rejected import Rejected
 from modelplane.api.serving_stack import KEY as STACK_KEY
 from modelplane.api.stack_components import ServingProfile
-from modelplane.compose import cluster_stack, guards
+from modelplane.compose import cluster_stack, guards, mutual_tls
 from modelplane.compose.clouds import provisioned
 from modelplane.compose.composition import (
     Composition,
@@ -80,7 +80,7 @@ def compose(request: Request[InferenceCluster]) -> Composition:
     return Composition(
         children=children,
         status=_status(request, silence),
-        conditions=(ready, backend),
+        conditions=(ready, backend, *mutual_tls.conditions(request)),
         ready=ready.holds and backend.holds,
         guards=guards.found(kind_name(InferenceCluster), request),
     )
@@ -222,8 +222,8 @@ def _status(request: Request[InferenceCluster], silence: Silence | None) -> dict
     }
     if found := _capabilities(request):
         status["capabilities"] = found
-    if address := _gateway_address(request):
-        status["gateway"] = {"address": address}
+    if published := mutual_tls.gateway_status(request, _gateway_address(request)):
+        status["gateway"] = published
     if storage := _cache_storage(cluster):
         status["cache"] = {"storageClassName": storage}
     if request.credential and request.credential.expires:

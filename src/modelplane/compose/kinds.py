@@ -35,7 +35,7 @@ from modelplane.compose import (
 )
 from modelplane.compose.clouds import flow
 from modelplane.compose.clouds.table import RECIPES
-from modelplane.compose.composition import Blocked, Composition, Request, Requirement
+from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.serving_stack import flow as stack_flow
 from modelplane.compose.tenancy import admitted
 
@@ -103,7 +103,9 @@ class Composer:
         return kind_of(self.type).api_version
 
     def compose(self, request: Request[Any]) -> Composition | Blocked:
-        """Compose an owner, unless its namespace is reserved for others."""
+        """Compose an owner, unless its namespace is reserved for others, or its mutual TLS is unknown."""
+        if isinstance(request.mutual_tls, Unknown):
+            return Blocked(request.mutual_tls.cause)
         decided = self.decide(request)
         return decided if self.is_platform else admitted(request, decided)
 

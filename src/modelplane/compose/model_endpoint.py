@@ -42,7 +42,7 @@ def compose(request: Request[ModelEndpoint]) -> Composition | Blocked:
     objects: dict[str, gateway_api.Manifest] | Rejected = {}
     if isinstance(target, Rejected):
         objects = target
-    elif fleet_gateway.reads_gateway_api(proxy) and not credentials.needs_module(endpoint):
+    elif fleet_gateway.reads_gateway_api(proxy) and not _needs_envoy(endpoint):
         objects = gateway_api.backend(endpoint, target)
     if isinstance(objects, Rejected):
         return _refused(request, objects)
@@ -81,10 +81,21 @@ def _routing(request: Request[ModelEndpoint], objects: dict[str, gateway_api.Man
     if credentials.needs_module(request.owner) and (why := _unsupported(request)):
         message = f"cannot set spec.model and spec.credential, so it gets no requests: {why}"
         return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
+    proxy = fleet_gateway.proxy(gateways)
+    if request.owner.spec.mutual_tls is not None and fleet_gateway.reads_gateway_api(proxy):
+        message = (
+            f"cannot use spec.mutualTLS, so it gets no requests: the gateway's backend {proxy} has no "
+            f"identity for it: use backend {Backend.ENVOY}, or remove it"
+        )
+        return false(Type.ROUTING_READY, Reason.UNSUPPORTED, message)
     if missing := [key for key in objects if key not in request.observed]:
         message = f"its {missing[0]} at the gateway is being created"
         return false(Type.ROUTING_READY, Reason.WAITING_FOR_BACKEND, message)
     return true(Type.ROUTING_READY, Reason.BACKEND_CONFIGURED, "services can route to it")
+
+
+def _needs_envoy(endpoint: ModelEndpoint) -> bool:
+    return credentials.needs_module(endpoint) or endpoint.spec.mutual_tls is not None
 
 
 def _unsupported(request: Request[ModelEndpoint]) -> str:

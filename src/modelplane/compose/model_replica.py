@@ -17,6 +17,7 @@ from modelplane.api.meta import API_VERSION, Object, ObjectMeta, kind_name
 from modelplane.api.model_cache import CachePhase, ModelCache
 from modelplane.api.model_endpoint import ModelEndpoint, ModelEndpointSpec
 from modelplane.api.model_replica import ModelReplica
+from modelplane.api.mutual_tls import EndpointMutualTLS
 from modelplane.api.reasons import ModelReplicaCondition as Type
 from modelplane.api.reasons import ModelReplicaReason as Reason
 from modelplane.api.rejected import Rejected
@@ -135,7 +136,10 @@ def _endpoint(request: Request[ModelReplica], cluster: InferenceCluster) -> tupl
             annotations=served_model.annotation(request.owner),
         ),
         spec=ModelEndpointSpec(
-            url=f"http://{gateway.address}{path}v1", rewrite_path=path, region=cluster.region() or None
+            url=f"{'https' if gateway.server_name else 'http'}://{gateway.address}{path}v1",
+            rewrite_path=path,
+            region=cluster.region() or None,
+            mutual_tls=EndpointMutualTLS(server_name=gateway.server_name) if gateway.server_name else None,
         ),
     )
     return (Desired(ENDPOINT_KEY, encode(endpoint), when_condition(READY)),)

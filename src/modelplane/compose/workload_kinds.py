@@ -176,6 +176,7 @@ _COPIES = "Settings, and copies of what pods name."
 _RBAC = "rbac.authorization.k8s.io"
 _GATEWAY_API = "gateway.networking.k8s.io"
 _GATEWAY = "The serving stack includes the gateway of the cluster."
+_MUTUAL_TLS = "The gateway of a cluster with mutual TLS reads its certificate and checks that of its clients."
 _PICKERS = "An endpoint picker may see the pods that it picks from."
 
 DEPLOYMENT = WorkloadKind(
@@ -233,6 +234,15 @@ GATEWAYS = (
         _GATEWAY_API, "v1", "GatewayClass", "gatewayclasses", _GATEWAY, namespaced=False, of_front=True
     ),
     WorkloadKind(_GATEWAY_API, "v1", "Gateway", "gateways", _GATEWAY, answered=True, of_front=True),
+    WorkloadKind(_GATEWAY_API, "v1beta1", "ReferenceGrant", "referencegrants", _MUTUAL_TLS),
+    WorkloadKind(
+        "gateway.envoyproxy.io",
+        "v1alpha1",
+        "ClientTrafficPolicy",
+        "clienttrafficpolicies",
+        _MUTUAL_TLS,
+        answered=True,
+    ),
 )
 """The gateway of a cluster, which is no team's."""
 

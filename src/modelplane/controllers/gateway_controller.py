@@ -27,6 +27,7 @@ from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.envoy.files import files
 from modelplane.gateway.envoy.tls import TLS
 from modelplane.gateway.http_routes import attached, unsupported, workload_routes
+from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.table import Front, Listener, Table
 from modelplane.kube import errors, resources
 from modelplane.kube.informer import Informer, key_of
@@ -55,6 +56,8 @@ class Settings:
     """Notes that the front is in force."""
     certificates: Certificates
     credentials: ProviderCredentials
+    identity: Callable[[], Identity | None] = lambda: None
+    """The gateway's identity for mutual TLS to clusters."""
 
 
 class GatewayController(Runnable):
@@ -226,7 +229,7 @@ class GatewayController(Runnable):
             listeners.setdefault(listener.port, listener)
         self._workloads = workloads
         self._say(problems)
-        return Table(tuple(listeners.values()))
+        return Table(tuple(listeners.values()), self._settings.identity())
 
     def _workload(self, connection: Connection, host: str, problems: dict[str, str]) -> Listener | None:
         gateway = _gateway(connection)

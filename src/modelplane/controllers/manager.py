@@ -20,6 +20,7 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, kind_name
 from modelplane.api.model_endpoint import ModelEndpoint
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
+from modelplane.api.serving_stack import ServingStack, stack_name
 from modelplane.compose import fleet_gateway
 from modelplane.compose.composition import Blocked, Requirement
 from modelplane.compose.kinds import COMPOSERS, Lane
@@ -32,6 +33,8 @@ from modelplane.controllers.clusters.kubeconfigs import Kubeconfigs
 from modelplane.controllers.control_plane_children import ControlPlaneChildren
 from modelplane.controllers.definition_check import Definitions
 from modelplane.controllers.fleet_resources import resource_for
+from modelplane.controllers.gateway_certificates import Certificates as GatewayCertificates
+from modelplane.controllers.gateway_certificates import library as issuing_library
 from modelplane.controllers.gateway_controller import GatewayController, Settings
 from modelplane.controllers.guarded import guarded
 from modelplane.controllers.helm.host import Host
@@ -39,6 +42,7 @@ from modelplane.controllers.helm.process import Program
 from modelplane.controllers.helm.releases import Releases
 from modelplane.controllers.interests import Interests, OwnerKey
 from modelplane.controllers.model_list import ModelList
+from modelplane.controllers.mutual_tls import MutualTls
 from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.observed import Queue, State
 from modelplane.controllers.open_files import allow_many
@@ -70,6 +74,7 @@ _GATEWAY = kind_name(InferenceGateway)
 _KEY = kind_name(ModelKey)
 _SERVICE = kind_name(ModelService)
 _ENDPOINT = kind_name(ModelEndpoint)
+_STACK = kind_name(ServingStack)
 _namespace = attrgetter("namespace")
 _ANY_CLUSTER = "*"
 """The lane of owners that write to many clusters; no cluster has this name."""
@@ -121,6 +126,7 @@ class Manager:
             touch=self._touch_gateway,
         )
         self._admission = self._admission_by(proxy)
+        self._mutual_tls = self._mutual_tls_by(proxy)
         self._reconciler = self._reconciler_by(is_local)
         self._certificates = Certificates(self._inference_gateway, self._kubeconfigs.secret)
         self._gateway = self._gateway_by(proxy, dial, is_local)
@@ -138,6 +144,20 @@ class Manager:
             self._releases,
             is_local,
             self._budgets,
+            self._mutual_tls.of,
+        )
+
+    def _mutual_tls_by(self, proxy: Proxy | None) -> MutualTls:
+        kubeconfigs = self._kubeconfigs
+        certificates = GatewayCertificates(
+            self._client, kubeconfigs.secret, kubeconfigs.remember, issuing_library()
+        )
+        return MutualTls(
+            self._informers,
+            self._clusters.find,
+            certificates,
+            former=_former(proxy),
+            changed=self._link_changed,
         )
 
     def _admission_by(self, proxy: Proxy | None) -> Admission:
@@ -166,6 +186,7 @@ class Manager:
                 written=self._admission.written,
                 certificates=self._certificates,
                 credentials=ProviderCredentials(self._named.find, _former(proxy)),
+                identity=self._mutual_tls.identity,
             ),
         )
         self._kubeconfigs.on_secret(gateway.secret_changed)
@@ -178,6 +199,7 @@ class Manager:
             self._kubeconfigs.identities,
             self._children,
             self._named,
+            self._mutual_tls,
             self._gateway,
             self._budgets,
             self._credentials,
@@ -319,6 +341,13 @@ class Manager:
     def _services_changed(self, services: Iterable[Object]) -> None:
         for item in services:
             self._changed(item)
+
+    def _link_changed(self, cluster: str) -> None:
+        if not cluster:
+            self._gateway.touch()
+            return
+        self._enqueue(OwnerKey(_CLUSTER, "", cluster))
+        self._enqueue(OwnerKey(_STACK, SYSTEM_NAMESPACE, stack_name(cluster)))
 
     def _touch_gateway(self) -> None:
         self._gateway.touch()

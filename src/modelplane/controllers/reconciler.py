@@ -15,6 +15,7 @@ from modelplane.api.inference_cluster import InferenceCluster
 from modelplane.api.meta import Model
 from modelplane.api.model_key import ModelKey
 from modelplane.api.model_service import ModelService
+from modelplane.api.serving_stack import ServingStack
 from modelplane.compose import guards
 from modelplane.compose.composition import Blocked, Composition, Request, Requirement, Unknown
 from modelplane.compose.kinds import COMPOSERS, Composer, Lane
@@ -28,6 +29,7 @@ from modelplane.controllers.named import NamedObjects
 from modelplane.controllers.reporter import Reporter
 from modelplane.controllers.routes import Composed
 from modelplane.controllers.writer import Writer
+from modelplane.gateway.mutual_tls import Link
 from modelplane.kube.client import Client
 from modelplane.kube.informer import Informer
 from modelplane.kube.resources import Object
@@ -55,6 +57,7 @@ class Reconciler:
         releases: Releases,
         gateway_is_local: bool = False,
         budgets: Budgets | None = None,
+        links: Callable[[str], Link | Unknown | None] = lambda _cluster: None,
     ) -> None:
         self._informers = informers
         self._clusters = clusters
@@ -63,6 +66,7 @@ class Reconciler:
         self._gateway_address = gateway_address
         self._key_problem = key_problem
         self._budgets = budgets
+        self._links = links
         self._gateway_is_local = gateway_is_local
         self._children = children.index
         self._releases = releases
@@ -151,6 +155,7 @@ class Reconciler:
     ) -> Request[Any]:
         gateway, budgets = self._gateway_address(), self._budgets
         registered = owner.metadata.name if isinstance(owner, InferenceCluster) else ""
+        linked = owner.spec.cluster_name if isinstance(owner, ServingStack) else registered
         return Request(
             owner,
             observed,
@@ -166,6 +171,7 @@ class Reconciler:
             kubeconfig_problem=self._clusters.kubeconfig_problem(registered) if registered else "",
             credential=self._clusters.credential(registered) if registered else None,
             gateway_is_local=self._gateway_is_local,
+            mutual_tls=self._links(linked) if linked else None,
         )
 
     def _find(self, requirement: Requirement) -> tuple[Object, ...] | Unknown:

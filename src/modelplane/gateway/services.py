@@ -101,7 +101,21 @@ def target_of(endpoint: ModelEndpoint, destinations: Destinations) -> Target | R
         why := credentials.in_clear_text(endpoint, target.host, tls=target.tls, destinations=destinations)
     ):
         return Rejected(why)
+    if isinstance(target, Target) and (why := _outside(endpoint, tls=target.tls)):
+        return Rejected(why)
     return target
+
+
+def _outside(endpoint: ModelEndpoint, *, tls: bool) -> str:
+    """Return why mutual TLS must not lead to an endpoint: only the gateway may, so keys guard the path."""
+    home = f"/{endpoint.metadata.namespace}/"
+    if endpoint.spec.mutual_tls is None:
+        return ""
+    if not tls:
+        return "spec.mutualTLS needs https: let the ModelReplica write the endpoint"
+    if not (endpoint.spec.rewrite_path or "").startswith(home):
+        return f"with spec.mutualTLS, rewritePath must begin with {home}: let the ModelReplica write it"
+    return ""
 
 
 class RefusedDestination(Rejected):
@@ -178,6 +192,7 @@ def _backend(selected: Selected) -> Backend:
         prefix=prefix,
         overlap=overlap,
         tls=target.tls,
+        server_name=endpoint.spec.mutual_tls.server_name if endpoint.spec.mutual_tls else "",
         host=target.authority,
         model=endpoint.spec.model or "",
         served=_served(endpoint),

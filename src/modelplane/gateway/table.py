@@ -12,6 +12,7 @@ from modelplane.gateway.credential_file import CredentialFile
 from modelplane.gateway.destinations import Destinations
 from modelplane.gateway.keys import KeyFile
 from modelplane.gateway.models import ModelFile
+from modelplane.gateway.mutual_tls import Identity
 from modelplane.gateway.service_file import ServiceEntry
 from modelplane.gateway.tls import Tls
 
@@ -52,6 +53,8 @@ class Backend:
     """Last segment of ``prefix``, if it is not repeated in a request that already begins with it."""
     tls: bool = False
     """True to use TLS, and to reject a certificate for another host."""
+    server_name: str = ""
+    """Name of a cluster's gateway: TLS is mutual, with the table's identity and authorities. Else empty."""
     host: str = ""
     """Host header to send; empty for the client's."""
     model: str = ""
@@ -135,3 +138,5 @@ class Table:
     """Listeners of one proxy."""
 
     listeners: tuple[Listener, ...] = ()
+    identity: Identity | None = None
+    """Identity of the gateway for clusters; without it, backends with a ``server_name`` get no requests."""

@@ -9,12 +9,13 @@ from typing import Final, NamedTuple
 
 from modelplane.api import labels
 from modelplane.api.clouds import CLOUDS
-from modelplane.api.meta import SYSTEM_NAMESPACE
+from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE
 from modelplane.api.namespaces import RESERVED, RESERVED_PREFIX
 from modelplane.compose import copy_access, workload_kinds
 from modelplane.compose.cluster_kubeconfig import SUBJECT
 from modelplane.compose.cluster_namespace import OURS
 from modelplane.compose.serving_stack.gateway import CONTROLLER
+from modelplane.compose.serving_stack.mutual_tls import POLICY
 from modelplane.compose.workload_kinds import Place
 from modelplane.gateway.http_routes import GATEWAY_NAME
 from modelplane.install.identity import MANAGED_BY, MANAGER, PART_OF
@@ -144,7 +145,7 @@ _NAMESPACES = (
     _Validation(_is_ours("object"), f"a namespace that Modelplane makes has the label {_LABEL}"),
     _Validation(
         f"!object.metadata.name.startsWith('{RESERVED_PREFIX}') && "
-        f"!(object.metadata.name in {list(RESERVED)})",
+        f"!(object.metadata.name in {[name for name in RESERVED if name != CERTIFICATE_NAMESPACE]})",
         "the namespace is reserved for system components",
     ),
     _Validation(
@@ -168,6 +169,16 @@ _GATEWAYS = (
         "object == null || object.kind != 'GatewayClass' || "
         f"(object.spec.controllerName == '{CONTROLLER}' && !has(object.spec.parametersRef))",
         f"the GatewayClass of a serving stack is of controller {CONTROLLER}, without parameters",
+    ),
+    _Validation(
+        "object == null || object.kind != 'ReferenceGrant' || "
+        f"object.metadata.namespace == '{CERTIFICATE_NAMESPACE}'",
+        f"the ReferenceGrant of a serving stack is in namespace {CERTIFICATE_NAMESPACE}",
+    ),
+    _Validation(
+        "object == null || object.kind != 'ClientTrafficPolicy' || "
+        f"(object.metadata.name == '{POLICY}' && object.metadata.namespace == '{SYSTEM_NAMESPACE}')",
+        f"the ClientTrafficPolicy of a serving stack is {SYSTEM_NAMESPACE}/{POLICY}",
     ),
 )
 """Settings of infrastructure and parameters can change the pods of the gateway's proxy."""

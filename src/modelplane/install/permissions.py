@@ -154,6 +154,13 @@ SYSTEM = (
         "these Secrets.",
     ),
     Rule(
+        "",
+        ("secrets",),
+        ("create",),
+        "The certificates for mutual TLS with the gateways of clusters. A role cannot name what is created.",
+        unseen="only an InferenceCluster with spec.gateway.mutualTLS asks",
+    ),
+    Rule(
         "coordination.k8s.io", ("leases",), ("create",), "The first of several controllers makes the Lease."
     ),
     Rule(

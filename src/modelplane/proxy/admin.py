@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from modelplane.gateway.envoy.files import CLUSTERS
+from modelplane.gateway.envoy.mutual_tls import FOLDER
 from modelplane.gateway.envoy.routes import ROUTES
 from modelplane.gateway.envoy.tls import TLS
 from modelplane.host import unix_sockets
@@ -24,7 +25,10 @@ def reload_problem(directory: Path) -> str:
     counts = stats(directory, "[.]update_(rejected|failure|time)$")
     sources = {CLUSTERS: "cluster_manager.cds", module.listeners_of(directory): "listener_manager.lds"}
     sources |= {f"{ROUTES}{path.name}": f".rds.{path.stem}" for path in (directory / ROUTES).glob("*.json")}
-    sources |= {f"{TLS}{path.name}": f"sds.{path.stem}" for path in (directory / TLS).glob("*.json")}
+    for folder in (TLS, FOLDER):
+        sources |= {
+            f"{folder}{path.name}": f"sds.{path.stem}" for path in (directory / folder).glob("*.json")
+        }
     refused = [
         path
         for path, source in sorted(sources.items())

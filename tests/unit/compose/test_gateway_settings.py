@@ -55,6 +55,17 @@ CREDENTIAL = Refused(
     "RoutingReady", "Unsupported", {"credential": {"secretRef": {"name": "provider"}}}, "spec.credential"
 )
 
+MUTUAL = Refused(
+    "RoutingReady",
+    "Unsupported",
+    {
+        "url": "https://192.0.2.1/",
+        "rewritePath": "/ml/qwen-1/",
+        "mutualTLS": {"serverName": "a.clusters.modelplane.internal"},
+    },
+    "spec.mutualTLS",
+)
+
 ROWS: dict[type[Model], dict[str, Refused | None]] = {
     InferenceGateway: {
         "backend": HONORED,
@@ -150,6 +161,7 @@ ROWS: dict[type[Model], dict[str, Refused | None]] = {
         "region": HONORED,
         "model": Refused("RoutingReady", "Unsupported", {"model": "gpt"}, "spec.model"),
         "credential": CREDENTIAL,
+        "mutualTLS": MUTUAL,
     },
 }
 LISTS = {"endpoints"}

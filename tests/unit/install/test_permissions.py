@@ -26,7 +26,7 @@ def test_a_rule_has_a_reason_and_no_wildcard(rule):
     assert {"escalate", "bind", "impersonate", "deletecollection"} & {*rule.verbs} == set()
 
 
-def test_on_the_control_plane_secrets_are_read_and_only_kubeconfigs_are_patched():
+def test_on_the_control_plane_secrets_are_read_and_those_of_the_system_written():
     verbs = {
         (name, verb)
         for name in ("FLEET", "TEAMS", "SYSTEM", "COMPANION", "PUBLISHER", "COMPANION_PRIVATE")
@@ -37,7 +37,7 @@ def test_on_the_control_plane_secrets_are_read_and_only_kubeconfigs_are_patched(
     readers = ("TEAMS", "SYSTEM", "PUBLISHER", "COMPANION_PRIVATE")
     read = {(name, verb) for name in readers for verb in ("list", "watch")}
     published = {("PUBLISHER", verb) for verb in ("create", "patch", "delete")}
-    assert verbs == read | {("SYSTEM", "patch")} | published
+    assert verbs == read | {("SYSTEM", "create"), ("SYSTEM", "patch")} | published
 
 
 def test_the_identity_of_the_gateway_reads_the_secrets_of_one_namespace_only():

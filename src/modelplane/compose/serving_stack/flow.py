@@ -20,7 +20,7 @@ from modelplane.compose import guards
 from modelplane.compose.composition import Composition, Desired, Keep, Request, Requirement, keep_all
 from modelplane.compose.conditions import Condition, false, true
 from modelplane.compose.definition_owner import CRD_API_VERSION
-from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack import gateway, mutual_tls
 from modelplane.compose.serving_stack.component import Component, Plan
 from modelplane.compose.serving_stack.installing import (
     Outcome,
@@ -65,7 +65,8 @@ def compose(request: Request[ServingStack]) -> Composition:
             outcomes[row.name] = uninstalling(row, plan)
     children = tuple(child for each in outcomes.values() for child in each.children)
     named = {child.key for child in children}
-    kept = keep_all(key for key in request.observed if key not in named | _dropped(outcomes))
+    dropped = _dropped(outcomes) | mutual_tls.withdrawn(plan)
+    kept = keep_all(key for key in request.observed if key not in named | dropped)
     return _composition(request, (*children, *kept), _progress(outcomes), list(outcomes.values()))
 
 

@@ -1,6 +1,6 @@
 """Gateway of a cluster: its class, and the listeners that admit routes from all namespaces."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from modelplane.api import labels
@@ -8,8 +8,9 @@ from modelplane.api.meta import SYSTEM_NAMESPACE, Object
 from modelplane.api.serving_stack import Listener, ListenerProtocol
 from modelplane.compose.composition import Desired, Requirement
 from modelplane.compose.readiness import exists
+from modelplane.compose.serving_stack import mutual_tls
 from modelplane.compose.serving_stack.component import Plan
-from modelplane.gateway.hosts import authority
+from modelplane.gateway.hosts import HTTP_PORT, HTTPS_PORT, authority
 from modelplane.gateway.http_routes import GATEWAY_NAME
 
 KEY: Final = "gateway"
@@ -38,10 +39,19 @@ def is_ours(gateway: Object) -> bool:
 
 
 def address(gateway: Object) -> str:
-    """Return ``host`` or ``host:port`` of a gateway; empty while it has none."""
-    addresses = gateway.get("status", {}).get("addresses") or ()
+    """Return ``host`` or ``host:port`` of a gateway for plain HTTP; empty while it has no address."""
+    return _address(gateway, gateway.get("spec", {}).get("listeners") or (), HTTP_PORT)
+
+
+def secured_address(gateway: Object) -> str:
+    """Return ``host`` or ``host:port`` of a gateway for mutual TLS; empty if it has none."""
     listeners = gateway.get("spec", {}).get("listeners") or ()
-    return authority(addresses[0]["value"], listeners[0]["port"]) if addresses and listeners else ""
+    return _address(gateway, [each for each in listeners if mutual_tls.is_listener(each)], HTTPS_PORT)
+
+
+def _address(gateway: Object, listeners: Sequence[Mapping[str, Any]], usual: int) -> str:
+    addresses = gateway.get("status", {}).get("addresses") or ()
+    return authority(addresses[0]["value"], listeners[0]["port"], usual) if addresses and listeners else ""
 
 
 def objects(plan: Plan) -> Iterator[Desired]:
@@ -54,7 +64,7 @@ def objects(plan: Plan) -> Iterator[Desired]:
         "spec": {"controllerName": CONTROLLER},
     }
     yield Desired(CLASS_KEY, class_, exists, plan.cluster)
-    listeners = [
+    listeners: list[dict[str, Any]] = [
         {
             "name": each.name,
             "port": each.port,
@@ -71,6 +81,10 @@ def objects(plan: Plan) -> Iterator[Desired]:
             "namespace": SYSTEM_NAMESPACE,
             "labels": dict(MADE),
         },
-        "spec": {"gatewayClassName": gateway.class_name, "listeners": listeners},
+        "spec": {
+            "gatewayClassName": gateway.class_name,
+            "listeners": mutual_tls.listeners(plan, listeners, plan.request.observed.get(KEY)),
+        },
     }
     yield Desired(KEY, manifest, lambda seen: bool(address(seen)), plan.cluster)
+    yield from mutual_tls.objects(plan)

@@ -10,7 +10,7 @@ from modelplane.api.stack_components import ComponentName as Name
 from modelplane.compose.composition import Desired
 from modelplane.compose.readiness import exists
 from modelplane.compose.releases import Chart
-from modelplane.compose.serving_stack import gateway
+from modelplane.compose.serving_stack import gateway, mutual_tls
 from modelplane.compose.serving_stack.cloud_components import CLOUD_COMPONENTS, GPU_TOLERATION
 from modelplane.compose.serving_stack.component import Component, Plan, Values
 from modelplane.compose.serving_stack.kserve_components import KSERVE_COMPONENTS
@@ -163,7 +163,7 @@ COMPONENTS = (
         Name.GATEWAY,
         "The gateway of the cluster, with routes from all namespaces.",
         objects=gateway.objects,
-        object_keys=(gateway.CLASS_KEY, gateway.KEY),
+        object_keys=(gateway.CLASS_KEY, gateway.KEY, *mutual_tls.KEYS),
         after=(Name.ENVOY_GATEWAY,),
         in_minimal=True,
         found_by=gateway.KEY,

@@ -1,10 +1,11 @@
 """A backend as an Envoy ``Cluster``: its instances, its protocol, and the form of its requests."""
 
 import ipaddress
+from dataclasses import replace
 from typing import Any
 
 from modelplane.api.rate_limit_service import RateLimitService
-from modelplane.gateway.envoy import rate_limits, rewrite
+from modelplane.gateway.envoy import mutual_tls, rate_limits, rewrite
 from modelplane.gateway.envoy.type_urls import ENVOY
 from modelplane.gateway.table import Backend, Listener
 
@@ -35,17 +36,49 @@ _BY_HOST_NAME = {
 }
 
 
+# Over HTTP/1.1 each stream is a connection: the default of 1,024 would be a limit on users.
+_CIRCUIT_BREAKERS = {
+    "thresholds": [
+        {
+            "max_connections": _MANY,
+            "max_pending_requests": _MANY,
+            "max_requests": _MANY,
+            "max_retries": 1000,
+        }
+    ]
+}
+
+# An engine's own 500 concerns one request; only an instance that does not answer is skipped.
+_OUTLIERS = {
+    "split_external_local_origin_errors": True,
+    "consecutive_local_origin_failure": 3,
+    "consecutive_gateway_failure": 5,
+    "enforcing_consecutive_gateway_failure": 100,
+    "enforcing_consecutive_5xx": 0,
+    "enforcing_success_rate": 0,
+    "enforcing_local_origin_success_rate": 0,
+    "base_ejection_time": "5s",
+    "max_ejection_time": "60s",
+    "max_ejection_percent": 50,
+}
+
+
 def cluster_name(listener: Listener, backend: Backend) -> str:
     """Return the name of the cluster of a listener's backend."""
     return f"{listener.name}/{backend.name}"
 
 
-def cluster(name: str, backend: Backend) -> dict[str, Any]:
-    """Return the ``Cluster`` of a backend."""
+def cluster(name: str, backend: Backend, *, has_identity: bool = False) -> dict[str, Any]:
+    """Return the ``Cluster`` of a backend.
+
+    Without an identity for mutual TLS, a backend that needs one has no instances.
+    """
+    if backend.server_name and not has_identity:
+        backend = replace(backend, hosts=(), tls=False, server_name="")
     return {
         "name": name,
         **_by_address(name, backend.hosts),
-        **({"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}),
+        **_transport_socket(backend),
         "lb_policy": "LEAST_REQUEST",
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
         "connect_timeout": _CONNECT_TIMEOUT,
@@ -53,30 +86,8 @@ def cluster(name: str, backend: Backend) -> dict[str, Any]:
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": _protocol(backend)
         },
-        # Over HTTP/1.1 each stream is a connection: the default of 1,024 would be a limit on users.
-        "circuit_breakers": {
-            "thresholds": [
-                {
-                    "max_connections": _MANY,
-                    "max_pending_requests": _MANY,
-                    "max_requests": _MANY,
-                    "max_retries": 1000,
-                }
-            ]
-        },
-        # An engine's own 500 concerns one request; only an instance that does not answer is skipped.
-        "outlier_detection": {
-            "split_external_local_origin_errors": True,
-            "consecutive_local_origin_failure": 3,
-            "consecutive_gateway_failure": 5,
-            "enforcing_consecutive_gateway_failure": 100,
-            "enforcing_consecutive_5xx": 0,
-            "enforcing_success_rate": 0,
-            "enforcing_local_origin_success_rate": 0,
-            "base_ejection_time": "5s",
-            "max_ejection_time": "60s",
-            "max_ejection_percent": 50,
-        },
+        "circuit_breakers": _CIRCUIT_BREAKERS,
+        "outlier_detection": _OUTLIERS,
         "upstream_connection_options": {
             "tcp_keepalive": {
                 "keepalive_probes": 3,
@@ -128,6 +139,12 @@ def _assignment(name: str, hosts: tuple[tuple[str, int], ...]) -> dict[str, Any]
             }
         ],
     }
+
+
+def _transport_socket(backend: Backend) -> dict[str, Any]:
+    if backend.server_name:
+        return {"transport_socket": mutual_tls.transport_socket(backend.server_name)}
+    return {"transport_socket": _tls(backend.hosts[0][0])} if backend.tls else {}
 
 
 def _tls(host: str, protocols: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from modelplane.gateway.envoy import clusters, holding, module, rate_limits, tls
+from modelplane.gateway.envoy import clusters, holding, module, mutual_tls, rate_limits, tls
 from modelplane.gateway.envoy import listeners as envoy_listeners
 from modelplane.gateway.envoy import routes as envoy_routes
 from modelplane.gateway.envoy.routes import ROUTES, former_names, routes_file
@@ -54,10 +54,14 @@ def files(table: Table) -> dict[str, str]:
     return {
         **policies,
         **{path: _dump({"resources": [secret]}) for path, secret in tls.secrets(table.listeners)},
+        **{path: _dump({"resources": [secret]}) for path, secret in mutual_tls.secrets(table.identity)},
         CLUSTERS: _response(
             f"{CONFIG}cluster.v3.Cluster",
             [
-                *(clusters.cluster(name, each) for name, each in backends.items()),
+                *(
+                    clusters.cluster(name, each, has_identity=table.identity is not None)
+                    for name, each in backends.items()
+                ),
                 *(clusters.rate_limit_service(each) for each in services[:1]),
             ],
         ),

@@ -1,0 +1,173 @@
+"""Mutual TLS on the gateway of a cluster, as Envoy Gateway has it: a listener, its certificate, and a policy.
+
+The policy admits only the certificate of the fleet's gateway. The certificate of the cluster's gateway is in
+a namespace of its own, so that the fleet's identity need not read the Secrets of the system's namespace.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from modelplane.api.meta import CERTIFICATE_NAMESPACE, SYSTEM_NAMESPACE, Object
+from modelplane.compose.composition import Desired, Requirement, Unknown
+from modelplane.compose.readiness import exists
+from modelplane.compose.serving_stack.component import Plan
+from modelplane.gateway.http_routes import GATEWAY_NAME
+from modelplane.gateway.mutual_tls import CLIENT_NAME, Link, Pair, Protocol, accepted
+
+LISTENER: Final = "mutual-tls"
+"""Name of the listener."""
+
+SECRET: Final = "modelplane-gateway"  # noqa: S105  a name, not a secret
+"""Name of the Secret of the cluster's gateway: its certificate, and the authorities of its client's."""
+
+POLICY: Final = "modelplane-mutual-tls"
+
+_PORTS: Final = (443, 8443, 9443)
+_API: Final = "gateway.networking.k8s.io"
+_POLICY_API: Final = "gateway.envoyproxy.io"
+
+KEYS: Final = ("gateway-certificate", "gateway-certificate-grant", "gateway-clients")
+"""Keys of the Secret, the grant and the policy."""
+
+
+def secret_requirement(cluster: str) -> Requirement:
+    """Return the requirement for the Secret of a cluster's gateway."""
+    return Requirement("certificate", "v1", "Secret", CERTIFICATE_NAMESPACE, SECRET, cluster=cluster)
+
+
+def policy_requirement(cluster: str) -> Requirement:
+    """Return the requirement for the policy of a cluster's gateway."""
+    version = f"{_POLICY_API}/v1alpha1"
+    return Requirement("policy", version, "ClientTrafficPolicy", SYSTEM_NAMESPACE, POLICY, cluster=cluster)
+
+
+def link_of(plan: Plan) -> Link | None:
+    """Return the mutual TLS of a stack's cluster; None where nothing issues certificates."""
+    link = plan.request.mutual_tls
+    return None if isinstance(link, Unknown) else link
+
+
+def is_listener(listener: Mapping[str, Any]) -> bool:
+    """Return True if a listener of a Gateway is that of mutual TLS."""
+    return listener.get("name") == LISTENER
+
+
+def listeners(plan: Plan, plain: list[dict[str, Any]], observed: Object | None) -> list[dict[str, Any]]:
+    """Return the listeners of a Gateway, by the phase of the rollout.
+
+    Where nothing issues certificates, a listener with mutual TLS stays as it is.
+    """
+    link = link_of(plan)
+    if link is None or link.certificate is None:
+        present: list[dict[str, Any]] = list((observed or {}).get("spec", {}).get("listeners") or ())
+        return present if any(map(is_listener, present)) else plain
+    protocols = accepted(link.rollout.phase)
+    taken = {each["port"] for each in plain}
+    secured = {
+        "name": LISTENER,
+        "port": next(port for port in _PORTS if port not in taken),
+        "protocol": "HTTPS",
+        "tls": {
+            "mode": "Terminate",
+            "certificateRefs": [
+                {"group": "", "kind": "Secret", "name": SECRET, "namespace": CERTIFICATE_NAMESPACE}
+            ],
+        },
+        "allowedRoutes": {"namespaces": {"from": "All"}},
+    }
+    return [
+        *(plain if Protocol.PLAIN in protocols else []),
+        *([secured] if Protocol.TLS in protocols else []),
+    ]
+
+
+def objects(plan: Plan) -> Iterator[Desired]:
+    """Yield the Secret, the grant to read it, and the policy, while the gateway accepts mutual TLS."""
+    link = link_of(plan)
+    if link is None or link.certificate is None or Protocol.TLS not in accepted(link.rollout.phase):
+        return
+    manifests = (_secret(link.certificate, link.authorities), _grant(), _policy())
+    for key, manifest in zip(KEYS, manifests, strict=True):
+        yield Desired(key, manifest, exists, plan.cluster)
+
+
+def withdrawn(plan: Plan) -> frozenset[str]:
+    """Return the keys of the objects that are pruned: all, once the gateway accepts plain HTTP only."""
+    link = link_of(plan)
+    is_off = link is not None and Protocol.TLS not in accepted(link.rollout.phase)
+    return frozenset(KEYS) if is_off else frozenset()
+
+
+def in_force(gateway: Object | None, policy: Object | None) -> frozenset[Protocol]:
+    """Return the protocols that a Gateway reports as in force, mutual TLS with its policy."""
+    if gateway is None:
+        return frozenset()
+    names = {
+        each.get("name")
+        for each in gateway.get("status", {}).get("listeners") or ()
+        if _holds(each, "Programmed", gateway)
+    }
+    wanted = gateway.get("spec", {}).get("listeners") or ()
+    plain = [each for each in wanted if not is_listener(each)]
+    found = {Protocol.PLAIN} if plain and all(each.get("name") in names for each in plain) else set()
+    if LISTENER in names and any(map(is_listener, wanted)) and policy is not None:
+        ancestors = policy.get("status", {}).get("ancestors") or ()
+        if ancestors and all(_holds(each, "Accepted", policy) for each in ancestors):
+            found.add(Protocol.TLS)
+    return frozenset(found)
+
+
+def _holds(reported: Mapping[str, Any], type_: str, item: Object) -> bool:
+    """Return True if a condition holds for the present generation of an object."""
+    return any(
+        each.get("type") == type_
+        and each.get("status") == "True"
+        and each.get("observedGeneration", 0) >= item["metadata"].get("generation", 0)
+        for each in reported.get("conditions") or ()
+    )
+
+
+def _secret(certificate: Pair, authorities: str) -> dict[str, Any]:
+    content = {"tls.crt": certificate.chain, "tls.key": certificate.key, "ca.crt": authorities}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET, "namespace": CERTIFICATE_NAMESPACE},
+        "type": "kubernetes.io/tls",
+        "data": {name: base64.b64encode(pem.encode()).decode() for name, pem in content.items()},
+    }
+
+
+def _grant() -> dict[str, Any]:
+    readers = ((_API, "Gateway"), (_POLICY_API, "ClientTrafficPolicy"))
+    return {
+        "apiVersion": f"{_API}/v1beta1",
+        "kind": "ReferenceGrant",
+        "metadata": {"name": SECRET, "namespace": CERTIFICATE_NAMESPACE},
+        "spec": {
+            "from": [
+                {"group": group, "kind": kind, "namespace": SYSTEM_NAMESPACE} for group, kind in readers
+            ],
+            "to": [{"group": "", "kind": "Secret", "name": SECRET}],
+        },
+    }
+
+
+def _policy() -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_POLICY_API}/v1alpha1",
+        "kind": "ClientTrafficPolicy",
+        "metadata": {"name": POLICY, "namespace": SYSTEM_NAMESPACE},
+        "spec": {
+            "targetRefs": [{"group": _API, "kind": "Gateway", "name": GATEWAY_NAME, "sectionName": LISTENER}],
+            "tls": {
+                "clientValidation": {
+                    "caCertificateRefs": [
+                        {"group": "", "kind": "Secret", "name": SECRET, "namespace": CERTIFICATE_NAMESPACE}
+                    ],
+                    "subjectAltNames": {"dnsNames": [{"type": "Exact", "value": CLIENT_NAME}]},
+                }
+            },
+        },
+    }

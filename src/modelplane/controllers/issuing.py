@@ -1,0 +1,161 @@
+"""Issuing of certificates for mutual TLS between gateways, with the package ``cryptography``.
+
+An authority issues certificates for one of two purposes: to serve, or to be a client. So the key of a cluster
+is of no use to pose as the fleet's gateway.
+"""
+
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from modelplane.gateway.mutual_tls import Pair, Validity
+from modelplane.host import certificates
+
+AUTHORITY_LIFETIME: Final = timedelta(days=3650)
+LIFETIME: Final = timedelta(days=90)
+_EARLIER: Final = timedelta(minutes=5)
+"""Begin before the present time, for clocks that are late."""
+
+
+def authority(now: datetime) -> Pair:
+    """Return a new certificate authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    # The number distinguishes two authorities in one bundle.
+    name = _name(f"modelplane gateways {x509.random_serial_number():x}"[:64])
+    certificate = (
+        _builder(name, name, key.public_key(), now, now + AUTHORITY_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return Pair(_pem(certificate), _key_pem(key))
+
+
+def issued(by: Pair, name: str, *, serves: bool, now: datetime) -> Pair:
+    """Return a new certificate of an authority for a DNS name, no longer valid than the authority.
+
+    Raises ``ValueError`` if the authority's key cannot sign.
+    """
+    issuer = x509.load_pem_x509_certificate(by.chain.encode())
+    signer = serialization.load_pem_private_key(by.key.encode(), None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        why = "its private key is neither of an elliptic curve nor RSA"
+        raise ValueError(why)  # noqa: TRY004 - the content is wrong, not the type of an argument
+    key = ec.generate_private_key(ec.SECP256R1())
+    ends = min(now + LIFETIME, issuer.not_valid_after_utc)
+    purpose = ExtendedKeyUsageOID.SERVER_AUTH if serves else ExtendedKeyUsageOID.CLIENT_AUTH
+    certificate = (
+        _builder(_name(name[:64]), issuer.subject, key.public_key(), now, ends)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    return Pair(_pem(certificate), _key_pem(key))
+
+
+def problem(pair: Pair, now: datetime) -> str:
+    """Return why a pair is no authority; empty if it is one."""
+    if why := certificates.problem(pair.chain.encode(), pair.key.encode()):
+        return why
+    certificate = x509.load_pem_x509_certificate(pair.chain.encode())
+    try:
+        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        is_authority = False
+    if not is_authority:
+        return "its certificate is not that of an authority (basicConstraints CA)"
+    if now >= certificate.not_valid_after_utc:
+        return f"its certificate expired at {certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+    return ""
+
+
+@lru_cache(maxsize=4096)
+def validity(pair: Pair, name: str = "") -> Validity | None:
+    """Return the time for which a pair is valid; None if it is damaged, or not for the name."""
+    if certificates.problem(pair.chain.encode(), pair.key.encode()):
+        return None
+    certificate = x509.load_pem_x509_certificate(pair.chain.encode())
+    if name and name not in _names(certificate):
+        return None
+    return Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return []
+    return found.value.get_values_for_type(x509.DNSName)
+
+
+@lru_cache(maxsize=4096)
+def issued_by(chain: str, authority: str) -> bool:
+    """Return True if an authority issued a certificate, or if one of them cannot be read."""
+    try:
+        leaf, issuer = (x509.load_pem_x509_certificate(each.encode()) for each in (chain, authority))
+    except ValueError:
+        return True
+    try:
+        leaf.verify_directly_issued_by(issuer)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def parts(bundle: str) -> tuple[str, ...]:
+    """Return each certificate of a bundle; nothing if it is empty or damaged."""
+    try:
+        return tuple(_pem(each) for each in x509.load_pem_x509_certificates(bundle.encode()))
+    except ValueError:
+        return ()
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, ends: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(ends)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
