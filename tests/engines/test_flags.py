@@ -12,8 +12,8 @@ import pytest
 
 from engines.install import HERE
 from examples.planned import EXAMPLES, documents
+from modelplane.api.containers import Container
 from modelplane.api.decode import decode_as
-from modelplane.api.engines import Container
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.compose.backends.draining import draining
 

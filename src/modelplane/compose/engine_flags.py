@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
-from modelplane.api.engines import Container
+from modelplane.api.containers import Container
 
 _MODEL_FLAGS = ("--model", "--model-path", "--model-id", "--hf-repo", "-hf", "-hfr")
 """Flags that name the model of vLLM, SGLang, TGI and llama.cpp."""
