@@ -12,8 +12,8 @@ import pytest
 
 from engines.install import HERE, VERSION
 from examples.planned import EXAMPLES, documents
+from modelplane.api.containers import Container
 from modelplane.api.decode import decode_as
-from modelplane.api.engines import Container
 from modelplane.api.model_deployment import ModelDeployment
 from modelplane.catalogue.files import flag_table
 from modelplane.catalogue.flag_table import nearest

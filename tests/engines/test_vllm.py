@@ -12,7 +12,7 @@ import pytest
 from openai.types.chat import ChatCompletionFunctionToolParam
 
 from engines.servers import MODEL, Server, serve
-from modelplane.api.engines import Container
+from modelplane.api.containers import Container
 from modelplane.compose.backends.draining import draining
 
 pytestmark = pytest.mark.engines

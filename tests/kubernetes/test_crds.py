@@ -20,6 +20,7 @@ from modelplane.controllers.fleet_resources import INFERENCE_CLUSTERS, MODEL_DEP
 from modelplane.kube import errors
 from modelplane.kube.client import Client
 from modelplane.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from support import pod_templates
 
 pytestmark = pytest.mark.kubernetes
 
@@ -226,6 +227,10 @@ ACCEPTED = [
             ],
         },
         id="every field of a pod",
+    ),
+    *(
+        pytest.param("ModelDeployment", {"spec.engines.0.members.0.template.spec": spec}, id=why)
+        for why, spec in pod_templates.ACCEPTED.items()
     ),
     pytest.param(
         "ModelReplica",
@@ -685,17 +690,9 @@ REFUSED = [
         "worker.nodes sizes a gang: set it on the member with role Worker only",
         id="a worker size on a standalone member",
     ),
-    pytest.param(
-        "ModelDeployment",
-        {f"{MEMBERS}.0.template.spec.containers.0.name": "vllm"},
-        'Unsupported value: "vllm": supported values: "engine"',
-        id="a container of another name",
-    ),
-    pytest.param(
-        "ModelDeployment",
-        {f"{MEMBERS}.0.template.spec.containers": [*POD["spec"]["containers"], *POD["spec"]["containers"]]},
-        "must have at most 1 item",
-        id="two containers",
+    *(
+        pytest.param("ModelDeployment", {f"{MEMBERS}.0.template.spec": spec}, message, id=why)
+        for why, (spec, message) in pod_templates.REFUSED.items()
     ),
     pytest.param(
         "ModelDeployment",

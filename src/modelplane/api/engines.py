@@ -6,22 +6,12 @@ topology rules are the same for both.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated
 
 from modelplane.api import labels
-from modelplane.api.fields import (
-    DNS_LABEL,
-    DNS_SUBDOMAIN,
-    IMAGE_RULE,
-    MAX_IMAGE,
-    QUALIFIED_KEYS,
-    SECRET_KEY,
-    SPACES,
-    LabelValue,
-    Rule,
-    about,
-)
-from modelplane.api.meta import LocalReference, Model
+from modelplane.api.containers import PodSpec
+from modelplane.api.fields import DNS_LABEL, QUALIFIED_KEYS, LabelValue, Rule, about
+from modelplane.api.meta import Model
 
 
 class ServingMode(StrEnum):
@@ -53,136 +43,6 @@ class Role(StrEnum):
     WORKER = "Worker"
 
 
-class KeyReference(Model):
-    """One key of a Secret or ConfigMap."""
-
-    name: Annotated[str, about("Name of the object.", min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
-    key: Annotated[str, about("Key in its data.", min_length=1, max_length=253, pattern=SECRET_KEY)]
-    optional: Annotated[bool, about("Start the pod even if the object or the key is missing.")] | None = None
-
-
-_FIELD_PATH = (
-    r"^(metadata\.(name|namespace|uid|(labels|annotations)\['[^']+'\])"
-    r"|spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?))$"
-)
-"""Fields that Kubernetes lets a variable read (downward API)."""
-
-
-class FieldReference(Model):
-    """A field of the pod itself."""
-
-    field_path: Annotated[
-        str,
-        about(
-            "Path of the field, such as status.podIP or metadata.labels['team'].",
-            min_length=1,
-            max_length=512,
-            pattern=_FIELD_PATH,
-        ),
-    ]
-    api_version: (
-        Annotated[
-            str,
-            about("Version of the schema that the path is written for: v1.", max_length=2, pattern="^v1$"),
-        ]
-        | None
-    ) = None
-
-
-_MAX_ARGUMENT: Final = 32768
-"""A quarter of what Linux gives a program in one argument or variable."""
-
-
-class EnvSource(Model):
-    """Source of a variable's value: exactly one of the fields is set."""
-
-    __rules__ = (
-        Rule(
-            "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)]"
-            ".filter(given, given).size() == 1",
-            "set exactly one of secretKeyRef, configMapKeyRef and fieldRef",
-        ),
-    )
-
-    secret_key_ref: Annotated[KeyReference, about("A key of a Secret.")] | None = None
-    config_map_key_ref: Annotated[KeyReference, about("A key of a ConfigMap.")] | None = None
-    field_ref: Annotated[FieldReference, about("A field of the pod (downward API).")] | None = None
-
-
-class EnvVar(Model):
-    """One environment variable."""
-
-    __rules__ = (
-        Rule(
-            "!(has(self.value) && self.value != '' && has(self.valueFrom))",
-            "set either value or valueFrom, not both",
-        ),
-    )
-
-    name: Annotated[
-        str,
-        about(
-            "Name of the variable: printable ASCII without an equals sign.",
-            min_length=1,
-            max_length=253,
-            pattern="^[ -<>-~]+$",
-        ),
-    ]
-    value: (
-        Annotated[
-            str, about("Its value. $(NAME) expands a variable set before it.", max_length=_MAX_ARGUMENT)
-        ]
-        | None
-    ) = None
-    value_from: Annotated[EnvSource, about("Source of the value, instead of value.")] | None = None
-
-
-_Argument: TypeAlias = Annotated[str, about("One argument.", max_length=_MAX_ARGUMENT)]
-
-
-class Container(Model):
-    """The container that runs the engine."""
-
-    name: Annotated[Literal["engine"], about("Always engine.")]
-    image: Annotated[
-        str,
-        about(
-            "Image of the engine, passed on unchanged.",
-            min_length=1,
-            max_length=MAX_IMAGE,
-            pattern=f"^[^{SPACES}]+$",
-            rules=(IMAGE_RULE,),
-        ),
-    ]
-    command: Annotated[
-        tuple[_Argument, ...],
-        about(
-            "Replaces the entrypoint of the image. With it, no --model argument is added.",
-            max_length=1024,
-            atomic=True,
-        ),
-    ] = ()
-    args: Annotated[
-        tuple[_Argument, ...], about("Arguments of the engine.", max_length=1024, atomic=True)
-    ] = ()
-    env: Annotated[
-        tuple[EnvVar, ...],
-        about("Environment of the engine, after the variables that Modelplane sets.", max_length=256),
-    ] = ()
-
-
-class PodSpec(Model):
-    """The part of a pod that its author chooses."""
-
-    containers: Annotated[
-        tuple[Container, ...],
-        about("The engine container, and no other.", min_length=1, max_length=1, atomic=True),
-    ]
-    image_pull_secrets: Annotated[
-        tuple[LocalReference, ...], about("Secrets to pull the image with.", max_length=16, atomic=True)
-    ] = ()
-
-
 RESERVED_PREFIX = Rule(
     f"self.all(key, !key.startsWith('{labels.PREFIX}'))",
     f"keys under {labels.PREFIX} are set by Modelplane: use a prefix of your own",
@@ -210,7 +70,7 @@ class PodTemplate(Model):
     """The pods of a member: the part of a pod template that Modelplane leaves to the author."""
 
     metadata: Annotated[PodMetadata, about("Labels and annotations of the pods.")] = PodMetadata()
-    spec: Annotated[PodSpec, about("The engine container and its pull Secrets.")]
+    spec: Annotated[PodSpec, about("The containers, their volumes and their pull Secrets.")]
 
 
 class WorkerSize(Model):

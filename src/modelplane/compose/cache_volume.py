@@ -2,9 +2,6 @@
 
 from modelplane.api.names import child_name
 
-MOUNT_PATH = "/mnt/models"
-"""Mount path of the weights in engines."""
-
 MARKER = ".modelplane-hydrated"
 """File in the volume that is written last, once the weights are complete."""
 

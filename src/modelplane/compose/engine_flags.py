@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from modelplane.api.engines import Container
+from modelplane.api.containers import Container
 
 _MODEL_FLAGS = ("--model", "--model-path", "--model-id", "--hf-repo", "-hf", "-hfr")
 """Flags that name the model of vLLM, SGLang, TGI and llama.cpp."""

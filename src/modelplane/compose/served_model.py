@@ -12,9 +12,7 @@ from modelplane.compose import engine_flags
 
 def annotation(replica: ModelReplica) -> dict[str, str]:
     """Return the annotation with the name of the first engine whose command line tells it."""
-    containers = (
-        member.template.spec.containers[0] for engine in replica.spec.engines for member in engine.members
-    )
+    containers = (member.template.spec.engine for engine in replica.spec.engines for member in engine.members)
     named = next(filter(None, map(engine_flags.served_model, containers)), None)
     return {labels.SERVED_MODEL: named} if named else {}
 

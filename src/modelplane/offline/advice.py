@@ -31,7 +31,7 @@ from modelplane.host.addresses import is_loopback
 from modelplane.offline.diagnostics import Path, nearest, shown
 
 if TYPE_CHECKING:
-    from modelplane.api.engines import Container
+    from modelplane.api.containers import Container
 
 
 class Advice(NamedTuple):
@@ -257,7 +257,7 @@ def _hub_model_beside_cache(deployment: ModelDeployment) -> Iterator[Advice]:
     if settings.model_cache_ref is None:
         return
     for path, member in _members(deployment):
-        container = member.template.spec.containers[0]
+        container = member.template.spec.engine
         if model := _hub_model(container):
             message = (
                 f"the engine downloads {shown(model)} and does not read ModelCache "

@@ -109,7 +109,10 @@ DEPARTURES = (
     # What could never work.
     Departure("*[].cel", "required", "required", "a selector must have a field, and this is its only one"),
     Departure("*members[].template.spec", "required", "required", "there is no engine without it"),
-    Departure(f"{_POD}containers[].name", "limits", "one of engine", "a rule of the reference, as a type"),
+    Departure(f"{_POD}containers", "limits", "1..8 items", "containers beside the engine"),
+    Departure(
+        f"{_POD}containers[].name", "limits", "1..63 chars; a DNS label", "containers beside the engine"
+    ),
     Departure(
         f"{_POD}containers[].image",
         "limits",
@@ -264,6 +267,12 @@ DEPARTURES = (
 )
 
 ADDITIONS = {
+    "Model* *members[].template.spec.initContainers*": "containers beside the engine",
+    "Model* *members[].template.spec.volumes*": "ephemeral volumes, and the size of shared memory",
+    "Model* *members[].template.spec.containers[].volumeMounts*": "ephemeral volumes",
+    "Model* *members[].template.spec.containers[].resources*": "processors and memory of a container",
+    "Model* *members[].template.spec.containers[].*Probe*": "probes of the author",
+    "Model* *members[].template.spec.containers[].lifecycle*": "hooks of the author",
     "InferenceGateway spec.aliases*": "one URL for all models",
     "InferenceGateway spec.authentication": "API keys",
     "InferenceGateway spec.keyGrants*": "API keys",

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from modelplane.api.containers import Container, PodSpec
 from modelplane.api.decode import InvalidObject, decode, decode_as, encode
 from modelplane.api.devices import DeviceRequest, DeviceSelector, NodeSelector
-from modelplane.api.engines import Container, EnvVar, PodMetadata, PodSpec, PodTemplate, Serving
+from modelplane.api.engines import PodMetadata, PodTemplate, Serving
 from modelplane.api.meta import ObjectMeta
 from modelplane.api.model_deployment import (
     Engine,
@@ -19,6 +20,7 @@ from modelplane.api.model_deployment import (
     ReplicaCounts,
 )
 from modelplane.api.model_replica import ModelReplica, ModelReplicaSpec, PlacedEngine, PlacedMember
+from modelplane.api.variables import EnvVar
 
 MANIFEST: dict[str, Any] = {
     "apiVersion": "modelplane.ai/v1alpha1",

@@ -1,6 +1,7 @@
 import pytest
 
-from modelplane.api.engines import Container, EnvVar
+from modelplane.api.containers import Container
+from modelplane.api.variables import EnvVar
 from modelplane.compose.engine_flags import flag, model, served_model
 
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from modelplane.api.engines import Container
+from modelplane.api.containers import Container
 from modelplane.compose.engine_flags import flag, runs
 
 GRACE_S: Final = 120

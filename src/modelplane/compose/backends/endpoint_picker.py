@@ -122,7 +122,7 @@ def _block_tokens(replica: ModelReplica) -> int:
     """Return the number of tokens in a block of the engine's cache."""
     engines = replica.spec.engines
     deciding = next((engine for engine in engines if engine.phase is Phase.DECODE), engines[0])
-    given = flag(head(deciding).template.spec.containers[0], "--block-size", "--page-size") or ""
+    given = flag(head(deciding).template.spec.engine, "--block-size", "--page-size") or ""
     return int(given) if given.isascii() and given.isdigit() and int(given) > 0 else _BLOCK_TOKENS
 
 

@@ -103,7 +103,7 @@ def _rejections(replica: ModelReplica, cluster: InferenceCluster) -> Iterator[Re
                         f'InferenceCluster "{cluster.metadata.name}": remove it, or let the platform team '
                         f'list "{prefix}" in spec.podKeys.accept there'
                     )
-            for variable in member.template.spec.containers[0].env:
+            for variable in member.template.spec.variables:
                 if variable.name in REFUSED_VARIABLES:
                     yield Rejected(
                         f'variable "{variable.name}" of engine "{engine.name}" would select devices past its '

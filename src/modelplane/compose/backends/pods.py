@@ -3,16 +3,27 @@
 The author's fields of the member's template are passed on unchanged. Added are the fields that every model
 server needs: devices, weights, probes and time to drain. No CPU or memory request is invented, and no bound
 for ``/dev/shm``: Kubernetes bounds it by the node's memory, and a smaller bound would stop working engines.
+The author bounds it by mounting an own volume there.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from modelplane.api import labels
-from modelplane.api.engines import EnvVar, Role
+from modelplane.api.containers import (
+    CACHE,
+    CACHE_PATH,
+    SHARED_MEMORY,
+    SHARED_MEMORY_PATH,
+    CommonContainer,
+    PodSpec,
+)
+from modelplane.api.engines import Role
 from modelplane.api.meta import Object
 from modelplane.api.model_replica import PlacedMember
+from modelplane.api.variables import EnvVar
 from modelplane.compose import cache_volume
 from modelplane.compose.backends import prefill_decode
 from modelplane.compose.backends.draining import GRACE_S, UNTIL_0_3, Draining, draining
@@ -31,9 +42,7 @@ _WORKER_DRAIN_S = 60
 Shorter than the leader's time: the sleep runs to its end even if the leader is gone earlier.
 """
 
-_CACHE = "model-cache"
 _DEVICES = "devices"
-_SHARED_MEMORY = "dshm"
 
 
 def pod_template(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
@@ -61,14 +70,20 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
         "enableServiceLinks": False,
         **(POD if workload.hardened else {}),
         "terminationGracePeriodSeconds": GRACE_S,
-        "containers": [_container(workload, member, claim)],
-        "volumes": [{"name": _SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}],
+        "containers": [
+            _container(workload, member, claim),
+            *(_beside(workload, each) for each in member.template.spec.others),
+        ],
+        "volumes": [],
     }
-    if member.role is not Role.WORKER and (sidecar := prefill_decode.sidecar(workload)):
-        spec["initContainers"] = [sidecar]
+    if init := _init_containers(workload, member):
+        spec["initContainers"] = init
+    if not _shares_memory(member.template.spec):
+        spec["volumes"].append({"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}})
     if cache is not None:
         claimed = cache_volume.claim_name(workload.namespace, cache.name)
-        spec["volumes"].append({"name": _CACHE, "persistentVolumeClaim": {"claimName": claimed}})
+        spec["volumes"].append({"name": CACHE, "persistentVolumeClaim": {"claimName": claimed}})
+    spec["volumes"] += msgspec.to_builtins(member.template.spec.volumes)
     if claim is not None:
         spec["resourceClaims"] = [{"name": _DEVICES, "resourceClaimTemplateName": claim["metadata"]["name"]}]
     if member.template.spec.image_pull_secrets:
@@ -77,31 +92,66 @@ def _spec(workload: Workload, member: PlacedMember, claim: Object | None) -> dic
     return spec
 
 
+def _shares_memory(spec: PodSpec) -> bool:
+    """Return True if the author mounts an own volume as the engine's shared memory."""
+    return any(mount.mount_path == SHARED_MEMORY_PATH for mount in spec.engine.volume_mounts)
+
+
+def _init_containers(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
+    """Return the routing sidecar, which stops last because it starts first, and the author's containers."""
+    sidecar = None if member.role is Role.WORKER else prefill_decode.sidecar(workload)
+    theirs = [_beside(workload, each) for each in member.template.spec.init_containers]
+    return [*([sidecar] if sidecar else []), *theirs]
+
+
+def _beside(workload: Workload, container: CommonContainer) -> dict[str, Any]:
+    """Return a container beside the engine. It claims no devices."""
+    written: dict[str, Any] = msgspec.to_builtins(container)
+    if env := _last_of_each(_variable(workload, each) for each in container.env):
+        written["env"] = env
+    return {
+        **written,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": CONTAINER,
+    }
+
+
 def _container(workload: Workload, member: PlacedMember, claim: Object | None) -> dict[str, Any]:
-    container: dict[str, Any] = msgspec.to_builtins(member.template.spec.containers[0])
+    container: dict[str, Any] = msgspec.to_builtins(member.template.spec.engine)
     if args := _args(workload, member):
         container["args"] = args
     if env := _env(workload, member):
         container["env"] = env
     # The ModelReplica reports the last lines of the log as the cause of a failure.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
-    shared = {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}  # noqa: S108 - a mount, not a file
-    mounts: list[Object] = [shared]
-    container["volumeMounts"] = mounts
-    if workload.replica.spec.model_cache_ref is not None:
-        # Every pod of the cluster mounts the same volume, so none may change it.
-        mounts.append({"name": _CACHE, "mountPath": cache_volume.MOUNT_PATH, "readOnly": True})
+    container["volumeMounts"] = _mounts(workload, member.template.spec)
     if claim is not None:
-        container["resources"] = {"claims": [{"name": _DEVICES}]}
+        container["resources"] = {**container.get("resources", {}), "claims": [{"name": _DEVICES}]}
     if workload.hardened:
         container["securityContext"] = CONTAINER
+    pause_s = _WORKER_DRAIN_S if member.role is Role.WORKER else _draining(workload, member).pause_s
+    drain = {"preStop": {"sleep": {"seconds": pause_s}}}
+    container["lifecycle"] = {**container.get("lifecycle", {}), **drain}
     if member.role is Role.WORKER:
-        return container | _worker_fields()
-    return container | _serving_fields(workload.port, _draining(workload, member).pause_s)
+        # A worker has no probes of ours: the leader's health is the gang's.
+        return container
+    # Probes of the author replace ours.
+    return {**_probes(workload.port), **container, "ports": _ports(workload.port)}
+
+
+def _mounts(workload: Workload, spec: PodSpec) -> list[Object]:
+    """Return the mounts of an engine: shared memory, weights, and the author's volumes."""
+    mounts: list[Object] = []
+    if not _shares_memory(spec):
+        mounts.append({"name": SHARED_MEMORY, "mountPath": SHARED_MEMORY_PATH})
+    if workload.replica.spec.model_cache_ref is not None:
+        # Every pod of the cluster mounts the same volume, so none may change it.
+        mounts.append({"name": CACHE, "mountPath": CACHE_PATH, "readOnly": True})
+    return [*mounts, *msgspec.to_builtins(spec.engine.volume_mounts)]
 
 
 def _draining(workload: Workload, member: PlacedMember) -> Draining:
-    return draining(member.template.spec.containers[0]) if workload.form > Form.V0_3 else UNTIL_0_3
+    return draining(member.template.spec.engine) if workload.form > Form.V0_3 else UNTIL_0_3
 
 
 def _args(workload: Workload, member: PlacedMember) -> list[str]:
@@ -109,12 +159,12 @@ def _args(workload: Workload, member: PlacedMember) -> list[str]:
 
     None is added if there is a command, or if the author has set the flag.
     """
-    container = member.template.spec.containers[0]
+    container = member.template.spec.engine
     args = list(container.args)
     if container.command or member.role is Role.WORKER:
         return args
     if workload.replica.spec.model_cache_ref is not None and model(container) is None:
-        args.append(f"--model={cache_volume.MOUNT_PATH}")
+        args.append(f"--model={CACHE_PATH}")
     if workload.port != ENGINE_PORT and flag(container, "--port") is None:
         args.append(f"--port={workload.port}")
     return [*args, *_draining(workload, member).arguments]
@@ -129,10 +179,14 @@ def _env(workload: Workload, member: PlacedMember) -> list[dict[str, Any]]:
             {"name": "MODELPLANE_RANK", "value": "$(LWS_WORKER_INDEX)"},
         ]
     ours += prefill_decode.environment(workload)
-    theirs = [_variable(workload, each) for each in member.template.spec.containers[0].env]
-    # Kubernetes uses the last of two variables of one name, and server-side apply rejects both.
-    last = {variable["name"]: number for number, variable in enumerate([*ours, *theirs])}
-    return [variable for number, variable in enumerate([*ours, *theirs]) if last[variable["name"]] == number]
+    return _last_of_each([*ours, *(_variable(workload, each) for each in member.template.spec.engine.env)])
+
+
+def _last_of_each(variables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the last variable of each name: it is the one in force, and server-side apply rejects two."""
+    numbered = list(enumerate(variables))
+    last = {variable["name"]: number for number, variable in numbered}
+    return [variable for number, variable in numbered if last[variable["name"]] == number]
 
 
 def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
@@ -143,13 +197,15 @@ def _variable(workload: Workload, variable: EnvVar) -> dict[str, Any]:
     return written
 
 
-def _serving_fields(port: int, pause_s: int) -> dict[str, Any]:
-    """Return the probes and the drain hook of a serving container."""
+def _ports(port: int) -> list[Object]:
+    name = "http" if port == ENGINE_PORT else "engine"
+    return [{"name": name, "containerPort": port, "protocol": "TCP"}]
+
+
+def _probes(port: int) -> dict[str, Any]:
+    """Return the probes of a serving container."""
     health = {"path": HEALTH_PATH, "port": port}
     return {
-        "ports": [
-            {"name": "http" if port == ENGINE_PORT else "engine", "containerPort": port, "protocol": "TCP"}
-        ],
         "startupProbe": {"httpGet": health, "periodSeconds": 1, "failureThreshold": STARTUP_TIMEOUT_S},
         "readinessProbe": {"httpGet": health, "periodSeconds": 5, "timeoutSeconds": 5},
         # An engine under full load answers late; a stuck one does not answer for a minute.
@@ -159,10 +215,4 @@ def _serving_fields(port: int, pause_s: int) -> dict[str, Any]:
             "timeoutSeconds": 10,
             "failureThreshold": 6,
         },
-        "lifecycle": {"preStop": {"sleep": {"seconds": pause_s}}},
     }
-
-
-def _worker_fields() -> dict[str, Any]:
-    """Return the drain hook of a worker. It has no probes: the leader's health is the gang's."""
-    return {"lifecycle": {"preStop": {"sleep": {"seconds": _WORKER_DRAIN_S}}}}

@@ -8,6 +8,7 @@ port. The image and its flags for the transfer are the author's.
 from typing import Any
 
 from modelplane.api import labels
+from modelplane.api.containers import ROUTING_SIDECAR as SIDECAR_NAME
 from modelplane.api.engines import Phase
 from modelplane.api.model_replica import PlacedEngine
 from modelplane.api.rejected import Rejected
@@ -25,7 +26,7 @@ def engine_port(engine: PlacedEngine) -> int | Rejected:
     """Return the port on which an engine listens, or why it cannot serve on the given port."""
     if engine.phase is not Phase.DECODE:
         return ENGINE_PORT
-    given = flag(head(engine).template.spec.containers[0], "--port")
+    given = flag(head(engine).template.spec.engine, "--port")
     if given is None:
         return _DECODE_PORT
     if not (given.isascii() and given.isdigit() and 0 < int(given) <= _MOST):
@@ -67,7 +68,7 @@ def sidecar(workload: Workload) -> dict[str, Any] | None:
     if workload.phase is not Phase.DECODE:
         return None
     return {
-        "name": "pd-sidecar",
+        "name": SIDECAR_NAME,
         "image": ROUTING_SIDECAR.reference,
         "restartPolicy": "Always",
         "args": ["--secure-proxy=false", "--kv-connector=nixlv2", f"--vllm-port={workload.port}"],

@@ -72,7 +72,7 @@ def _named(replica: ModelReplica) -> Iterator[tuple[str, str, str, bool]]:
         for member in engine.members:
             for pull in member.template.spec.image_pull_secrets:
                 yield SECRET, pull.name, _WHOLE, False
-            for variable in member.template.spec.containers[0].env:
+            for variable in member.template.spec.variables:
                 source = variable.value_from
                 for kind, named in (
                     (SECRET, source.secret_key_ref if source else None),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from modelplane.api.engines import Container
+from modelplane.api.containers import Container
 from modelplane.compose.backends.draining import Draining, draining
 
 FINISHES = Draining()
