@@ -5,13 +5,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from modelplane.api.engines import MemberPods, Phase, Role
+from modelplane.api.engines import MemberPods, Role
 from modelplane.api.model_deployment import Engine
 from modelplane.api.model_replica import ModelReplica, PlacedEngine
 from modelplane.api.rejected import Rejected
 from modelplane.compose.backends.kserve_pods import entrypoint
 from modelplane.compose.backends.parallelism import parallelism
-from modelplane.compose.engine_flags import source
 
 _TEMPLATE: Final = "{{"
 """Begins an expression of Go's templates, which KServe expands in every field of an LLMInferenceService."""
@@ -34,31 +33,26 @@ _OTHERWISE: Final = "or use a cluster with the backend Modelplane"
 
 def rejected(replica: ModelReplica) -> Rejected | None:
     """Return the first setting that KServe cannot express; None if it can express all."""
-    return next(rejections(replica.spec.engines, has_cache=replica.spec.model_cache_ref is not None), None)
+    return next(rejections(replica.spec.engines), None)
 
 
-def rejections(engines: Sequence[_Engine], *, has_cache: bool) -> Iterator[Rejected]:
-    """Yield each setting that KServe cannot express; ``has_cache``: a ModelCache has the weights."""
+def rejections(engines: Sequence[_Engine]) -> Iterator[Rejected]:
+    """Yield each setting of engines that KServe cannot express."""
     if len(engines) > 1 and any(map(_is_gang, engines)) and all(each.phase is None for each in engines):
         yield Rejected(
             "KServe gives the pods of gangs no labels, so one route cannot lead to several engines with a "
             f"gang among them: give each a deployment of its own, {_OTHERWISE}"
         )
     for engine in engines:
-        yield from _of_engine(engine, has_cache=has_cache)
+        yield from _of_engine(engine)
 
 
-def _of_engine(engine: _Engine, *, has_cache: bool) -> Iterator[Rejected]:
+def _of_engine(engine: _Engine) -> Iterator[Rejected]:
     named = f'engine "{engine.name}"'
     for member in engine.members:
         yield from _of_pods(named, engine, member)
     if _is_gang(engine):
         yield from _of_gang(named, engine)
-    is_named = source(_head(engine).template.spec.containers[0]) is not None
-    if not has_cache and engine.phase is not Phase.PREFILL and not is_named:
-        yield Rejected(
-            f"{named}: KServe requires the model: name it with --model, or in modelCacheRef, {_OTHERWISE}"
-        )
 
 
 def _of_pods(named: str, engine: _Engine, member: MemberPods) -> Iterator[Rejected]:

@@ -14,10 +14,12 @@ from modelplane.compose.backends.parallelism import Parallelism, block, parallel
 from modelplane.compose.backends.superseded import superseded
 from modelplane.compose.backends.table import marks_of, other_backend, workload_key
 from modelplane.compose.backends.workload import Marks
+from modelplane.compose.composition import Desired
+from modelplane.compose.pods import unmade
 from modelplane.compose.readiness import is_behind, is_ready
 from modelplane.compose.workload_kinds import LLM_INFERENCE_SERVICE
 from support.kserve_status import kserve_status
-from support.replicas import engine, gang, member, replica
+from support.replicas import composed, engine, gang, member, replica
 
 IMAGE = "vllm/vllm-openai:v0.23.0"
 
@@ -63,7 +65,6 @@ GANG = ("--model=m", "--tensor-parallel-size=8", "--pipeline-parallel-size=2")
             "would expand as a template",
             id="an annotation that the controller would expand",
         ),
-        pytest.param([_with(engine("a"), _container())], "requires the model", id="no model"),
         pytest.param(
             [_with(gang("a"), _container("--model=m", "--tensor-parallel-size=16"))],
             "has 2 nodes, and its flags divide it over 1",
@@ -186,6 +187,35 @@ def _service(ready: int, **spec: Any) -> dict[str, Any]:
 )
 def test_it_is_ready_with_one_copy_of_each_phase(service: dict[str, Any], ready: bool) -> None:
     assert is_ready(service) is ready
+
+
+@pytest.mark.parametrize(
+    ("model", "uri"),
+    [
+        pytest.param("Qwen/Qwen3-0.6B", "hf://Qwen/Qwen3-0.6B", id="a repository"),
+        pytest.param("/models/q.gguf", "hf://models/q.gguf", id="a file"),
+        pytest.param("q:Q4%zz[\n", "hf://q-Q4-zz", id="no part of a URI, which KServe could not read"),
+        pytest.param("%", "hf://a", id="nothing that can be shown"),
+        pytest.param("x" * 5000, "hf://" + "x" * 200, id="a long one"),
+    ],
+)
+def test_the_uri_of_a_model_that_the_engine_loads_is_always_one(model: str, uri: str) -> None:
+    said = composed(_replica(_with(engine("a"), _container("--model", model))))
+    [service] = [
+        child.manifest
+        for child in said.children
+        if isinstance(child, Desired) and child.key == "model-kserve-a"
+    ]
+    assert service["spec"]["model"]["uri"] == uri
+
+
+def test_what_kserve_reports_is_the_cause_if_no_pod_has_one() -> None:
+    service = _service(0)
+    service["status"]["conditions"] = [
+        {"type": "Ready", "status": "False", "reason": "ConfigNotFound", "message": "no preset"}
+    ]
+    assert unmade(service) == "ConfigNotFound: no preset"
+    assert unmade(_service(2)) == ""
 
 
 def test_an_edit_that_its_controller_has_not_read_is_behind() -> None:
