@@ -80,7 +80,8 @@ def _key(replica: ModelReplica, engine: PlacedEngine) -> str:
     """Return the key of an engine's LLMInferenceService. Another size is another child."""
     sizes = _sizes(replica, engine)
     name = f"model-kserve-{_primary(replica, engine).name}"
-    return f"{name}-{sizes}" if sizes else name
+    # No name of an engine has a dot.
+    return f"{name}.{sizes}" if sizes else name
 
 
 def service_name(replica: ModelReplica, engine: PlacedEngine) -> str:

@@ -139,8 +139,8 @@ def test_another_size_of_a_gang_is_another_child() -> None:
     three = engine("a", member("Leader"), {**member("Worker"), "worker": {"nodes": 2}})
     two, more = _replica(gang("a")), _replica(three)
     assert [workload_key(each, each.spec.engines[0]) for each in (two, more)] == [
-        "model-kserve-a-2",
-        "model-kserve-a-3",
+        "model-kserve-a.2",
+        "model-kserve-a.3",
     ]
     assert service_name(two, two.spec.engines[0]) != service_name(more, more.spec.engines[0])
 
